@@ -1,0 +1,57 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv (and .peers for the benchmarks).
+PYTHON ?= python3
+BIN := .venv/bin
+INPUTS := pyproject.toml constraints.txt
+
+.PHONY: venv demo test test-slow lint format bench docs clean
+
+venv: .venv/dev.stamp
+
+.venv/bin/python:
+	@echo "Making the environment .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scumble needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Installing scumble"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	@touch $@
+
+.venv/dev.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Installing scumble and its tools"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plot]'
+	@touch $@ .venv/demo.stamp
+
+demo: .venv/demo.stamp
+	@$(BIN)/scumble demo
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest -n auto -m 'not slow'
+
+test-slow: .venv/dev.stamp
+	$(BIN)/python -m pytest -n auto -m slow
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.peers/stamp: benchmarks/peers.txt
+	@echo "Making the environment .peers for the libraries that scumble is measured against"
+	@$(PYTHON) -m venv .peers
+	@.peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	@touch $@
+
+bench: .venv/dev.stamp .peers/stamp
+	$(BIN)/python -m benchmarks $(ONLY)
+
+docs: .venv/demo.stamp
+	$(BIN)/python -m scumble.mechanism docs/mechanisms
+
+clean:
+	rm -rf .venv .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
