@@ -1,0 +1,88 @@
+"""Everything that scumble raises on purpose, and the exit code each becomes on the command line.
+
+    ScumbleError              1   something scumble noticed and can explain
+    ├── ParameterError        2   a parameter of a mechanism or function is not allowed
+    ├── SchemaError           3   a schema is wrong, or does not have what was asked for
+    ├── SourceError           4   a table cannot be read
+    │   └── DomainError       4   a value lies outside its public domain
+    ├── QueryError            5   a question is not understood or not supported
+    ├── ReleaseError          6   a release folder is missing, damaged, or in the way
+    └── PromiseError          7   the privacy promise does not allow it
+
+No message carries a private value or an exact count, unless the owner asked to have it revealed.
+"""
+
+from __future__ import annotations
+
+
+class ScumbleError(Exception):
+    """Base of all errors that scumble raises on purpose."""
+
+    exit_code = 1
+
+
+class ParameterError(ScumbleError, ValueError):
+    """A parameter is not allowed."""
+
+    exit_code = 2
+
+    @classmethod
+    def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
+        """The one sentence used for every bad parameter."""
+        return cls(f"The '{parameter}' parameter of {owner} must be {allowed}. Got {given!r} instead.")
+
+
+class SchemaError(ScumbleError, ValueError):
+    """A schema is wrong, or does not have what was asked for."""
+
+    exit_code = 3
+
+
+class SourceError(ScumbleError):
+    """A table cannot be read."""
+
+    exit_code = 4
+
+
+class DomainError(SourceError, ValueError):
+    """A value lies outside the public domain of its column."""
+
+    def __init__(self, message: str, *, column: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.column = column
+        self.row = row
+
+
+class QueryError(ScumbleError, ValueError):
+    """A question is not understood or not supported; shows where, with a caret."""
+
+    exit_code = 5
+
+    def __init__(
+        self, message: str, *, text: str = "", line: int | None = None, column: int | None = None
+    ) -> None:
+        self.message = message
+        self.line = line
+        self.column = column
+        super().__init__(message + _pointer(text, line, column))
+
+
+class ReleaseError(ScumbleError):
+    """A release folder is missing, damaged, or in the way."""
+
+    exit_code = 6
+
+
+class PromiseError(ScumbleError):
+    """The privacy promise does not allow what was asked."""
+
+    exit_code = 7
+
+
+def _pointer(text: str, line: int | None, column: int | None) -> str:
+    """The source line with a caret under its column (both count from 1)."""
+    if line is None or column is None:
+        return ""
+    lines = text.splitlines() or [""]
+    source = lines[min(line, len(lines)) - 1].replace("\t", " ")
+    return f" (line {line}, column {column})\n  {source}\n  {' ' * (column - 1)}^"
