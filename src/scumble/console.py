@@ -1,0 +1,144 @@
+"""How the command line speaks: results on stdout, everything else on stderr, no tracebacks.
+
+Errors become one sentence and an exit code here, in one place. rich is imported when something is
+drawn, so that `scumble --help` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from scumble.errors import QueryError, ScumbleError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SYSTEM, INTERRUPTED, BUG = 1, 130, 70
+
+
+@dataclass
+class Settings:
+    """What was asked for the whole command line, not for one command."""
+
+    debug: bool = False
+    json: bool = False
+
+
+def settings(context: typer.Context) -> Settings:
+    """The settings that belong to this run."""
+    found: Settings = context.find_root().ensure_object(Settings)
+    return found
+
+
+class Careful(TyperGroup):
+    """Runs a command and turns whatever goes wrong into one sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; every way out that is not success ends in `typer.Exit`."""
+        try:
+            result = super().invoke(ctx)
+            # A closed pipe must be noticed here, not by the interpreter on its way out.
+            sys.stdout.flush()
+        except (ScumbleError, KeyboardInterrupt, OSError, MemoryError) as error:
+            if isinstance(error, BrokenPipeError):
+                _drop_output()
+                raise typer.Exit(SYSTEM) from None
+            raise typer.Exit(_report(error, settings(ctx))) from None
+        except Exception as error:
+            # typer's own exceptions know how to show themselves; they and ours never overlap.
+            if type(error).__module__.partition(".")[0] in ("typer", "click"):
+                raise
+            raise typer.Exit(_report(error, settings(ctx))) from None
+        return result
+
+
+def _report(error: BaseException, wanted: Settings) -> int:
+    """Say on stderr what went wrong, as text or JSON; return the exit code."""
+    sentence, code = _explain(error)
+    if wanted.debug:
+        traceback.print_exception(error, file=sys.stderr)
+    if wanted.json:
+        fields: dict[str, Any] = {"error": sentence, "kind": type(error).__name__}
+        if isinstance(error, QueryError):
+            fields |= {"error": error.message, "line": error.line, "column": error.column}
+        sentence = json.dumps(fields | {"exit_code": code}, ensure_ascii=False)
+    typer.echo(sentence if wanted.json else f"Error: {sentence}", err=True)
+    return code
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    """A sentence that holds nothing private, and the exit code."""
+    if isinstance(error, ScumbleError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "Stopped. Nothing was left half-written.", INTERRUPTED
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"The system refused: {error.strerror}{where}.", SYSTEM
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this.", SYSTEM
+    # The message of an error that nobody foresaw may quote a private value, so it stays unsaid.
+    kind = type(error).__name__
+    hint = "scumble --debug ... shows where, and may show private values"
+    return f"This is a mistake in scumble ({kind}); {hint}.", BUG
+
+
+def _drop_output() -> None:
+    """Point stdout at nothing, so that the interpreter does not complain when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stdout() -> Console:
+    """Where results go; in a pipe lines are not folded to the width of a screen."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def stderr() -> Console:
+    """Where everything that is not a result goes."""
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=True)
+
+
+def say(sentence: str) -> None:
+    """Tell the person something that is not the result."""
+    typer.echo(sentence, err=True)
+
+
+def print_json(value: object) -> None:
+    """The result for a program to read."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr that takes the number of rows just done, or None where nobody watches.
+
+    It shows a share and the time, never a number of rows: that may be private.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich
+
+    columns = (
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TimeElapsedColumn(),
+    )
+    with rich.Progress(*columns, console=stderr(), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda rows: bar.advance(task, rows)

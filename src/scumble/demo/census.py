@@ -1,0 +1,199 @@
+"""A census of people who do not exist, with the public schema that describes it.
+
+The generator is numpy's, from a seed: it makes fictitious people, the same ones every time. It
+draws no privacy noise; only the `noise` room does that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.demo.occupations import HOME, OCCUPATIONS, RETIRED, SEEKING, STUDENT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scumble.schema import Schema
+
+    Codes = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+YOUNGEST, OLDEST = 18, 90
+SEXES = ("female", "male")
+SCHOOLING = (
+    "No schooling", "Primary", "Lower secondary", "Secondary", "Vocational",
+    "Higher vocational", "Bachelor", "Master", "Professional degree", "Doctorate",
+)  # fmt: skip
+INCOMES = tuple(range(0, 130_000, 10_000))
+
+# Name, relative size, and how urban it is: cities pay more and hold more graduates.
+REGIONS = (
+    ("Alder Coast", 9.0, 0.6), ("Birch Valley", 5.0, -0.3), ("Cedar Plain", 6.5, 0.1),
+    ("Dune Islands", 1.5, -0.7), ("Elm Harbour", 14.0, 1.0), ("Fern Hills", 4.0, -0.5),
+    ("Granite North", 2.5, -0.8), ("Hazel Lakes", 5.5, -0.1), ("Iris Capital", 17.0, 1.3),
+    ("Juniper South", 7.0, 0.0), ("Kelp Shore", 3.5, -0.2), ("Linden Centre", 11.0, 0.8),
+    ("Maple Borders", 4.5, -0.4), ("Nettle Moor", 2.0, -0.9), ("Oak Downs", 6.0, 0.2),
+)  # fmt: skip
+
+# Name, log-odds at age 45, and how they move with ten years of age, being a woman, poverty, strain.
+CONDITIONS = (
+    ("No condition", 1.50, -0.38, 0.00, -0.20, -0.25),
+    ("Allergy", -0.60, -0.22, 0.15, -0.05, 0.00),
+    ("Anxiety", -1.00, -0.15, 0.45, 0.25, 0.00),
+    ("Arthritis", -1.30, 0.42, 0.40, 0.10, 0.30),
+    ("Asthma", -1.00, -0.08, 0.15, 0.20, 0.05),
+    ("Back pain", -0.70, 0.08, 0.05, 0.15, 0.60),
+    ("Cancer", -2.10, 0.40, 0.05, 0.05, 0.05),
+    ("Depression", -1.10, -0.05, 0.50, 0.35, 0.05),
+    ("Diabetes", -1.25, 0.30, -0.15, 0.30, 0.05),
+    ("Epilepsy", -3.00, -0.05, 0.00, 0.10, 0.00),
+    ("Heart disease", -1.80, 0.50, -0.35, 0.25, 0.10),
+    ("High blood pressure", -0.45, 0.35, -0.10, 0.15, 0.00),
+    ("Kidney disease", -2.80, 0.35, 0.00, 0.20, 0.05),
+    ("Migraine", -1.20, -0.18, 0.90, 0.05, 0.00),
+    ("Thyroid disorder", -1.90, 0.10, 1.20, 0.00, 0.00),
+)
+
+_CHUNK = 50_000
+
+
+def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
+    """A table of `people` fictitious people and its schema, the same for the same seed."""
+    starts = range(0, max(people, 1), _CHUNK)
+    generators = np.random.default_rng(seed).spawn(len(starts))
+    chunks = [
+        _people(generator, start, min(_CHUNK, people - start))
+        for generator, start in zip(generators, starts, strict=True)
+    ]
+    return pa.concat_tables(chunks), census_schema()
+
+
+def census_schema() -> Schema:
+    """The schema: its domains are part of the generator, so they tell nothing about anybody."""
+    from scumble.attribute import Attribute, Category, IntegerRange
+    from scumble.schema import Schema
+
+    return Schema(
+        (
+            Attribute("person", "identifier", None),
+            Attribute("age", "quasi", IntegerRange(YOUNGEST, OLDEST)),
+            Attribute("sex", "quasi", Category(SEXES)),
+            Attribute("region", "quasi", Category(_names(REGIONS))),
+            Attribute("education", "quasi", Category(SCHOOLING, ordered=True)),
+            Attribute("occupation", "quasi", Category(_names(OCCUPATIONS))),
+            Attribute("income", "sensitive", Category(INCOMES, ordered=True)),
+            Attribute("condition", "sensitive", Category(_names(CONDITIONS))),
+        )
+    )
+
+
+def _people(generator: np.random.Generator, start: int, count: int) -> pa.Table:
+    """Draw `count` people one attribute after the other, each given those before it."""
+    age = _draw_age(generator, count)
+    woman = generator.random(count) < 0.49 + 0.0012 * (age - YOUNGEST)
+    region = generator.choice(len(REGIONS), count, p=_shares([size for _, size, _ in REGIONS]))
+    urban = np.array([urban for _, _, urban in REGIONS])[region]
+    education = _draw_education(generator, age, urban)
+    occupation = _draw_occupation(generator, age, woman, education)
+    income = _draw_income(generator, age, woman, urban, education, occupation)
+    condition = _draw_condition(generator, age, woman, income, occupation)
+    return pa.table(
+        {
+            "person": pa.array([f"P{k:07d}" for k in range(start, start + count)], pa.string()),
+            "age": pa.array(age),
+            "sex": _text(np.where(woman, 0, 1), SEXES),
+            "region": _text(region, _names(REGIONS)),
+            "education": _text(education, SCHOOLING),
+            "occupation": _text(occupation, _names(OCCUPATIONS)),
+            "income": pa.array(np.array(INCOMES)[income]),
+            "condition": _text(condition, _names(CONDITIONS)),
+        }
+    )
+
+
+def _draw_age(generator: np.random.Generator, count: int) -> Codes:
+    """A young bulge, a middle-aged one and a tail of the old, cut to the domain by reflection."""
+    centre = generator.choice([27.0, 47.0, 68.0], count, p=[0.30, 0.45, 0.25])
+    age = np.abs(generator.normal(centre, 11.0) - YOUNGEST) + YOUNGEST
+    return np.minimum(age, 2 * OLDEST - age).astype(np.int64).clip(YOUNGEST, OLDEST)
+
+
+def _draw_education(generator: np.random.Generator, age: Codes, urban: Floats) -> Codes:
+    """Later cohorts and cities have more schooling; the very young have not finished theirs."""
+    level = generator.normal(4.6 + 0.7 * urban - 0.022 * (age - 40), 1.9)
+    unfinished = np.where(age < 25, 3.0 + 0.5 * (age - YOUNGEST), 9.0)
+    return np.minimum(level, unfinished).round().clip(0, len(SCHOOLING) - 1).astype(np.int64)
+
+
+def _draw_occupation(
+    generator: np.random.Generator, age: Codes, woman: NDArray[np.bool_], education: Codes
+) -> Codes:
+    """An occupation near one's schooling, leaning by sex; the young study and the old retire."""
+    schooling, women, share = (
+        np.array([getattr(job, field) for job in OCCUPATIONS])
+        for field in ("schooling", "women", "share")
+    )
+    gap = education[:, None] - schooling
+    scores = np.log(share) - 0.35 * gap**2 + np.where(woman, 0.5, -0.5)[:, None] * women
+    for name, score in (
+        (STUDENT, np.where(age < 27, 4.0 - 0.35 * (age - YOUNGEST), -8.0)),
+        (RETIRED, 0.55 * (age - 63.0)),
+        (HOME, scores[:, _job(HOME)] * 0.5 - 0.5),
+        (SEEKING, scores[:, _job(SEEKING)] * 0.6 - np.where(age > 66, 4.0, 0.0)),
+    ):
+        scores[:, _job(name)] = score
+    return _draw_by_score(generator, scores)
+
+
+def _draw_income(
+    generator: np.random.Generator,
+    age: Codes,
+    woman: NDArray[np.bool_],
+    urban: Floats,
+    education: Codes,
+    occupation: Codes,
+) -> Codes:
+    """Pay of the occupation by experience, schooling, city and sex; to 10,000, cut on top."""
+    pay = np.array([job.pay for job in OCCUPATIONS])[occupation]
+    experience = 0.012 * (np.minimum(age, 55) - 40)
+    scale = experience + 0.03 * (education - 4) + 0.10 * urban - 0.11 * woman
+    thousands = pay * np.exp(scale + generator.normal(0.0, 0.30, len(pay)))
+    return (thousands / 10).round().clip(0, len(INCOMES) - 1).astype(np.int64)
+
+
+def _draw_condition(
+    generator: np.random.Generator,
+    age: Codes,
+    woman: NDArray[np.bool_],
+    income: Codes,
+    occupation: Codes,
+) -> Codes:
+    """Illness by age, sex, poverty and the strain of the work."""
+    strain = np.array([job.strain for job in OCCUPATIONS])[occupation]
+    causes = np.stack([np.ones(len(age)), (age - 45) / 10, woman, (4.0 - income) / 2, strain])
+    effects = np.array([row[1:] for row in CONDITIONS])
+    return _draw_by_score(generator, causes.T @ effects.T)
+
+
+def _draw_by_score(generator: np.random.Generator, scores: Floats) -> Codes:
+    """One column per row with probability proportional to exp(score): the Gumbel maximum."""
+    return np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+
+
+def _text(codes: Codes, names: tuple[str, ...]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(names))
+
+
+def _names(rows: tuple[tuple[object, ...], ...]) -> tuple[str, ...]:
+    return tuple(str(row[0]) for row in rows)
+
+
+def _job(name: str) -> int:
+    return _names(OCCUPATIONS).index(name)
+
+
+def _shares(weights: list[float]) -> Floats:
+    return np.array(weights) / np.sum(weights)
