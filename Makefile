@@ -14,12 +14,12 @@ venv: .venv/dev.stamp
 
 .venv/demo.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Installing scumble"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[plot]'
 	@touch $@
 
 .venv/dev.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Installing scumble and its tools"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plot]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,plot]'
 	@touch $@ .venv/demo.stamp
 
 demo: .venv/demo.stamp
@@ -44,7 +44,7 @@ format: .venv/dev.stamp
 .peers/stamp: benchmarks/peers.txt
 	@echo "Making the environment .peers for the libraries that scumble is measured against"
 	@$(PYTHON) -m venv .peers
-	@.peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	@.peers/bin/python -m pip install -qq --disable-pip-version-check -r benchmarks/peers.txt
 	@touch $@
 
 bench: .venv/dev.stamp .peers/stamp

@@ -1,0 +1,1 @@
+"""Benchmarks of scumble: ratios measured in one run, each beside its target."""
