@@ -1,0 +1,206 @@
+"""Attribute: one column, its role, and the public domain whose codes stand for its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from scumble import spelling
+from scumble.errors import SchemaError
+from scumble.kinds import Category, Domain, lookup
+from scumble.notation import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
+from scumble.radix import smallest
+
+_LABEL_LIMIT = 1 << 28
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One column of a table.
+
+    A missing value is one more code, the last, and only where `missing` says so. An identifier has
+    no domain: it is never published.
+
+    >>> from scumble.kinds import IntegerRange
+    >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
+    >>> age.size, age.encode(pa.array(["17", " 18", "?", "200"]))
+    (75, (array([ 0,  1, 74,  0], dtype=uint8), array([False, False, False,  True])))
+    """
+
+    name: str
+    role: Role
+    domain: Domain | None = None
+    missing: bool = False
+    null_words: tuple[str, ...] = ()
+    from_data: bool = False
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "null_words", tuple(self.null_words))
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError(f"The name of an attribute must be text. Got {self.name!r} instead.")
+        if self.role not in ROLES:
+            known = ", ".join(ROLES)
+            raise SchemaError(
+                f"{self}: the role must be one of {known}. Got {self.role!r} instead."
+            )
+        if self.domain is None:
+            if self.role != "identifier":
+                raise SchemaError(f"{self}: a {self.role} attribute needs a domain; give its type.")
+            return
+        self._check_domain(self.domain)
+
+    def _check_domain(self, domain: Domain) -> None:
+        if self.role == "identifier":
+            raise SchemaError(f"{self}: an identifier is never published and has no domain.")
+        if self.null_words and not self.missing:
+            raise SchemaError(f"{self}: words for a missing value need missing=True.")
+        if isinstance(domain, Category):
+            both = next((word for word in self.null_words if word in domain.values), None)
+            if both is not None:
+                raise SchemaError(
+                    f"{self}: {both!r} is both a value and a word for a missing value."
+                )
+        if self.size > 1 << 64:
+            raise SchemaError(
+                f"{self}: a domain holds at most 2^64 values, a missing one included."
+            )
+        if self.role == "sensitive" and self.size < 2:
+            raise SchemaError(
+                f"{self}: a sensitive attribute needs at least two values to hide among."
+            )
+
+    def __str__(self) -> str:
+        return f"Attribute '{self.name}'"
+
+    @property
+    def kind(self) -> str:
+        """category, integer, binned, boolean, date, or identifier."""
+        return "identifier" if self.domain is None else self.domain.kind
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, the one for a missing value included."""
+        return self._public.size + self.missing
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type in which values are published."""
+        return self._public.arrow_type
+
+    @property
+    def code_type(self) -> np.dtype:
+        """The smallest unsigned type that holds the codes 0 to size - 1."""
+        return smallest(self.size)
+
+    def describe(self) -> str:
+        """The domain in a few words, for messages."""
+        if self.domain is None:
+            return "identifier"
+        return self.domain.describe() + (", or missing" if self.missing else "")
+
+    def labels(self) -> pa.Array:
+        """The value of every code; null stands last if a value may be missing."""
+        if self.size > _LABEL_LIMIT:
+            raise SchemaError(f"{self}: {self.size} values are too many to list; use coarser bins.")
+        labels = self._public.labels()
+        return pa.concat_arrays([labels, pa.nulls(1, labels.type)]) if self.missing else labels
+
+    def encode(self, values: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes, and a mask of the values outside the domain (their code is 0).
+
+        Takes values in their own type, spelled as text, or as a dictionary of either. Empty text,
+        `null_words` and NaN are missing. White space around text is ignored, unless a category
+        declares exactly that spelling.
+        """
+        if isinstance(values, pa.ChunkedArray):
+            if values.num_chunks == 1:
+                return self.encode(values.chunk(0))
+            parts = [self.encode(chunk) for chunk in values.chunks]
+            parts = parts or [(np.empty(0, self.code_type), np.empty(0, bool))]
+            return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        values = spelling.plain(values)
+        if spelling.is_text(values.type):
+            values = values.dictionary_encode()
+        if isinstance(values, pa.DictionaryArray):
+            return self._encode_dictionary(values)
+        return self._encode_values(values)
+
+    def _encode_dictionary(self, values: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
+        """Each distinct value is read once; null is one more entry of the table."""
+        words = spelling.plain(values.dictionary)
+        codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
+        places = values.indices
+        if places.null_count:
+            places = places.cast(pa.int64()).fill_null(len(words))
+        found = places.to_numpy()
+        if not outside[:-1].any() and not (places is not values.indices and outside[-1]):
+            return lookup(codes, found), np.zeros(len(found), bool)
+        return lookup(codes, found), outside[found]
+
+    def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if self.null_words or spelling.is_text(values.type) or types.is_floating(values.type):
+            values = pc.if_else(self._is_missing(values), None, values)
+        codes, outside = self._public.encode(values)
+        codes = codes.astype(self.code_type, copy=False)
+        if values.null_count:
+            nulls = values.is_null().to_numpy(zero_copy_only=False)
+            outside = np.where(nulls, not self.missing, outside)
+            codes = np.where(nulls, self.code_type.type(self.size - 1), codes)
+        if outside.any():
+            codes = np.where(outside, self.code_type.type(0), codes)
+        return codes, outside
+
+    def _is_missing(self, values: pa.Array) -> pa.Array:
+        """Where a value that is there means that there is none."""
+        if spelling.is_text(values.type):
+            trimmed = pc.utf8_trim_whitespace(values)
+            return pc.is_in(trimmed, pa.array(("", *self.null_words), trimmed.type))
+        numbers, unread = spelling.numbers(pa.array(self.null_words, pa.string()))
+        words = pa.array(numbers if unread is None else numbers[~unread])
+        if types.is_floating(values.type):
+            return pc.or_(pc.is_nan(values), pc.is_in(values.cast(pa.float64()), words))
+        if types.is_integer(values.type):
+            return pc.is_in(values.cast(pa.float64(), safe=False), words)
+        return pa.scalar(False)
+
+    def decode(self, codes: np.ndarray) -> pa.Array:
+        """The values behind codes; categories of text come as a dictionary."""
+        nulls = codes == self.size - 1 if self.missing else None
+        return self._public.decode(codes, nulls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; `from_dict` reads it back. The note is for the owner's eyes and stays out."""
+        table: dict[str, Any] = {"name": self.name, "role": self.role}
+        if self.domain is not None:
+            table |= table_of(self.domain)
+        if self.missing:
+            table["missing"] = list(self.null_words) or True
+        return table | {"from_data": True} if self.from_data else table
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Attribute:
+        """The attribute that `to_dict` wrote; checks everything."""
+        name = table.get("name")
+        missing = missing_of(name, table.get("missing", False))
+        identifier = table.get("role") == "identifier"
+        return cls(
+            name=cast(str, name),
+            role=role_of(name, table),
+            domain=None if identifier else domain_of(name, table),
+            missing=missing is not False and not identifier,
+            null_words=() if isinstance(missing, bool) or identifier else missing,
+            from_data=flag_of(name, "from_data", table) and not identifier,
+        )
+
+    @property
+    def _public(self) -> Domain:
+        if self.domain is None:
+            raise SchemaError(f"{self} is an identifier: it has no domain and is never published.")
+        return self.domain
