@@ -73,7 +73,8 @@ def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
 
 def census_schema() -> Schema:
     """The schema: its domains are part of the generator, so they tell nothing about anybody."""
-    from scumble.attribute import Attribute, Category, IntegerRange
+    from scumble.attribute import Attribute
+    from scumble.kinds import Category, IntegerRange
     from scumble.schema import Schema
 
     return Schema(
@@ -84,7 +85,7 @@ def census_schema() -> Schema:
             Attribute("region", "quasi", Category(_names(REGIONS))),
             Attribute("education", "quasi", Category(SCHOOLING, ordered=True)),
             Attribute("occupation", "quasi", Category(_names(OCCUPATIONS))),
-            Attribute("income", "sensitive", Category(INCOMES, ordered=True)),
+            Attribute("income", "quasi", Category(INCOMES, ordered=True)),
             Attribute("condition", "sensitive", Category(_names(CONDITIONS))),
         )
     )
@@ -118,7 +119,8 @@ def _draw_age(generator: np.random.Generator, count: int) -> Codes:
     """A young bulge, a middle-aged one and a tail of the old, cut to the domain by reflection."""
     centre = generator.choice([27.0, 47.0, 68.0], count, p=[0.30, 0.45, 0.25])
     age = np.abs(generator.normal(centre, 11.0) - YOUNGEST) + YOUNGEST
-    return np.minimum(age, 2 * OLDEST - age).astype(np.int64).clip(YOUNGEST, OLDEST)
+    years: Codes = np.minimum(age, 2 * OLDEST - age).clip(YOUNGEST, OLDEST).astype(np.int64)
+    return years
 
 
 def _draw_education(generator: np.random.Generator, age: Codes, urban: Floats) -> Codes:
@@ -161,7 +163,8 @@ def _draw_income(
     experience = 0.012 * (np.minimum(age, 55) - 40)
     scale = experience + 0.03 * (education - 4) + 0.10 * urban - 0.11 * woman
     thousands = pay * np.exp(scale + generator.normal(0.0, 0.30, len(pay)))
-    return (thousands / 10).round().clip(0, len(INCOMES) - 1).astype(np.int64)
+    step: Codes = (thousands / 10).round().clip(0, len(INCOMES) - 1).astype(np.int64)
+    return step
 
 
 def _draw_condition(
@@ -180,7 +183,8 @@ def _draw_condition(
 
 def _draw_by_score(generator: np.random.Generator, scores: Floats) -> Codes:
     """One column per row with probability proportional to exp(score): the Gumbel maximum."""
-    return np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+    drawn: Codes = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+    return drawn
 
 
 def _text(codes: Codes, names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -196,4 +200,5 @@ def _job(name: str) -> int:
 
 
 def _shares(weights: list[float]) -> Floats:
-    return np.array(weights) / np.sum(weights)
+    shares: Floats = np.array(weights) / np.sum(weights)
+    return shares
