@@ -24,7 +24,7 @@ class Timing:
 def take_turns(
     rivals: Mapping[str, Callable[[int], object]], *, repeats: int, warm: int = 1
 ) -> dict[str, Timing]:
-    """Run all rivals once a round and tell them its number; the first `warm` rounds do not count."""
+    """Run all rivals once a round and tell them its number; the first `warm` do not count."""
     walls: dict[str, list[float]] = {name: [] for name in rivals}
     cpus: dict[str, list[float]] = {name: [] for name in rivals}
     for turn in range(warm + repeats):
