@@ -1,0 +1,100 @@
+"""scumble: publish tables about people, and answer questions about them, with privacy and error stated exactly.
+
+    import scumble as sc
+
+    schema = sc.Schema.load("people.toml")
+    release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
+    release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from scumble._version import __version__
+from scumble.errors import (
+    DomainError,
+    ParameterError,
+    PromiseError,
+    QueryError,
+    ReleaseError,
+    SchemaError,
+    ScumbleError,
+    SourceError,
+)
+
+if TYPE_CHECKING:
+    from scumble.archive import load as open
+    from scumble.attribute import Attribute
+    from scumble.estimate import Estimate, Estimates
+    from scumble.guarantee import Guarantee
+    from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
+    from scumble.mechanism import mechanisms
+    from scumble.publishing import publish
+    from scumble.publishers.uniform import Uniform
+    from scumble.query import Query
+    from scumble.release import Release
+    from scumble.releases.histogram import Histogram
+    from scumble.schema import Schema
+
+# Names are fetched when they are first used, so that `import scumble` and the command line start at once.
+_HOME = {
+    "Attribute": "attribute",
+    "Bins": "kinds",
+    "Boolean": "kinds",
+    "Category": "kinds",
+    "Dates": "kinds",
+    "Estimate": "estimate",
+    "Estimates": "estimate",
+    "Guarantee": "guarantee",
+    "Histogram": "releases.histogram",
+    "IntegerRange": "kinds",
+    "Query": "query",
+    "Release": "release",
+    "Schema": "schema",
+    "Uniform": "publishers.uniform",
+    "mechanisms": "mechanism",
+    "open": "archive:load",
+    "publish": "publishing",
+}
+
+__all__ = [
+    "Attribute",
+    "Bins",
+    "Boolean",
+    "Category",
+    "Dates",
+    "DomainError",
+    "Estimate",
+    "Estimates",
+    "Guarantee",
+    "Histogram",
+    "IntegerRange",
+    "ParameterError",
+    "PromiseError",
+    "Query",
+    "QueryError",
+    "Release",
+    "ReleaseError",
+    "Schema",
+    "SchemaError",
+    "ScumbleError",
+    "SourceError",
+    "Uniform",
+    "__version__",
+    "mechanisms",
+    "open",
+    "publish",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'scumble' has no attribute {name!r}")
+    module, _, attribute = _HOME[name].partition(":")
+    value = getattr(import_module(f"scumble.{module}"), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

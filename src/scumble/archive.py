@@ -1,0 +1,182 @@
+"""A release as a folder: `manifest.json` and one Parquet file, each with its checksum.
+
+The checksums find damage and careless edits. They are no signature: who can write the folder can also write
+new checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scumble.errors import ReleaseError, ScumbleError
+from scumble.evidence import KINDS
+from scumble.guarantee import Guarantee
+from scumble.release import FORMAT, Manifest, Release
+from scumble.schema import Schema
+
+MANIFEST = "manifest.json"
+
+
+def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
+    """Write a release: all of it, or nothing."""
+    if release.manifest.seeded and not insecure:
+        raise ReleaseError(
+            "This release was made with a fixed seed and is NOT PRIVATE: whoever knows the seed can undo it. "
+            "Publish without a seed, or say insecure=True (--insecure-seed) for a test."
+        )
+    if folder.exists() and not force:
+        raise ReleaseError(f"{folder} exists already. Choose another folder, or replace it by force.")
+    if folder.exists() and not _is_release(folder):
+        raise ReleaseError(f"{folder} exists and is not a release: it is not replaced even by force.")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        _fill(release, partial)
+        _swap(partial, folder)
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def load(folder: str | Path) -> Release:
+    """Open a release folder, and refuse one that is damaged or was changed."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
+    try:
+        text = (path / MANIFEST).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ReleaseError(f"{path} is not a release: it has no readable {MANIFEST}.") from None
+    try:
+        data = json.loads(text)
+        version, checksum = data["format"], data.pop("checksum")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
+    if version != FORMAT:
+        raise ReleaseError(
+            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. Upgrade scumble."
+        )
+    if _digest_of_json(data) != checksum:
+        raise ReleaseError(f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum.")
+    try:
+        manifest = _manifest(data)
+        files = dict(data["files"])
+    except (ScumbleError, ValueError, TypeError, KeyError):
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not describe a release.") from None
+    if manifest.evidence.file not in files:
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
+    _verify(path, files)
+    return Release(manifest, path)
+
+
+def _is_release(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
+
+
+def _fill(release: Release, folder: Path) -> None:
+    name = release.evidence.file
+    _put(release.folder / name, folder / name, temporary=release.temporary)
+    data = _data(release.manifest, {name: digest(folder / name)})
+    data["checksum"] = _digest_of_json(data)
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    (folder / MANIFEST).write_text(text, "utf-8")
+    folder.chmod(0o755)
+    for path in (folder / name, folder / MANIFEST, folder):
+        _to_disk(path)
+
+
+def _put(source: Path, target: Path, *, temporary: bool) -> None:
+    """A temporary file becomes the saved one; of a saved one, the new folder gets a copy of its own."""
+    try:
+        if temporary:
+            os.link(source, target)
+            return
+    except OSError:
+        pass  # another file system, or one without links
+    shutil.copyfile(source, target)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _swap(partial: Path, folder: Path) -> None:
+    """Put the finished folder in place; an old one moves aside first and is removed last."""
+    old = partial.with_name(partial.name + "-old")
+    if folder.exists():
+        folder.rename(old)
+    try:
+        partial.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    _to_disk(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _data(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "format": manifest.format,
+        "software": manifest.software,
+        "mechanism": manifest.mechanism,
+        "parameters": dict(manifest.parameters),
+        "seeded": manifest.seeded,
+        "outside": manifest.outside,
+        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
+        "schema": manifest.schema.to_dict(),
+        "evidence": manifest.evidence.to_dict(),
+        "files": dict(files),
+    }
+
+
+def _manifest(data: Mapping[str, Any]) -> Manifest:
+    evidence = data["evidence"]
+    return Manifest(
+        mechanism=data["mechanism"],
+        parameters=data["parameters"],
+        schema=Schema.from_dict(data["schema"]),
+        guarantees=tuple(Guarantee.from_dict(guarantee) for guarantee in data["guarantees"]),
+        evidence=KINDS[evidence["kind"]].from_dict(evidence),
+        outside=data["outside"],
+        seeded=data["seeded"],
+        software=data["software"],
+        format=data["format"],
+    )
+
+
+def _verify(folder: Path, files: Mapping[str, str]) -> None:
+    for name, expected in files.items():
+        if Path(name).name != name:
+            raise ReleaseError(f"{folder} is damaged: it names a file outside of itself.")
+        if not (folder / name).is_file():
+            raise ReleaseError(f"{folder} is damaged: {name} is missing.")
+        if digest(folder / name) != expected:
+            raise ReleaseError(f"{folder} is damaged or was changed: {name} does not fit its checksum.")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_json(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

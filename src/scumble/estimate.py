@@ -1,0 +1,214 @@
+"""An answer: a value, the law of its error, how it was found, and what to keep in mind about it."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scumble.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+LEVEL = 0.95
+
+
+class Law(Protocol):
+    """The law of `estimate - truth`: all that an estimate needs to know about its error."""
+
+    @property
+    def stderr(self) -> float: ...
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        """Limits that hold the truth with probability `level`, given the estimate."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """No error: the question names nothing that was perturbed."""
+
+    stderr: float = 0.0
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return value, value
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Nothing can be said, as for the average of no rows."""
+
+    stderr: float = math.inf
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Clamped:
+    """A law whose interval is cut to limits that the truth is known to keep."""
+
+    law: Law
+    raw: float
+    low: float
+    high: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(self.raw, level)
+        return self.clip(low), self.clip(high)
+
+    def clip(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`."""
+
+    value: float
+    law: Law
+    method: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Limits that hold the truth with probability `level` (over the noise of the release)."""
+        return self.law.interval(self.value, checked_level(level))
+
+    def clamped(self, low: float, high: float) -> Estimate:
+        """The same estimate cut to known limits. This trades the estimate's lack of bias away."""
+        law = Clamped(self.law, self.value, low, high)
+        return replace(self, value=law.clip(self.value), law=law)
+
+    def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
+        """What a program reads: numbers that are not finite become None."""
+        low, high = self.interval(level)
+        numbers = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
+        finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
+        return {**finite, "level": level, "method": self.method, "notes": list(self.notes)}
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"{self._line()}\n  {self.method}{notes}"
+
+    def _line(self) -> str:
+        if isinstance(self.law, Exact):
+            return f"{digits(self.value, 0.0)} exactly"
+        low, high = (digits(limit, self.stderr) for limit in self.interval())
+        error = digits(self.stderr, self.stderr)
+        return f"{digits(self.value, self.stderr)} ± {error} (95 %: {low} to {high})"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
+        return f"<b>{html.escape(self._line())}</b><br>{html.escape(self.method)}{notes}"
+
+
+class Estimates:
+    """The answer to a GROUP BY: one estimate per group, in the order of the domains."""
+
+    def __init__(
+        self, groups: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[tuple[Any, ...], Estimate]]
+    ) -> None:
+        self._types = tuple(groups)
+        self.groups = tuple(name for name, _ in groups)
+        self.rows = tuple(rows)
+
+    def __iter__(self) -> Iterator[tuple[tuple[Any, ...], Estimate]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Estimate:
+        """The estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`."""
+        wanted = key if isinstance(key, tuple) else (key,)
+        for found, estimate in self.rows:
+            if found == wanted:
+                return estimate
+        raise KeyError(key)
+
+    def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
+        return [
+            {**dict(zip(self.groups, key, strict=True)), **estimate.to_dict(level)}
+            for key, estimate in self.rows
+        ]
+
+    def to_arrow(self, level: float = LEVEL) -> pa.Table:
+        import pyarrow as pa
+
+        records = self.to_dicts(level)
+        fields = [*self._types, *((name, pa.float64()) for name in ("value", "stderr", "low", "high"))]
+        fields += [("level", pa.float64()), ("method", pa.string()), ("notes", pa.list_(pa.string()))]
+        return pa.Table.from_pylist(records, schema=pa.schema(fields))
+
+    def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
+        frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
+        return frame
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        header = [*self.groups, "value", "stderr", "low 95 %", "high 95 %"]
+        body = []
+        for key, estimate in self.rows:
+            numbers = (estimate.value, estimate.stderr, *estimate.interval())
+            names = ["(missing)" if part is None else str(part) for part in key]
+            body.append(names + [digits(number, estimate.stderr) for number in numbers])
+        return header, body
+
+    def _notes(self) -> list[str]:
+        """Notes that hold for some group, each once."""
+        return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
+
+    def __repr__(self) -> str:
+        header, body = self._cells()
+        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+        names = len(self.groups)
+        lines = [
+            "  ".join(
+                cell.ljust(width) if place < names else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in [header, *body]
+        ]
+        return "\n".join(lines + [f"note: {note}" for note in self._notes()])
+
+    def _repr_html_(self) -> str:
+        header, body = self._cells()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in body
+        )
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self._notes())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+
+def digits(number: float, error: float) -> str:
+    """A number with as many digits as its error leaves meaningful."""
+    if not math.isfinite(number):
+        return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
+    if error == 0 or not math.isfinite(error):
+        return f"{number:,.6g}" if abs(number) < 1e6 and number % 1 else f"{number:,.0f}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{number:,.{min(places, 12)}f}"
+
+
+def checked_level(level: float) -> float:
+    """A confidence level, or the sentence that says what one is."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise ParameterError.of(
+            "interval", "level", "a number between 0 and 1 (both excluded), such as 0.95", level
+        )
+    return float(level)

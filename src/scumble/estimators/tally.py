@@ -1,0 +1,130 @@
+"""Published rows counted by the attributes that a question depends on: one pass of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.engine.duckdb import Engine
+from scumble.errors import QueryError
+from scumble.schema import Schema
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which group each line of a tally belongs to, and the values that name each group."""
+
+    members: Indices
+    keys: list[dict[str, Any]]
+
+    def sums(self, weights: Floats) -> Floats:
+        return np.bincount(self.members, weights=weights, minlength=len(self.keys))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Lines of equal rows: how many, and the sum and sum of squares of an expression over them."""
+
+    schema: Schema
+    combinations: pa.Table  # the distinct values of the kept attributes, in the order of the domains
+    combination: Indices  # of each line: the row of `combinations`
+    cell: Indices  # of each line: the flat index of its values of the other attributes
+    count: Floats
+    total: Floats
+    squares: Floats
+
+    def groups(self, names: Sequence[str]) -> Groups:
+        """The lines grouped by some of the kept attributes; by none, they are one group."""
+        if not names:
+            return Groups(np.zeros_like(self.combination), [{}])
+        first, inverse = distinct(self.schema, self.combinations.select(names))
+        values = self.combinations.select(names).take(first).to_pylist()
+        return Groups(inverse[self.combination], values)
+
+
+def tally(
+    engine: Engine,
+    schema: Schema,
+    kept: Sequence[str],
+    cells: Sequence[str],
+    summed: str | None,
+    filters: Sequence[str],
+    hits: tuple[str, int, int] | None = None,
+) -> Tally:
+    """Count the rows of the view by `kept` and `cells`, after `filters`.
+
+    `hits` replaces the values of the cells by a condition on them and the two cells that stand for its
+    being true and false: two lines instead of as many as the domain has values.
+    """
+    columns = [quoted(name) for name in kept]
+    columns += [f"coalesce({hits[0]}, false)"] if hits else [quoted(name) for name in cells]
+    sums = ["count(*)"]
+    if summed is not None:
+        value = f"CAST({summed} AS DOUBLE)"
+        sums += [f"sum({value})", f"sum({value} * {value})"]
+    where = f" WHERE {' AND '.join(f'({clause})' for clause in filters)}" if filters else ""
+    grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
+    listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate(columns + sums))
+    table = engine.rows(f"SELECT {listed} FROM view{where}{grouping}")
+    names = table.column_names
+    split, end = len(kept), len(columns)
+    return _lines(
+        schema,
+        table.select(names[:split]).rename_columns(list(kept)),
+        _cells(schema, cells, table.select(names[split:end]), hits),
+        [floats(table[name]) for name in names[end:]],
+    )
+
+
+def quoted(name: str) -> str:
+    """An identifier for the engine."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) -> Tally:
+    if any(not np.isfinite(column).all() for column in sums):
+        raise QueryError(
+            "The summed expression is not a finite number for every row that satisfies the condition. "
+            "Exclude such rows in WHERE, or guard the expression with CASE."
+        )
+    count = sums[0]
+    total, squares = (sums[1], sums[2]) if len(sums) == 3 else (count, count)
+    if not kept.num_columns:
+        return Tally(schema, kept, np.zeros(len(count), np.intp), cell, count, total, squares)
+    first, inverse = distinct(schema, kept)
+    return Tally(schema, kept.take(first), inverse, cell, count, total, squares)
+
+
+def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
+    """First occurrence of each distinct row, in the order of the domains, and where each row is in it."""
+    codes = [schema[name].encode(table[name])[0] for name in table.column_names]
+    keys = schema.radix(table.column_names).pack(codes)
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
+
+
+def _cells(
+    schema: Schema, names: Sequence[str], table: pa.Table, hits: tuple[str, int, int] | None
+) -> Indices:
+    if hits:
+        _, yes, no = hits
+        return np.where(table.column(0).to_numpy(), yes, no).astype(np.intp)
+    if not names:
+        return np.zeros(table.num_rows, np.intp)
+    codes = [schema[name].encode(table.column(i))[0] for i, name in enumerate(names)]
+    sizes = [schema[name].size for name in names]
+    return np.ravel_multi_index([code.astype(np.intp) for code in codes], sizes)
+
+
+def floats(column: pa.ChunkedArray) -> Floats:
+    """Numbers of the engine; the sum over no rows is NULL there and 0 here."""
+    filled: Floats = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+    return filled

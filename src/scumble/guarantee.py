@@ -1,0 +1,172 @@
+"""What is promised, to whom and by which proof; and the theorems that turn one promise into another.
+
+Every conversion rounds in the direction that keeps the promise true: a ratio that noise must respect
+is rounded down, a loss that is claimed is rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any, Literal
+
+from scumble.errors import ParameterError
+
+Scope = Literal["the whole release", "each single value", "one count answer"]
+Neighbourhood = Literal[
+    "one person's sensitive values", "replace one person", "add or remove one person"
+]
+Trust = Literal["local", "central"]
+
+NEIGHBOURS: Mapping[str, Neighbourhood] = {
+    "replace": "replace one person",
+    "add_remove": "add or remove one person",
+}
+
+# Ratios that the samplers have to keep are multiples of 2^-64: exact, and small enough to print.
+_GRID = 1 << 64
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """One promise. `str()` is a sentence for people; `limits` say what it does not promise."""
+
+    statement: str
+    parameters: Mapping[str, float]
+    scope: Scope
+    neighbourhood: Neighbourhood
+    trust: Trust
+    proof: str
+    sentence: str
+    limits: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "limits": list(self.limits)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
+        return cls(**{**data, "limits": tuple(data["limits"])})
+
+
+# --- reading numbers -----------------------------------------------------------------------------
+
+
+def positive(owner: str, parameter: str, value: object) -> Fraction:
+    """A number above 0 as the exact fraction that was written (0.1 is one tenth)."""
+    return _number(owner, parameter, value, "a number above 0", lambda number: number > 0)
+
+
+def share(owner: str, parameter: str, value: object) -> Fraction:
+    """A number strictly between 0 and 1 as the exact fraction that was written."""
+    allowed = "a number between 0 and 1 (both excluded)"
+    return _number(owner, parameter, value, allowed, lambda number: 0 < number < 1)
+
+
+def _number(owner: str, parameter: str, value: object, allowed: str, test: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, Decimal)):
+        # numpy scalars are numbers too; they all know how to become one.
+        item = getattr(value, "item", None)
+        if item is None or isinstance(value, (bool, str)):
+            raise ParameterError.of(owner, parameter, allowed, value)
+        return _number(owner, parameter, item(), allowed, test)
+    if not isinstance(value, Fraction) and not math.isfinite(value):
+        raise ParameterError.of(owner, parameter, allowed, value)
+    number = value if isinstance(value, Fraction) else Fraction(str(value))
+    if not test(number):
+        raise ParameterError.of(owner, parameter, allowed, value)
+    return number
+
+
+# --- ε, γ, (ρ1, ρ2), exposure ----------------------------------------------------------------------
+
+
+def gamma_for_epsilon(epsilon: Fraction, parts: int = 1) -> Fraction:
+    """The largest ratio on the grid whose `parts`-th power is at most e^ε."""
+    with localcontext() as context:
+        context.prec = 120 + int(epsilon / 2)
+        exponent = Decimal(epsilon.numerator) / (Decimal(epsilon.denominator) * parts)
+        scaled = exponent.exp() * _GRID
+        # The 120 digits are good to far more than one grid step; one step down covers the rest.
+        return Fraction(int(scaled * (1 - Decimal(10) ** -100)), _GRID)
+
+
+def gamma_root(gamma: Fraction, parts: int) -> Fraction:
+    """The largest ratio on the grid whose `parts`-th power is at most γ (γ itself for one part)."""
+    if parts == 1:
+        return gamma
+    with localcontext() as context:
+        context.prec = 120
+        root = (Decimal(gamma.numerator) / Decimal(gamma.denominator)) ** (Decimal(1) / parts)
+        candidate = int(root * _GRID) + 1
+    while Fraction(candidate, _GRID) ** parts > gamma:
+        candidate -= 1
+    return Fraction(candidate, _GRID)
+
+
+def epsilon_for_gamma(gamma: Fraction) -> float:
+    """ln γ, rounded up to the next float."""
+    if gamma == 1:
+        return 0.0
+    with localcontext() as context:
+        context.prec = 60
+        exact = (Decimal(gamma.numerator) / Decimal(gamma.denominator)).ln()
+    nearest = float(exact)
+    return nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def gamma_for_rho(rho1: Fraction, rho2: Fraction) -> Fraction:
+    """The amplification that keeps every prior of at most ρ1 at a posterior of at most ρ2."""
+    return rho2 * (1 - rho1) / (rho1 * (1 - rho2))
+
+
+def posterior_at_most(prior: float, gamma: float) -> float:
+    """Where a prior can end under γ-amplification: the inverse reading of `gamma_for_rho`."""
+    if math.isinf(gamma):
+        return 1.0 if prior > 0 else 0.0
+    return gamma * prior / (1 + (gamma - 1) * prior)
+
+
+def exposure_at_most(epsilon: float, values: int) -> float:
+    """The best success of any adversary who guesses one of `values` equally likely values."""
+    return 1 / (1 + (values - 1) * math.exp(-epsilon))
+
+
+def epsilon_for_exposure(success: float, values: int) -> float:
+    """The ε that a success probability in the exposure test implies at least."""
+    if success >= 1:
+        return math.inf
+    return max(0.0, math.log((values - 1) * success / (1 - success))) if success > 0 else 0.0
+
+
+# --- composition -----------------------------------------------------------------------------------
+
+
+def sequential(epsilons: Iterable[Fraction]) -> Fraction:
+    """Several looks at the same people: the losses add up."""
+    return sum(epsilons, Fraction(0))
+
+
+def parallel(epsilons: Iterable[Fraction]) -> Fraction:
+    """Looks at disjoint parts that were fixed without the data: the largest loss counts."""
+    return max(epsilons, default=Fraction(0))
+
+
+def replace_for_add_remove(epsilon: Fraction) -> Fraction:
+    """Replacing a person is removing one and adding one."""
+    return 2 * epsilon
+
+
+def sampled(epsilon: float, rate: float) -> float:
+    """The loss when each person takes part with probability `rate` (add or remove one person)."""
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def percent_at_most(probability: float) -> str:
+    """A probability rounded up to a tenth of a percent, so that "at most" stays true."""
+    return f"{math.ceil(1000 * probability - 1e-9) / 10:g} %"

@@ -1,0 +1,97 @@
+"""What every mechanism is, and the list of all of them.
+
+A mechanism is its parameters. From them it says what it promises, before any row is read; then it turns
+private rows into evidence. Publishers perturb rows one by one and see them; summaries see the
+private table only through a meter that charges for every look.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scumble.errors import ParameterError
+from scumble.evidence import Evidence
+from scumble.guarantee import Guarantee
+from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from scumble.engine.rows import Rows
+    from scumble.noise.source import Source
+    from scumble.private import PrivateTable
+
+# One line each: the name on the command line, and where the class is.
+_REGISTRY = {
+    "uniform": "scumble.publishers.uniform:Uniform",
+    "histogram": "scumble.releases.histogram:Histogram",
+}
+
+
+class Mechanism(ABC):
+    """The part that publishers and summaries share."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make this mechanism again, as JSON can hold them."""
+
+    @abstractmethod
+    def check(self, schema: Schema) -> None:
+        """Refuse, before anything is read or drawn, a schema that this mechanism cannot serve."""
+
+    @abstractmethod
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        """What is promised; from parameters, schema and (where a proof needs it) the public size."""
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
+        return f"{type(self).__name__}({given})"
+
+
+class Publisher(Mechanism):
+    """Perturbs rows: evidence that looks like the table."""
+
+    @abstractmethod
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Evidence:
+        """Write the published rows into `folder`."""
+
+
+class Summary(Mechanism):
+    """Measures the table under a promise for the whole of it."""
+
+    @property
+    @abstractmethod
+    def promise(self) -> Fraction:
+        """The privacy loss that all looks together may cost."""
+
+    @abstractmethod
+    def measure(self, table: PrivateTable, folder: Path) -> Evidence:
+        """Write what was measured into `folder`."""
+
+
+def mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by its name on the command line."""
+    return {name: _load(name) for name in _REGISTRY}
+
+
+def create(name: str, **parameters: Any) -> Mechanism:
+    """The mechanism of that name with these parameters."""
+    if name not in _REGISTRY:
+        raise ParameterError.of("publish", "method", f"one of {', '.join(_REGISTRY)}", name)
+    try:
+        return _load(name)(**parameters)
+    except TypeError:
+        given = ", ".join(sorted(parameters)) or "no parameters"
+        raise ParameterError(f"The method '{name}' does not take exactly: {given}.") from None
+
+
+def _load(name: str) -> type[Mechanism]:
+    module, _, attribute = _REGISTRY[name].partition(":")
+    found: type[Mechanism] = getattr(import_module(module), attribute)
+    return found

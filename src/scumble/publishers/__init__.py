@@ -1,0 +1,1 @@
+"""Input perturbation, one file each: rows in, rows out, the proof in the docstring."""

@@ -1,0 +1,246 @@
+"""Uniform perturbation: keep a sensitive value, or draw it anew from the whole domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.errors import ParameterError, SchemaError
+from scumble.evidence import Records, UniformChannel
+from scumble.guarantee import (
+    Guarantee,
+    epsilon_for_gamma,
+    exposure_at_most,
+    gamma_for_epsilon,
+    gamma_for_rho,
+    gamma_root,
+    percent_at_most,
+    positive,
+    posterior_at_most,
+    share,
+)
+from scumble.mechanism import Publisher
+from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from scumble.engine.rows import Rows
+    from scumble.noise.source import Source
+
+_ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
+
+
+class Uniform(Publisher):
+    """Publishes every row; each sensitive value is kept with probability p, else replaced by a uniform
+    draw from its whole domain of m values (the true one included). All other columns are published as they
+    are.
+
+    Give exactly one of `epsilon`, `gamma`, `keep` (the p itself) or `rho1` with `rho2`. With several
+    sensitive attributes `several="each"` perturbs each by itself and `several="compound"` all as one value
+    of their product domain. Either way `epsilon`, `gamma` and (`rho1`, `rho2`) speak of *all* sensitive
+    values of a row together: perturbed each by itself, k attributes get the k-th root of γ each.
+
+    Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): whatever is published, no two
+        sensitive values explain it with probabilities more than a factor γ apart. Proof: a value x is
+        published as itself with probability p + (1−p)/m and as any other with q = (1−p)/m; the ratio of
+        the largest to the smallest probability of the same output is (p+q)/q = γ; channels on
+        several attributes are independent, so that their ratios multiply. p is a fraction that the
+        sampler meets exactly, rounded so that γ ≤ e^ε.
+    Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages, groups and conditions
+        that mix columns by inverting the channel on the domain; unbiased, with exact binomial intervals
+        for plain counts, Fieller intervals for averages, and normal ones elsewhere.
+    Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification: Evfimievski, Gehrke,
+        Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz, Ramage, ICML 2016).
+    Differs: the papers state (ρ1, ρ2)-privacy; this is the ε-LDP that implies it for every prior at once. Rows are
+        published in sorted order, since the order of the private table may tell who is who.
+    """
+
+    name = "uniform"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        gamma: float | None = None,
+        keep: float | None = None,
+        rho1: float | None = None,
+        rho2: float | None = None,
+        several: Literal["each", "compound"] = "each",
+    ) -> None:
+        given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
+        self._given = {name: value for name, value in given.items() if value is not None}
+        if set(self._given) not in ({"epsilon"}, {"gamma"}, {"keep"}, {"rho1", "rho2"}):
+            got = ", ".join(self._given) or "none of them"
+            raise ParameterError(f"Uniform takes {_ONE_OF}. Got {got} instead.")
+        if several not in ("each", "compound"):
+            raise ParameterError.of("Uniform", "several", "'each' or 'compound'", several)
+        self._several = several
+        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
+        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
+            raise ParameterError.of("Uniform", "rho1", f"below rho2 ({rho2})", rho1)
+
+    @staticmethod
+    def _read(name: str, value: object) -> Fraction:
+        if name == "gamma":
+            number = positive("Uniform", name, value)
+            if number <= 1:
+                raise ParameterError.of("Uniform", name, "a number above 1", value)
+            return number
+        return (positive if name == "epsilon" else share)("Uniform", name, value)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
+        return {**written, "several": self._several}
+
+    def check(self, schema: Schema) -> None:
+        if not schema.sensitive:
+            raise SchemaError(
+                "Uniform needs at least one sensitive attribute; the schema has none. "
+                "Give one of its attributes role = \"sensitive\"."
+            )
+        for channel in self.channels(schema):
+            if schema.size(channel.attributes) >= 1 << 64:
+                raise SchemaError(
+                    "The compound of the sensitive attributes has 2^64 values or more; "
+                    "use several=\"each\", or fewer sensitive attributes."
+                )
+
+    def channels(self, schema: Schema) -> tuple[UniformChannel, ...]:
+        """The channels of all sensitive attributes: one, or one each."""
+        names = tuple(attribute.name for attribute in schema.sensitive)
+        parts = [names] if self._several == "compound" else [(name,) for name in names]
+        return tuple(
+            UniformChannel(part, self._keep(schema.size(part), len(parts))) for part in parts
+        )
+
+    def _keep(self, values: int, parts: int) -> Fraction:
+        """p = (γ − 1)/(m − 1 + γ) for this channel's part of γ."""
+        if "keep" in self._numbers:
+            return self._numbers["keep"]
+        if "epsilon" in self._numbers:
+            gamma = gamma_for_epsilon(self._numbers["epsilon"], parts)
+        elif "gamma" in self._numbers:
+            gamma = gamma_root(self._numbers["gamma"], parts)
+        else:
+            gamma = gamma_root(gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"]), parts)
+        if gamma <= 1:
+            raise ParameterError(
+                "The privacy asked of Uniform is so strict that nothing of the values would be left; "
+                "allow a larger epsilon, gamma or rho2."
+            )
+        return (gamma - 1) / (values - 1 + gamma)
+
+    def gamma(self, schema: Schema) -> Fraction:
+        """The amplification over all sensitive attributes of a row."""
+        product = Fraction(1)
+        for channel in self.channels(schema):
+            product *= 1 + channel.keep * schema.size(channel.attributes) / (1 - channel.keep)
+        return product
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        gamma = self.gamma(schema)
+        epsilon = epsilon_for_gamma(gamma)
+        names = ", ".join(attribute.name for attribute in schema.sensitive)
+        return (
+            _local(epsilon, float(gamma), names),
+            self._posterior(float(gamma), names),
+            _exposure(epsilon, schema),
+        )
+
+    def _posterior(self, gamma: float, names: str) -> Guarantee:
+        rho1 = float(self._numbers.get("rho1", Fraction(1, 10)))
+        rho2 = posterior_at_most(rho1, gamma)
+        return Guarantee(
+            statement="(ρ1, ρ2)-privacy",
+            parameters={"rho1": rho1, "rho2": rho2},
+            scope="the whole release",
+            neighbourhood="one person's sensitive values",
+            trust="local",
+            proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
+            sentence=(
+                f"An attacker who gave {percent_at_most(rho1)} to a value of {names} can end at most at "
+                f"{percent_at_most(rho2)}."
+            ),
+            limits=("The prior must not come from other rows of the same person.",),
+        )
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+        # The writer and the samplers are slow to import, and parameters are checked without them.
+        from scumble.publishers.view import ViewWriter
+
+        schema = rows.schema
+        attributes = schema.published
+        names = [attribute.name for attribute in attributes]
+        channels = self.channels(schema)
+        with ViewWriter(folder / "records.parquet", attributes) as view:
+            for columns in rows.batches(names):
+                for channel in channels:
+                    places = [names.index(name) for name in channel.attributes]
+                    _through(channel, columns, places, schema, noise)
+                view.add(columns)
+        return Records("records.parquet", tuple(names), channels, view.rows)
+
+
+def _through(
+    channel: UniformChannel,
+    columns: list[npt.NDArray[Any]],
+    places: Sequence[int],
+    schema: Schema,
+    noise: Source,
+) -> None:
+    """Send some columns through a channel, in place of what they were."""
+    from scumble.noise.channel import keep_or_replace
+
+    size = schema.size(channel.attributes)
+    if len(places) == 1:
+        columns[places[0]] = keep_or_replace(noise, columns[places[0]], size, channel.keep)
+        return
+    radix = schema.radix(channel.attributes)
+    drawn = keep_or_replace(noise, radix.pack([columns[p] for p in places]), size, channel.keep)
+    types = [np.dtype(columns[place].dtype) for place in places]
+    for place, column in zip(places, radix.unpack(drawn, types), strict=True):
+        columns[place] = column
+
+
+def _local(epsilon: float, gamma: float, names: str) -> Guarantee:
+    return Guarantee(
+        statement="ε-LDP",
+        parameters={"epsilon": epsilon, "gamma": gamma},
+        scope="the whole release",
+        neighbourhood="one person's sensitive values",
+        trust="local",
+        proof="(p+q)/q = γ for every pair of values; computed exactly from the published p",
+        sentence=(
+            f"Whatever an attacker knows, the published value of {names} in a row changes the odds between any "
+            f"two true values by a factor of at most {gamma:.4g} (ε = {epsilon:.4g})."
+        ),
+        limits=(
+            "Everybody can see who is in the table: the columns that are not sensitive are published as "
+            "they are.",
+            "The promise is for one row: the losses of several rows about the same person add up.",
+            "What the other columns reveal about a sensitive value by statistics is not hidden.",
+        ),
+    )
+
+
+def _exposure(epsilon: float, schema: Schema) -> Guarantee:
+    values = min(attribute.size for attribute in schema.sensitive)
+    success = exposure_at_most(epsilon, values)
+    return Guarantee(
+        statement="p-exposure",
+        parameters={"p": success, "values": values},
+        scope="each single value",
+        neighbourhood="one person's sensitive values",
+        trust="local",
+        proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute",
+        sentence=(
+            f"An attacker who must guess one of {values} equally likely values of a person is right with "
+            f"probability at most {percent_at_most(success)} (blind guessing: {percent_at_most(1 / values)})."
+        ),
+        limits=("The attacker of this test has no other knowledge about the value.",),
+    )

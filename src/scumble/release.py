@@ -1,0 +1,170 @@
+"""A release: what was published, what is promised about it, and the one verb `answer`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scumble._version import __version__
+from scumble.errors import ParameterError
+from scumble.estimate import Estimate, Estimates
+from scumble.evidence import Evidence, Records
+from scumble.guarantee import Guarantee
+from scumble.query import Query
+from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from scumble.engine.duckdb import Engine
+
+FORMAT = 1
+SEEDED = "NOT PRIVATE: seeded for a test."
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says about itself. Nothing in it depends on private data beyond the evidence."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    schema: Schema
+    guarantees: tuple[Guarantee, ...]
+    evidence: Evidence
+    outside: str = "error"
+    seeded: bool = False
+    software: str = f"scumble {__version__}"
+    format: int = FORMAT
+
+
+@dataclass
+class Release:
+    """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`."""
+
+    manifest: Manifest
+    folder: Path
+    # Keeps a temporary folder alive as long as this release, and no longer.
+    _keeper: object = field(default=None, repr=False)
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the folder goes away with this object, because nothing was saved."""
+        return self._keeper is not None
+
+    @property
+    def schema(self) -> Schema:
+        return self.manifest.schema
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        return self.manifest.guarantees
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.manifest.evidence
+
+    def answer(
+        self, sql: str | Query, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
+    ) -> Estimate | Estimates:
+        """The answer to one question: an `Estimate`, or `Estimates` for a GROUP BY.
+
+        `tables` are public side tables by name, for `IN (SELECT ... FROM name)`. `clamp` cuts counts to what
+        a count can be, at the price of a bias.
+        """
+        engine = self._engine_with(tables)
+        query = self._parsed(sql, engine)
+        engine.check(query)
+        rows = self._estimator.answer(self.evidence, self._asked, query, engine)
+        return self._present(query, rows, clamp)
+
+    def answer_many(
+        self,
+        questions: Iterable[str | Query],
+        *,
+        tables: Mapping[str, Any] | None = None,
+        clamp: bool = False,
+    ) -> list[Estimate | Estimates]:
+        """The answers to many questions, in their order, with few passes over the published data."""
+        engine = self._engine_with(tables)
+        queries = [self._parsed(sql, engine) for sql in questions]
+        answers = self._estimator.answer_many(self.evidence, self._asked, queries, engine)
+        return [self._present(q, rows, clamp) for q, rows in zip(queries, answers, strict=True)]
+
+    def parse(self, sql: str) -> Query:
+        """A question, understood and checked, to be answered later or often."""
+        query = self._parsed(sql, self._engine)
+        self._engine.check(query)
+        return query
+
+    def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
+        """Write the release to a folder of its own; an existing one is replaced only by `force`.
+
+        A release made with a fixed seed is refused unless `insecure` says that it may be written.
+        """
+        from scumble import archive
+
+        return archive.save(self, Path(folder), force=force, insecure=insecure)
+
+    def __str__(self) -> str:
+        promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
+        return f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}\n{promises}"
+
+    @cached_property
+    def _asked(self) -> Schema:
+        """The attributes that can be asked about; identifiers stay, to be refused by name."""
+        hidden = [attribute.name for attribute in self.schema.identifiers]
+        named = {*self.evidence.columns, *hidden}
+        return self.schema.select([name for name in self.schema.names if name in named])
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return self._new_engine({})
+
+    def _new_engine(self, tables: Mapping[str, Any]) -> Engine:
+        from scumble.engine.duckdb import Engine
+
+        return Engine(self._asked, tables, self.folder / self.evidence.file)
+
+    def _engine_with(self, tables: Mapping[str, Any] | None) -> Engine:
+        return self._new_engine(tables) if tables else self._engine
+
+    def _parsed(self, sql: str | Query, engine: Engine) -> Query:
+        if isinstance(sql, Query):
+            return sql
+        from scumble.sql import parse
+
+        return parse(sql, self._asked, engine.columns)
+
+    @property
+    def _estimator(self) -> Any:
+        if isinstance(self.evidence, Records):
+            from scumble.estimators import records
+
+            return records
+        from scumble.estimators import measurements
+
+        return measurements
+
+    def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
+        found = list(rows)
+        if clamp:
+            found = [(key, self._clamped(query, estimate)) for key, estimate in found]
+        if not query.groups:
+            [(_, estimate)] = found
+            return estimate  # type: ignore[no-any-return]
+        order = {name: _places(self.schema, name) for name in query.groups}
+        found.sort(key=lambda row: [order[n][v] for n, v in zip(query.groups, row[0], strict=True)])
+        return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
+
+    def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
+        if query.aggregate != "count":
+            raise ParameterError("Only counts can be clamped: sums and averages have no known limits.")
+        most = self.evidence.rows if isinstance(self.evidence, Records) else math.inf
+        return estimate.clamped(0.0, most)
+
+
+def _places(schema: Schema, name: str) -> dict[Any, int]:
+    """The place of each value in its domain."""
+    return {value: place for place, value in enumerate(schema[name].labels().to_pylist())}

@@ -1,0 +1,1 @@
+"""Differentially private summaries without interaction, one file each."""
