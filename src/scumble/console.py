@@ -124,7 +124,7 @@ def print_json(value: object) -> None:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr that takes the number of rows just done, or None where nobody watches.
+    """A bar on stderr that takes the number of rows done so far, or None where nobody watches.
 
     It shows a share and the time, never a number of rows: that may be private.
     """
@@ -141,4 +141,14 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], N
     )
     with rich.Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda rows: bar.advance(task, rows)
+        yield lambda rows: bar.update(task, completed=rows)
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is being done: a spinner for a person, plain lines for a file."""
+    if not sys.stderr.isatty():
+        yield say
+        return
+    with stderr().status("") as status:
+        yield lambda sentence: status.update(f"{sentence} …")

@@ -1,0 +1,238 @@
+"""The command line: arguments in, printing out. Heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import scumble
+from scumble import console, listing, options
+from scumble._version import __version__
+from scumble.errors import ParameterError, ReleaseError
+
+app = typer.Typer(
+    name="scumble",
+    cls=console.Careful,
+    help="Publish tables about people, and ask them questions, with privacy and errors that are "
+    "stated exactly.",
+    no_args_is_help=True,
+    # Help is plain text, since drawing boxes around it takes longer than all the rest.
+    rich_markup_mode=None,
+    # A traceback with local variables could show private rows.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+schema_app = typer.Typer(
+    help="Work with schemas: the public description of a table.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(schema_app, name="schema")
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            envvar="SCUMBLE_DEBUG",
+            help="Show a traceback on errors; it may show private values.",
+        ),
+    ] = False,
+) -> None:
+    """Keep what holds for all commands."""
+    console.settings(context).debug = debug
+
+
+@schema_app.command("infer")
+def infer(
+    source: options.Source,
+    sensitive: options.Sensitive = None,
+    identifier: options.Identifier = None,
+    insensitive: options.Insensitive = None,
+    table: options.Table = None,
+    output: options.SchemaOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Propose a schema for a table, and say what to check in it."""
+    schema = scumble.Schema.infer(
+        source,
+        sensitive=sensitive or (),
+        identifier=identifier or (),
+        insensitive=insensitive or (),
+        table=table,
+    )
+    if output is not None:
+        schema.save(output, force=force)
+        console.say(f"Wrote {output}.")
+    if as_json:
+        console.print_json({**schema.to_dict(), "checks": schema.checks()})
+    elif output is None:
+        typer.echo(schema.dumps(), nl=False)
+    for sentence in schema.checks():
+        console.say(f"Check {sentence}")
+
+
+@app.command()
+def publish(
+    source: options.Source,
+    schema: options.SchemaFile,
+    method: options.Method,
+    output: options.ReleaseOutput,
+    epsilon: options.Epsilon = None,
+    gamma: options.Gamma = None,
+    keep: options.Keep = None,
+    rho1: options.Rho1 = None,
+    rho2: options.Rho2 = None,
+    compound: options.Compound = None,
+    attributes: options.Attributes = None,
+    neighbours: options.Neighbours = None,
+    contribution: options.Contribution = None,
+    person: options.Person = None,
+    outside: options.Outside = "error",
+    reveal: options.Reveal = False,
+    table: options.Table = None,
+    force: options.Force = False,
+    insecure_seed: options.InsecureSeed = None,
+    as_json: options.Json = False,
+) -> None:
+    """Publish a table under a stated privacy promise."""
+    from scumble.engine.source import open_source
+    from scumble.mechanism import create
+
+    parameters = {
+        "epsilon": epsilon,
+        "gamma": gamma,
+        "keep": keep,
+        "rho1": rho1,
+        "rho2": rho2,
+        "several": None if compound is None else "compound" if compound else "each",
+        "attributes": attributes and [name.strip() for name in attributes.split(",")],
+        "neighbours": neighbours,
+        "contribution": contribution,
+        "person": person,
+    }
+    given = {name: value for name, value in parameters.items() if value is not None}
+    mechanism = create(method, **given)
+    if output.exists() and not force:
+        # Saving would refuse it as well, but only after the work.
+        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
+    rows = open_source(source, table=table)
+    with console.progress("Publishing", rows.rows) as progress:
+        release = scumble.publish(
+            rows,
+            scumble.Schema.load(schema),
+            mechanism,
+            outside=outside,  # type: ignore[arg-type]  # checked there, with the right sentence
+            reveal=reveal,
+            seed=insecure_seed,
+            progress=progress,
+        )
+        release.save(output, force=force, insecure=insecure_seed is not None)
+    if as_json:
+        console.print_json({"release": str(output), **listing.manifest(output)})
+    else:
+        listing.show_published(release, output)
+
+
+@app.command()
+def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
+    """Show a release: how it was made, what it promises and what it does not."""
+    release = scumble.open(folder)
+    if as_json:
+        console.print_json(listing.manifest(folder))
+    else:
+        listing.show_release(release, folder)
+
+
+@app.command()
+def query(
+    folder: options.ReleaseFolder,
+    sql: options.Sql = None,
+    file: options.SqlFile = None,
+    side: options.SideTables = None,
+    level: options.Level = 0.95,
+    clamp: options.Clamp = False,
+    as_json: options.Json = False,
+) -> None:
+    """Ask a release a question in SQL: COUNT, SUM or AVG, with WHERE and GROUP BY."""
+    from scumble.estimate import checked_level
+
+    text = _question(sql, file)
+    level = checked_level(level)
+    answer = scumble.open(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
+    if as_json:
+        console.print_json(listing.answer_fields(answer, level))
+    else:
+        listing.show_answer(answer, level)
+
+
+@app.command()
+def methods(as_json: options.Json = False) -> None:
+    """List the methods to publish with, and what each promises."""
+    promises = {name: listing.promise(each) for name, each in scumble.mechanisms().items()}
+    if as_json:
+        console.print_json([{"method": name, "promises": text} for name, text in promises.items()])
+    else:
+        listing.show_methods(promises)
+
+
+@app.command()
+def demo(
+    output: options.DemoFolder = Path("scumble-demo"),
+    people: options.People = 100_000,
+    report: options.Report = True,
+    show_page: options.OpenPage = False,
+) -> None:
+    """Publish fictitious people both ways and compare the answers with the truth."""
+    from scumble.demo.story import tell
+
+    with console.steps() as step:
+        story = tell(people, output, step, report=report)
+    listing.show_story(story, output)
+    if show_page and report:
+        typer.launch(str(output / "report.html"))
+
+
+@app.command()
+def version(as_json: options.Json = False) -> None:
+    """Show the version of scumble."""
+    if as_json:
+        console.print_json({"version": __version__})
+    else:
+        typer.echo(f"scumble {__version__}")
+
+
+def _question(sql: str | None, file: Path | None) -> str:
+    """The SQL text, from the one place that was named."""
+    if (sql is None) == (file is None):
+        raise ParameterError("Give the question as one argument, as - for stdin, or with --file.")
+    if file is None:
+        return sys.stdin.read() if sql == "-" else str(sql)
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
+
+
+def _side_tables(given: list[str]) -> dict[str, str]:
+    """`--with name=file` as a mapping; the release reads the files."""
+    pairs = [pair.partition("=") for pair in given]
+    for name, _, path in pairs:
+        if not name or not path:
+            raise ParameterError.of("query", "with", "NAME=FILE", name or path)
+    return {name: path for name, _, path in pairs}
+
+
+def main() -> None:
+    """The `scumble` command."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(console.INTERRUPTED)

@@ -1,0 +1,177 @@
+"""The demo itself: make the people, publish them both ways, ask both releases and the truth."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scumble.demo.questions import EVERY_CONDITION, QUESTIONS, Question, true_answers
+from scumble.errors import ReleaseError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from scumble.estimate import Estimate
+    from scumble.mechanism import Mechanism
+    from scumble.release import Release
+    from scumble.schema import Schema
+
+EPSILON = 1.0
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+COUNTED = ("age", "sex", "income", "condition")
+_MARK = "census.toml"
+
+Step = Callable[[str], None]
+
+
+class Line(NamedTuple):
+    """One number: which group of which question, the truth, and what every release answers."""
+
+    question: Question
+    group: tuple[Any, ...]
+    truth: float
+    answers: Mapping[str, Estimate]
+
+
+class Spread(NamedTuple):
+    """Errors of one kind of release over all conditions: as stated, and as they turned out."""
+
+    stated: list[float]
+    found: list[float]
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that the terminal and the page show."""
+
+    people: int
+    releases: Mapping[str, Release]
+    lines: Sequence[Line]
+    conditions: Sequence[Line]
+    spreads: Mapping[str, Spread]
+
+    @property
+    def covered(self) -> tuple[int, int]:
+        """How many of the intervals hold the truth, and how many there are."""
+        held = [
+            low <= line.truth <= high
+            for line in (*self.lines, *self.conditions)
+            for low, high in (answer.interval() for answer in line.answers.values())
+        ]
+        return sum(held), len(held)
+
+
+def methods(epsilon: float) -> dict[str, Mechanism]:
+    """Both ways to publish, at the same privacy loss."""
+    from scumble.mechanism import create
+
+    return {
+        "uniform": create("uniform", epsilon=epsilon),
+        "histogram": create(
+            "histogram", attributes=list(COUNTED), epsilon=epsilon, neighbours="replace"
+        ),
+    }
+
+
+def tell(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
+    """Run the demo and leave its files in `folder`, all of them or none."""
+    from scumble.demo.census import census
+    from scumble.demo.report import page
+
+    _check(folder)
+    step(f"Making {people:,} fictitious people")
+    table, schema = census(people)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as work:
+        draft = Path(work) / "draft"
+        draft.mkdir()
+        story = _live(table, schema, draft, step)
+        if report:
+            step("Writing the report")
+            (draft / "report.html").write_text(page(story, folder), encoding="utf-8")
+        if folder.exists():
+            folder.rename(Path(work) / "before")
+        draft.rename(folder)
+    return story
+
+
+def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
+    import pyarrow.parquet as pq
+
+    from scumble import publish
+
+    pq.write_table(table, draft / "census.parquet")
+    schema.save(draft / _MARK)
+    releases = {}
+    for name, method in methods(EPSILON).items():
+        step(f"Publishing them with {method!r}")
+        releases[name] = publish(table, schema, method)
+        releases[name].save(draft / name)
+    step("Asking five questions")
+    lines = [line for question in QUESTIONS for line in _ask(table, schema, question, releases)]
+    conditions = _ask(table, schema, EVERY_CONDITION, releases)
+    step("Publishing again with more and with less privacy, to see what it costs")
+    return Story(
+        people=table.num_rows,
+        releases=releases,
+        lines=lines,
+        conditions=conditions,
+        spreads=_spreads(table, schema, [line.truth for line in conditions]),
+    )
+
+
+def _ask(
+    table: pa.Table, schema: Schema, question: Question, releases: Mapping[str, Release]
+) -> list[Line]:
+    """A line per group, in the order in which the first release gives them."""
+    truth = true_answers(table, schema, question)
+    answers = {name: _by_group(release, question) for name, release in releases.items()}
+    order = next(iter(answers.values()))
+    return [
+        Line(
+            question, key, truth.get(key, 0.0), {name: each[key] for name, each in answers.items()}
+        )
+        for key in order
+    ]
+
+
+def _by_group(release: Release, question: Question) -> dict[tuple[Any, ...], Estimate]:
+    from scumble.estimate import Estimates
+
+    answer = release.answer(question.sql)
+    return dict(answer) if isinstance(answer, Estimates) else {(): answer}
+
+
+def _spreads(table: pa.Table, schema: Schema, truth: Sequence[float]) -> dict[str, Spread]:
+    """Publish at every ε and compare the counts of all conditions with the truth."""
+    from scumble import publish
+
+    found: dict[str, Spread] = {name: Spread([], []) for name in methods(EPSILON)}
+    for epsilon in EPSILONS:
+        for name, method in methods(epsilon).items():
+            answers = _by_group(publish(table, schema, method), EVERY_CONDITION).values()
+            errors = [answer.value - true for answer, true in zip(answers, truth, strict=True)]
+            found[name].stated.append(_mean_square([answer.stderr for answer in answers]))
+            found[name].found.append(_mean_square(errors))
+    return found
+
+
+def _mean_square(errors: Sequence[float]) -> float:
+    return math.sqrt(sum(error * error for error in errors) / len(errors))
+
+
+def _check(folder: Path) -> None:
+    """Only replace what an earlier demo left."""
+    if folder.exists() and not (folder / _MARK).exists() and any_inside(folder):
+        raise ReleaseError(
+            f"The folder '{folder}' exists and was not made by the demo; choose another --output."
+        )
+
+
+def any_inside(folder: Path) -> bool:
+    """Whether the folder holds anything (a plain file counts as holding something)."""
+    return not folder.is_dir() or any(folder.iterdir())
