@@ -74,7 +74,7 @@ def many(view: Path) -> dict[str, Any]:
     times = take_turns(
         {
             "scumble": lambda turn: releases[turn].answer_many(texts),
-            "duckdb": lambda _: duckdb.connect().execute(tables).to_arrow_table(),
+            "duckdb": lambda _: duckdb.connect().sql(tables).to_arrow_table(),
         },
         repeats=3,
     )
