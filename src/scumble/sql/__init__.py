@@ -1,0 +1,29 @@
+"""SQL text into a `Query`. The text is not trusted: every word of it must be known, or is pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from scumble.query import Query
+from scumble.schema import Schema
+from scumble.sql.names import Names
+from scumble.sql.refusals import refuse_unsupported
+from scumble.sql.statement import Statement
+from scumble.sql.words import Words
+
+__all__ = ["parse"]
+
+_NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def parse(text: str, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES) -> Query:
+    """The question that a SQL text asks about a table of this schema.
+
+    `tables` names public side tables, and their columns, for `IN (SELECT ... FROM table)`. A question
+    that is not understood or not supported raises `QueryError` with a caret under the word.
+    """
+    words = Words(text)
+    names = Names(words, schema, tables)
+    refuse_unsupported(words, names.attributes)
+    return Statement(words, names).read()
