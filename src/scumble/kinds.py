@@ -147,7 +147,7 @@ class IntegerRange:
 
 @dataclass(frozen=True)
 class Bins:
-    """Numbers in bins [e0, e1), [e1, e2), ..., the last one closed; published as the bin's middle."""
+    """Numbers in bins [e0, e1), [e1, e2), ..., the last closed; published as the bin's middle."""
 
     edges: tuple[float, ...]
     kind: ClassVar[str] = "binned"

@@ -235,9 +235,9 @@ class Schema:
     ) -> Schema:
         """Propose a schema by READING PRIVATE DATA; `checks()` says what the owner should look at.
 
-        Every domain but a boolean one is marked `from_data`, and a release made with it says so until
-        the owner declares it public. A column with more than `limit` distinct values of text is
-        proposed as an identifier.
+        Every domain but a boolean one is marked `from_data`, and a release made with it says so
+        until the owner declares it public. A column with more than `limit` distinct values of text
+        is proposed as an identifier.
         """
         from scumble.engine.infer import infer
 

@@ -35,7 +35,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """Without extension wrappers or unusual layouts of text; bytes become text if they are UTF-8."""
+    """Without extension wrappers or unusual layouts of text; bytes become text if UTF-8."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     kind = values.type

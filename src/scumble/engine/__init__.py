@@ -1,0 +1,1 @@
+"""The engine: reading tables of any kind, and running SQL with DuckDB."""

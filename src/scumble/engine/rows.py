@@ -1,0 +1,174 @@
+"""Rows: the private table as codes, value by value checked against its public domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.attribute import Attribute
+from scumble.engine.persons import Persons
+from scumble.engine.source import Source, open_source
+from scumble.errors import DomainError, ParameterError, SchemaError
+from scumble.schema import Schema
+
+Outside = Literal["error", "drop", "missing"]
+
+
+class Rows:
+    """The rows of a source as codes of a schema, streamed batch by batch in flat memory.
+
+    `outside` says what becomes of a value outside its domain: an error, its whole row dropped, or
+    the value set missing. Only the columns that a pass asks for are looked at. `outside_columns`
+    names, after a pass, the columns in which something was dropped or set missing; how often is
+    private and told in `outside_counts` only with `reveal`. `progress` is called with the number of
+    rows done.
+    """
+
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        outside: Outside = "error",
+        reveal: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        if outside not in get_args(Outside):
+            raise ParameterError.of("Rows", "outside", "'error', 'drop' or 'missing'", outside)
+        self.source: Source = open_source(source)
+        self.schema = schema
+        self.outside: Outside = outside
+        self.reveal = reveal
+        self.progress = progress
+        self.outside_columns: set[str] = set()
+        self.outside_counts: dict[str, int] = {}
+        self._person: tuple[str, int] | None = None
+        self.source.require([attribute.name for attribute in schema.published])
+
+    def limited(self, person: str, most: int) -> Rows:
+        """The first `most` rows of each person, in the order of the source.
+
+        `person` is an identifier column; a row without a person counts as outside the domain. Every
+        person's identifier is kept in memory during a pass (about 150 bytes each).
+        """
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ParameterError.of("Rows.limited", "most", "a whole number above 0", most)
+        if self.schema[person].role != "identifier":
+            raise SchemaError(f"Attribute '{person}' must be an identifier to tell persons apart.")
+        self.source.require([person])
+        rows = Rows(
+            self.source,
+            self.schema,
+            outside=self.outside,
+            reveal=self.reveal,
+            progress=self.progress,
+        )
+        rows._person = (person, most)
+        return rows
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
+        """The codes of these attributes, one array for each; call it again for another pass."""
+        attributes = [self.schema[name] for name in names]
+        for attribute in attributes:
+            self._check(attribute)
+        self.outside_columns = set()
+        self.outside_counts = {}
+        return self._stream(attributes)
+
+    def _check(self, attribute: Attribute) -> None:
+        if attribute.domain is None:
+            raise SchemaError(
+                f"{attribute} is an identifier: it has no codes and is never published."
+            )
+        if self.outside == "missing" and not attribute.missing:
+            raise SchemaError(
+                f"{attribute}: a value outside the domain cannot be set missing, because missing "
+                "does not belong to the domain. Write missing = true in the schema."
+            )
+
+    def _stream(self, attributes: Sequence[Attribute]) -> Iterator[list[np.ndarray]]:
+        columns = [attribute.name for attribute in attributes]
+        persons = None
+        if self._person is not None:
+            name, most = self._person
+            persons = Persons(name, most)
+            columns.append(name)
+        start = 0
+        for batch in self.source.batches(list(dict.fromkeys(columns))):
+            kept = None if persons is None else self._limit(batch, persons, start)
+            part = batch if kept is None else batch.take(pa.array(kept))
+            coded = [attribute.encode(part.column(attribute.name)) for attribute in attributes]
+            strays = {
+                a.name: mask for a, (_, mask) in zip(attributes, coded, strict=True) if mask.any()
+            }
+            if strays and self.outside == "error":
+                raise self._complaint(part, strays, start, kept)
+            codes = [codes for codes, _ in coded]
+            yield self._settle(attributes, codes, strays) if strays else codes
+            start += batch.num_rows
+            if self.progress is not None:
+                self.progress(start)
+
+    def _limit(self, batch: pa.RecordBatch, persons: Persons, start: int) -> np.ndarray:
+        """The places of the rows that the limit on each person keeps."""
+        keep, nobody = persons.keep(batch.column(persons.name))
+        if nobody.any():
+            if self.outside == "error":
+                row = start + int(np.argmax(nobody)) + 1
+                raise DomainError(
+                    f"Column '{persons.name}', row {row}: there is no identifier, so the rows of "
+                    "this person cannot be limited. Choose outside='drop' to leave such rows out.",
+                    column=persons.name,
+                    row=row,
+                )
+            self._note(persons.name, nobody)
+        return np.flatnonzero(keep)
+
+    def _settle(
+        self,
+        attributes: Sequence[Attribute],
+        codes: list[np.ndarray],
+        strays: dict[str, np.ndarray],
+    ) -> list[np.ndarray]:
+        """Drop the rows with strays, or set the strays missing."""
+        for name, mask in strays.items():
+            self._note(name, mask)
+        if self.outside == "drop":
+            keep = ~np.logical_or.reduce(list(strays.values()))
+            return [column[keep] for column in codes]
+        return [
+            np.where(strays[attribute.name], attribute.code_type.type(attribute.size - 1), column)
+            if attribute.name in strays
+            else column
+            for attribute, column in zip(attributes, codes, strict=True)
+        ]
+
+    def _note(self, name: str, mask: np.ndarray) -> None:
+        self.outside_columns.add(name)
+        if self.reveal:
+            self.outside_counts[name] = self.outside_counts.get(name, 0) + int(mask.sum())
+
+    def _complaint(
+        self,
+        part: pa.RecordBatch,
+        strays: dict[str, np.ndarray],
+        start: int,
+        kept: np.ndarray | None,
+    ) -> DomainError:
+        """The first stray, by its place; its value only if the owner asked."""
+        name = min(strays, key=lambda name: int(np.argmax(strays[name])))
+        place = int(np.argmax(strays[name]))
+        row = start + (place if kept is None else int(kept[place])) + 1
+        value = f"the value {part.column(name)[place].as_py()!r}" if self.reveal else "the value"
+        attribute = self.schema[name]
+        no_null = "" if attribute.missing else "; a missing value does not belong to it"
+        return DomainError(
+            f"Column '{name}', row {row}: {value} is outside the domain "
+            f"({attribute.describe()}{no_null}). Change the schema, or choose outside='drop' to "
+            "leave such rows out or outside='missing' to blank such values.",
+            column=name,
+            row=row,
+        )
