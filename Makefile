@@ -52,7 +52,7 @@ bench: .venv/dev.stamp .peers/stamp
 	$(BIN)/python -m benchmarks $(ONLY)
 
 docs: .venv/demo.stamp
-	$(BIN)/python -m scumble.mechanism docs/mechanisms
+	$(BIN)/python -m scumble.cards docs/mechanisms
 
 clean:
 	rm -rf .venv .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,7 +13,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "scumble"
 # These take arguments and print: they may call both sides.
-FRONT = ("scumble._version", "scumble.cli", "scumble.console", "scumble.demo", "scumble.listing")
+FRONT = [
+    "scumble._version",
+    "scumble.cards",
+    "scumble.cli",
+    "scumble.console",
+    "scumble.demo",
+    "scumble.listing",
+    "scumble.options",
+]
 
 
 def check_contracts(root: Path) -> tuple[bool, str]:
@@ -55,7 +63,7 @@ def test_contracts_are_kept():
 @pytest.mark.parametrize("module", sorted(modules()))
 def test_every_module_has_a_side(module):
     public, private = listed("wall", "source_modules"), listed("wall", "forbidden_modules")
-    sides = [covers(public, module), covers(private, module), covers(list(FRONT), module)]
+    sides = [covers(public, module), covers(private, module), covers(FRONT, module)]
     assert sum(sides) == 1
 
 
