@@ -15,8 +15,8 @@ from scumble.noise.source import Source
 def bernoulli(source: Source, probability: Fraction, size: int) -> NDArray[np.bool_]:
     """Independent answers, each yes with exactly the given probability.
 
-    Sixteen bits decide a row unless they equal the first sixteen of the probability; then 48 more do, and
-    as many as it takes.
+    Sixteen bits decide a row unless they equal the first sixteen of the probability; then 48 more
+    do, and as many as it takes.
     """
     probability = check("bernoulli", "probability", probability)
     if probability == 1:

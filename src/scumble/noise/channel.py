@@ -1,4 +1,6 @@
-"""The channel of uniform perturbation: keep a code, or replace it by one drawn uniformly from all."""
+"""The channel of uniform perturbation: keep a code, or replace it by one drawn uniformly from
+all.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,12 @@ from scumble.noise.rational import probability, whole
 from scumble.noise.source import Source
 
 
-def keep_or_replace(
-    source: Source, codes: NDArray[Any], size: int, keep: Fraction
-) -> NDArray[Any]:
-    """Each code with probability `keep`, otherwise a uniform one of 0 to `size - 1`; same type of array.
+def keep_or_replace(source: Source, codes: NDArray[Any], size: int, keep: Fraction) -> NDArray[Any]:
+    """Each code with probability `keep`, otherwise a uniform one of 0 to `size - 1`; same type of
+    array.
 
-    Codes must be unsigned and below `size`; they are not looked at beyond being copied. The replacement
-    may be the same code again.
+    Codes must be unsigned and below `size`; they are not looked at beyond being copied. The
+    replacement may be the same code again.
     """
     keep = probability("keep_or_replace", "keep", keep)
     size = whole("keep_or_replace", "size", size, least=1)
@@ -52,7 +53,9 @@ def _by_table(source: Source, codes: NDArray[Any], size: int, keep: Fraction) ->
 
 @lru_cache(maxsize=64)
 def _channel(size: int, keep: Fraction) -> tuple[Cuts, NDArray[Any]]:
-    """The cuts (outcome 0 keeps, outcome k + 1 replaces by k) and the table of the compiled loop."""
+    """The cuts (outcome 0 keeps, outcome k + 1 replaces by k) and the table of the compiled
+    loop.
+    """
     share = (1 - keep) / size
     cuts = Cuts.rational([keep + code * share for code in range(size)])
     # To the loop, entries below `size` are codes, `size` says keep, and `size + 1` is left open.

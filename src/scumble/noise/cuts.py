@@ -1,8 +1,8 @@
-"""The interval [0, 1) cut into outcomes, and exact draws from it: a uniform number is read bit by bit until
-no cut lies inside what is still possible.
+"""The interval [0, 1) cut into outcomes, and exact draws from it: a uniform number is read bit by
+bit until no cut lies inside what is still possible.
 
-Sixteen bits decide nearly every draw by a table, 64 bits nearly all others by comparing whole numbers with
-the exact floors of the cuts, and further bits the rest; no step rounds.
+Sixteen bits decide nearly every draw by a table, 64 bits nearly all others by comparing whole
+numbers with the exact floors of the cuts, and further bits the rest; no step rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from scumble.noise.source import Source
 
 CHUNK = 1 << 17  # draws at a time, so that keystream, table and result share the second-level cache
 _ARENA = 1 << 16
-MOST = 1 << 12  # cuts in one table: beyond it, too many of the 65536 prefixes would have a cut inside
+MOST = (
+    1 << 12
+)  # cuts in one table: beyond it, too many of the 65536 prefixes would have a cut inside
 
 Step = Callable[[slice, NDArray[np.uint16], NDArray[np.int64]], int]
 Floors = Callable[[int], tuple[Sequence[int], Sequence[bool]]]
@@ -30,9 +32,11 @@ def chunks(size: int, step: int = CHUNK) -> Iterator[slice]:
 
 
 class Cuts:
-    """Ascending cuts c_1 <= c_2 <= ... inside [0, 1); outcome k is [c_k, c_k+1), from 0 to the last.
+    """Ascending cuts c_1 <= c_2 <= ... inside [0, 1); outcome k is [c_k, c_k+1), from 0 to the
+    last.
 
-    `floors(bits)` gives, for every cut c, the whole number floor(c * 2**bits) and whether that is exact.
+    `floors(bits)` gives, for every cut c, the whole number floor(c * 2**bits) and whether that is
+    exact.
     """
 
     def __init__(self, floors: Floors) -> None:
@@ -82,7 +86,7 @@ class Cuts:
         head = prefixes.astype(np.uint64) << np.uint64(48)
         words = head | (source.words(len(prefixes)) >> np.uint64(16))
         outcomes = np.searchsorted(self._whole, words, side="right")
-        # Of several cuts with one floor the last is the largest, so it is inexact if any of them is.
+        # Of several cuts with one floor the last is the largest: inexact if any of them is.
         before = np.maximum(outcomes - 1, 0)
         open_ = (outcomes > 0) & (self._whole[before] == words) & ~self._exact[before]
         for row in np.flatnonzero(open_):
@@ -90,7 +94,9 @@ class Cuts:
         return outcomes
 
     def _extend(self, source: Source, prefix: int, bits: int = 64) -> int:
-        """The outcome of the number that begins with the given bits, by reading as many more as it takes."""
+        """The outcome of the number that begins with the given bits, by reading as many more as it
+        takes.
+        """
         while True:
             prefix, bits = (prefix << 64) | source.bits(64), bits + 64
             whole, exact = self._floors(bits)
@@ -102,8 +108,8 @@ class Cuts:
 def sweep(source: Source, size: int, decide: Step) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Run a compiled loop over fresh 16-bit prefixes; the rows it left open, and their prefixes.
 
-    Those are gathered over all chunks and decided together: a few per chunk, they would cost more in calls
-    than the chunk itself.
+    Those are gathered over all chunks and decided together: a few per chunk, they would cost more
+    in calls than the chunk itself.
     """
     prefixes, pending = np.empty(min(size, CHUNK), np.uint16), np.empty(min(size, CHUNK), np.int64)
     rows, heads = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
@@ -125,5 +131,3 @@ def decide_below(source: Source, floors: Floors, prefix: int, bits: int) -> bool
         if exact:
             return False
         prefix, bits = (prefix << 64) | source.bits(64), bits + 64
-
-

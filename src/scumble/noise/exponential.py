@@ -1,4 +1,6 @@
-"""Powers of e enclosed between whole numbers, to any precision: every irrational threshold comes from here."""
+"""Powers of e enclosed between whole numbers, to any precision: every irrational threshold comes
+from here.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ def exponential(exponent: Fraction, precision: int) -> Enclosure:
 def _series(argument: int, bits: int) -> Enclosure:
     """Enclose exp(-t) * 2**bits for t in [argument, argument + 1) / 2**bits, t <= 1/2.
 
-    A term is rounded down twice, by less than 2 units in all; what it inherits from the term before is at
-    most half of that one's error; so each is off by less than 4 units. The tail of an alternating series
-    is less than its first term, and moving t by one unit moves exp(-t) by less than one.
+    A term is rounded down twice, by less than 2 units in all; what it inherits from the term before
+    is at most half of that one's error; so each is off by less than 4 units. The tail of an
+    alternating series is less than its first term, and moving t by one unit moves exp(-t) by less
+    than one.
     """
     total = term = 1 << bits
     count = 0
@@ -57,9 +60,9 @@ def quotient(above: Enclosure, below: Enclosure, precision: int) -> Enclosure:
 def floors(enclose: Callable[[int], Sequence[Enclosure]], bits: int) -> list[int]:
     """The exact floors of x * 2**bits for irrational numbers x strictly between 0 and 1.
 
-    `enclose(precision)` encloses each x * 2**precision. Precision doubles until both ends agree, which
-    happens for every irrational number; the ends are clamped by what is known of x from the start, so
-    that a number within 2**-bits of 1 needs no extra precision.
+    `enclose(precision)` encloses each x * 2**precision. Precision doubles until both ends agree,
+    which happens for every irrational number; the ends are clamped by what is known of x from the
+    start, so that a number within 2**-bits of 1 needs no extra precision.
     """
     precision, top = 2 * bits + 64, (1 << bits) - 1
     while True:

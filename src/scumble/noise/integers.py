@@ -17,8 +17,8 @@ _WORD = 1 << 64
 def integers(source: Source, bound: int, size: int) -> NDArray[Any]:
     """Independent uniform numbers below `bound`: uint64 up to 2**64, Python integers beyond.
 
-    The high word of word * bound is the number; a low word below 2**64 mod bound is refused and drawn
-    again, which leaves every number exactly the same share (Lemire, 2019).
+    The high word of word * bound is the number; a low word below 2**64 mod bound is refused and
+    drawn again, which leaves every number exactly the same share (Lemire, 2019).
     """
     bound = whole("integers", "bound", bound, least=1)
     if bound > _WORD:

@@ -1,7 +1,7 @@
 """The inner loops, compiled by numba on first use; imported only when something is drawn.
 
-Each function reads words of the keystream and writes results and, where its bits did not decide, the
-numbers of the rows left open; it never touches a floating-point number.
+Each function reads words of the keystream and writes results and, where its bits did not decide,
+the numbers of the rows left open; it never touches a floating-point number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def replace(
     count = 0
     for row in range(len(out)):
         entry = table[prefixes[row]]
-        code = codes[row]  # read in any case: a choice between two values needs no branch to mispredict
+        code = codes[
+            row
+        ]  # read in any case: a choice between two values needs no branch to mispredict
         out[row] = code if entry >= keep else entry
         if entry > keep:
             pending[count] = row
@@ -46,7 +48,9 @@ def replace(
 
 @_compiled
 def high_word(left: Any, right: Any) -> Any:
-    """The upper 64 bits of the product of two words, by schoolbook multiplication of their halves."""
+    """The upper 64 bits of the product of two words, by schoolbook multiplication of their
+    halves.
+    """
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     left_high, left_low = left >> half, left & mask
     right_high, right_low = right >> half, right & mask

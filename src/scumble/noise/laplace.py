@@ -1,9 +1,9 @@
 """Discrete Laplace noise: P(x) proportional to exp(-|x| / scale) on the whole numbers, exactly.
 
-Zero, plus or minus is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric, and the
-base-256 digits of a geometric number are independent: P(digit j is d) is proportional to
-exp(-d * 256**j / scale). So each digit is one draw from a table, and what remains above the digits is again
-geometric, drawn as "0 to 255, or 256 and once more".
+Zero, plus or minus is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric,
+and the base-256 digits of a geometric number are independent: P(digit j is d) is proportional to
+exp(-d * 256**j / scale). So each digit is one draw from a table, and what remains above the digits
+is again geometric, drawn as "0 to 255, or 256 and once more".
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _ROOM = 1 << 62  # no 64-bit sum comes near its limit below this
 
 
 def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[Any]:
-    """Independent discrete Laplace numbers: int64, or Python integers (dtype object) from scale 2**55 on.
+    """Independent discrete Laplace numbers: int64, or Python integers (dtype object) from scale
+    2**55 on.
 
-    A number that no 64-bit integer holds has, below that scale, probability under exp(-128); if it is
-    drawn the array returned holds Python integers too. Nothing wraps or is cut off.
+    A number that no 64-bit integer holds has, below that scale, probability under exp(-128); if it
+    is drawn the array returned holds Python integers too. Nothing wraps or is cut off.
     """
     scale = positive("discrete_laplace", "scale", scale)
     sampler = _sampler(scale)
@@ -46,7 +47,6 @@ def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[Any]
             out = out.astype(object)
         out[part] = drawn
     return out
-
 
 
 class _Sampler:
@@ -124,7 +124,9 @@ def _below(scale: Fraction, precision: int) -> list[Enclosure]:
 
 
 def _irrational(enclose: Callable[[int], list[Enclosure]]) -> Floors:
-    """Floors of cuts that are never exact, because e to a rational power other than 0 is transcendental."""
+    """Floors of cuts that are never exact, because e to a rational power other than 0 is
+    transcendental.
+    """
 
     def whole(bits: int) -> tuple[list[int], list[bool]]:
         found = floors(enclose, bits)

@@ -1,7 +1,7 @@
 """Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
 
-The keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key; 128 bits
-of key rather than 256 because that is a sixth faster and still out of reach of any search.
+The keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key;
+128 bits of key rather than 256 because that is a sixth faster and still out of reach of any search.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ZEROS = memoryview(bytes(1 << 18))
 class Source:
     """A stream of independent uniform bits.
 
-    Without a seed the key comes from the operating system. With one the stream is the same every time: for
-    tests only, and `seeded` says so. Threads may share a source; a forked child continues with a key of its
-    own (a seeded one repeats, as everywhere); a source cannot be copied or pickled, since the copy would
-    repeat it.
+    Without a seed the key comes from the operating system. With one the stream is the same every
+    time: for tests only, and `seeded` says so. Threads may share a source; a forked child continues
+    with a key of its own (a seeded one repeats, as everywhere); a source cannot be copied or
+    pickled, since the copy would repeat it.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -46,14 +46,16 @@ class Source:
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def _after_fork(self) -> None:
-        """In the child: a lock that another thread of the parent may hold, and the parent's key, both go."""
+        """In the child: a lock that another thread of the parent may hold, and the parent's key,
+        both go.
+        """
         self._lock = threading.Lock()
         if not self.seeded:
             self._start(os.urandom(KEY_BYTES))
 
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite a contiguous array with the next bytes of the stream."""
-        view = memoryview(out.reshape(-1).view(np.uint8))
+        view = out.reshape(-1).view(np.uint8).data
         with self._lock:
             for begin in range(0, len(view), len(_ZEROS)):
                 part = view[begin : begin + len(_ZEROS)]
