@@ -143,7 +143,7 @@ def publish(
 
 @app.command()
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
-    """Show a release: how it was made, what it promises and what it does not."""
+    """Show what a release is and what it promises."""
     release = scumble.open(folder)
     if as_json:
         console.print_json(listing.manifest(folder))
@@ -161,7 +161,10 @@ def query(
     clamp: options.Clamp = False,
     as_json: options.Json = False,
 ) -> None:
-    """Ask a release a question in SQL: COUNT, SUM or AVG, with WHERE and GROUP BY."""
+    """Ask a release a question in SQL.
+
+    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
+    """
     from scumble.estimate import checked_level
 
     text = _question(sql, file)
@@ -176,11 +179,10 @@ def query(
 @app.command()
 def methods(as_json: options.Json = False) -> None:
     """List the methods to publish with, and what each promises."""
-    promises = {name: listing.promise(each) for name, each in scumble.mechanisms().items()}
     if as_json:
-        console.print_json([{"method": name, "promises": text} for name, text in promises.items()])
+        console.print_json(listing.method_fields())
     else:
-        listing.show_methods(promises)
+        listing.show_methods()
 
 
 @app.command()
@@ -190,7 +192,7 @@ def demo(
     report: options.Report = True,
     show_page: options.OpenPage = False,
 ) -> None:
-    """Publish fictitious people both ways and compare the answers with the truth."""
+    """Publish fictitious people and compare answers with the truth."""
     from scumble.demo.story import tell
 
     with console.steps() as step:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from scumble.demo.story import Story
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
-    from scumble.mechanism import Mechanism
     from scumble.release import Release
     from scumble.schema import Schema
 
@@ -89,15 +87,26 @@ def show_answer(answer: Estimate | Estimates, level: float) -> None:
         console.say(f"Note: {note}")
 
 
-def promise(method: type[Mechanism]) -> str:
-    """The first sentence under `Promises:` on the card of a mechanism."""
-    card = inspect.getdoc(method) or ""
-    return " ".join(card.partition("Promises:")[2].split("\n\n")[0].split()).partition(":")[0]
+def method_fields() -> list[dict[str, str]]:
+    """Every method: what it publishes and what it promises, from its card."""
+    from scumble.cards import card
+    from scumble.mechanism import mechanisms
+
+    cards = [card(method) for method in mechanisms().values()]
+    return [
+        {
+            "method": each.name,
+            "publishes": each.summary,
+            "promises": each.sections["Promises"].partition(" Proof:")[0],
+        }
+        for each in cards
+    ]
 
 
-def show_methods(promises: Mapping[str, str]) -> None:
-    """The methods, one line each."""
-    _table(["method", "promises"], [[name, text] for name, text in promises.items()], 2)
+def show_methods() -> None:
+    """The methods, one row each."""
+    rows = [list(fields.values()) for fields in method_fields()]
+    _table(["method", "what it publishes", "what it promises"], rows, text_columns=3)
 
 
 def show_story(story: Story, folder: Path) -> None:

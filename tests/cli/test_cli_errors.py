@@ -1,0 +1,175 @@
+"""Whatever goes wrong ends in one sentence, the documented exit code, and no traceback."""
+
+import gzip
+import json
+
+import pytest
+from terminal import run
+
+UNIFORM = ("-m", "uniform", "--epsilon", "1")
+CANARY = "Zanzibarite"
+
+
+def publish(place, *words, source=None, schema=None, output="never"):
+    source = source or place / "people.parquet"
+    schema = schema or place / "people.toml"
+    return run("publish", source, "-s", schema, "-o", place / output, *words)
+
+
+def check(done, code, *parts):
+    assert done.code == code, done.err
+    assert done.out == ""
+    assert done.err.startswith("Error: ")
+    assert "Traceback" not in done.err
+    for part in parts:
+        assert part in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("-m", "uniform"), "epsilon"),
+        (("-m", "uniform", "--epsilon", "-1"), "must be a number above 0. Got -1"),
+        (("-m", "uniform", "--epsilon", "nan"), "must be a number above 0"),
+        (("-m", "uniform", "--epsilon", "inf"), "must be a number above 0"),
+        (("-m", "uniform", "--epsilon", "1", "--gamma", "2"), "exactly one"),
+        (("-m", "uniform", "--keep", "1.5"), "between 0 and 1"),
+        (("-m", "uniform", "--rho1", "0.5", "--rho2", "0.2"), "rho2"),
+        (("-m", "unifrom", "--epsilon", "1"), "uniform, histogram"),
+        (("-m", "histogram", "--epsilon", "1"), "attributes"),
+        (("-m", "histogram", "--epsilon", "1", "-a", "sex"), "neighbours"),
+        ((*UNIFORM, "-a", "sex"), "attributes"),
+        ((*UNIFORM, "--outside", "ignore"), "'drop'"),
+    ],
+)
+def test_bad_parameters(place, words, part):
+    check(publish(place, *words), 2, part)
+    assert not (place / "never").exists()
+
+
+def test_a_huge_epsilon_is_no_accident(place, tmp_path):
+    """Either it is refused in a sentence or it is published; nothing between."""
+    done = publish(place, "-m", "uniform", "--epsilon", "1e300", output=tmp_path / "v")
+    assert done.code in (0, 2), done.err
+
+
+def test_unknown_option_is_told_by_usage(place):
+    done = publish(place, *UNIFORM, "--epsilom", "1")
+    assert done.code == 2
+    assert "--epsilom" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "at least one attribute"),
+        ("[attributes.age\n", "line 1"),
+        ('[attributes.age]\nrole = "quasy"\n', "quasi"),
+        ('[attributes.age]\nrole = "quasi"\ntype = "integer"\nrange = [1, 99]\n', "sensitive"),
+    ],
+)
+def test_bad_schemas(place, tmp_path, text, part):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    check(publish(place, *UNIFORM, schema=file), 3, part)
+
+
+def test_missing_schema(place):
+    check(publish(place, *UNIFORM, schema=place / "nowhere.toml"), 3, "nowhere.toml")
+
+
+def test_bad_sources(place, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 but not really")
+    (tmp_path / "broken.csv.gz").write_bytes(gzip.compress(b"age,sex\n1,2\n" * 99)[:-9])
+    (tmp_path / "other.csv").write_text("colour\nred\n")
+    (tmp_path / "folder").mkdir()
+    for name in ("nowhere.csv", "empty.csv", "broken.parquet", "broken.csv.gz", "folder"):
+        check(publish(place, *UNIFORM, source=tmp_path / name), 4, name)
+    check(publish(place, *UNIFORM, source=tmp_path / "other.csv"), 4, "'age'", "'colour'")
+
+
+def test_value_outside_its_domain(place, tmp_path):
+    lines = (place / "people.csv").read_text().splitlines()
+    header, row = lines[0].replace('"', "").split(","), lines[5].split(",")
+    row[header.index("region")] = CANARY
+    source = tmp_path / "stray.csv"
+    source.write_text("\n".join([*lines[:5], ",".join(row), *lines[6:]]) + "\n")
+    done = publish(place, *UNIFORM, source=source)
+    check(done, 4, "region", "row 5")
+    assert CANARY not in done.err
+    check(publish(place, *UNIFORM, "--reveal", source=source), 4, CANARY)
+    dropped = publish(place, *UNIFORM, "--outside", "drop", source=source, output=tmp_path / "v")
+    assert dropped.code == 0
+    assert CANARY not in dropped.out + dropped.err
+    check(publish(place, *UNIFORM, "--outside", "missing", source=source), 3, "missing = true")
+
+
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE hight > 3", "hight"),
+        ("SELEC COUNT(*) FROM t", "^"),
+        ("SELECT COUNT(*) FROM t JOIN u USING (age)", "^"),
+        ("SELECT COUNT(DISTINCT age) FROM t", "^"),
+        ("SELECT COUNT(*) FROM t WHERE person = 'P0000001'", "person"),
+        ("", "Error"),
+    ],
+)
+def test_bad_questions(place, sql, part):
+    check(run("query", place / "view", sql), 5, part)
+
+
+def test_bad_question_as_json(place):
+    done = run("query", place / "view", "SELECT COUNT(*) FROM t WHERE hight > 3", "--json")
+    found = json.loads(done.err)
+    assert done.code == found["exit_code"] == 5
+    assert found["kind"] == "QueryError"
+    assert (found["line"], found["column"]) == (1, 30)
+    assert "hight" in found["error"]
+
+
+def test_question_must_be_given_once(place, tmp_path):
+    check(run("query", place / "view"), 2, "--file")
+    check(run("query", place / "view", "SELECT 1", "--file", tmp_path / "q.sql"), 2, "--file")
+    check(run("query", place / "view", "--file", tmp_path / "q.sql"), 1, "q.sql")
+
+
+@pytest.mark.parametrize("level", ["0", "1", "95", "nan"])
+def test_level_is_a_probability(place, level):
+    check(run("query", place / "view", "SELECT COUNT(*) FROM t", "--level", level), 2, "0.95")
+
+
+@pytest.mark.parametrize("given", ["regions", "=file.csv", "regions="])
+def test_side_table_needs_name_and_file(place, given):
+    check(run("query", place / "view", "SELECT COUNT(*) FROM t", "--with", given), 2, "NAME=FILE")
+
+
+def test_side_table_must_exist(place):
+    words = ("query", place / "view", "SELECT COUNT(*) FROM t", "--with", "r=nowhere.csv")
+    done = run(*words)
+    check(done, done.code, "nowhere.csv")
+    assert done.code in (1, 4)
+
+
+def test_not_a_release(place, tmp_path):
+    check(run("show", tmp_path / "nothing"), 6, "nothing")
+    check(run("show", tmp_path), 6, "not a release")
+    check(run("query", place / "people.csv", "SELECT COUNT(*) FROM t"), 6, "people.csv")
+
+
+def test_existing_output_is_kept(place, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    check(publish(place, *UNIFORM, output=tmp_path / "mine"), 6, "--force")
+    check(publish(place, *UNIFORM, "--force", output=tmp_path / "mine"), 6, "not a release")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_damaged_release(place, tmp_path):
+    import shutil
+
+    shutil.copytree(place / "view", tmp_path / "view")
+    data = tmp_path / "view" / "records.parquet"
+    data.write_bytes(data.read_bytes()[:-1] + b"X")
+    check(run("query", tmp_path / "view", "SELECT COUNT(*) FROM t"), 6, "checksum")

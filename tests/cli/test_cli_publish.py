@@ -1,0 +1,139 @@
+"""schema infer, publish and show."""
+
+import json
+
+import pytest
+from terminal import run
+
+
+def options(place, output):
+    return (place / "people.parquet", "--schema", place / "people.toml", "-o", output)
+
+
+def test_infer_writes_a_schema_that_publishes(place, tmp_path):
+    file = tmp_path / "proposed.toml"
+    done = run(
+        "schema", "infer", place / "people.csv", "--sensitive", "condition",
+        "--identifier", "person", "-o", file,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.out == ""
+    assert "Wrote" in done.err
+    assert "Check 'age'" in done.err
+    made = run(
+        "publish",
+        place / "people.csv",
+        "-s",
+        file,
+        "-m",
+        "uniform",
+        "-e",
+        "1",
+        "-o",
+        tmp_path / "v",
+    )
+    assert made.code == 0, made.err
+    assert "read from the private data" in run("show", tmp_path / "v").out
+
+
+def test_infer_prints_toml_or_json(place):
+    words = ("schema", "infer", place / "people.parquet", "--sensitive", "condition")
+    assert "[attributes.condition]" in run(*words).out
+    found = run(*words, "--json").json
+    assert [a["name"] for a in found["attributes"] if a["role"] == "sensitive"] == ["condition"]
+    assert found["checks"]
+
+
+def test_infer_does_not_overwrite(place, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("precious")
+    words = ("schema", "infer", place / "people.csv", "-o", file)
+    assert run(*words).code == 3
+    assert file.read_text() == "precious"
+    assert run(*words, "--force").code == 0
+
+
+def test_publish_says_what_it_promises(place, tmp_path):
+    done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    assert "gave 10 % to a value of condition can end at most at 23.2 %" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v"]
+
+
+def test_publish_as_json(place, tmp_path):
+    words = ("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--keep", "0.5", "--json")
+    found = run(*words).json
+    assert found["release"] == str(tmp_path / "v")
+    assert found["mechanism"] == "uniform"
+    assert found["parameters"]["keep"] == 0.5
+    assert found["guarantees"]
+
+
+@pytest.mark.parametrize("choice", ["--compound", "--each"])
+def test_several_sensitive_columns(place, tmp_path, choice):
+    text = (place / "people.toml").read_text()
+    marked = text.replace(
+        '[attributes.sex]\nrole = "quasi"', '[attributes.sex]\nrole = "sensitive"'
+    )
+    (tmp_path / "two.toml").write_text(marked)
+    done = run(
+        "publish", place / "people.parquet", "-s", tmp_path / "two.toml", "-m", "uniform", "-e", "2",
+        choice, "-o", tmp_path / "v", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["parameters"]["several"] == choice.strip("-")
+    assert len(done.json["evidence"]["channels"]) == (1 if choice == "--compound" else 2)
+
+
+def test_rho_and_gamma_are_passed_on(place, tmp_path):
+    words = ("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--json")
+    found = run(*words, "--rho1", "0.1", "--rho2", "0.3").json
+    assert (found["parameters"]["rho1"], found["parameters"]["rho2"]) == (0.1, 0.3)
+    assert run(*words, "--gamma", "5", "--force").json["parameters"]["gamma"] == 5
+
+
+def test_histogram_limits_the_rows_of_a_person(place, tmp_path):
+    done = run(
+        "publish", *options(place, tmp_path / "v"), "-m", "histogram", "-a", "sex", "-e", "1",
+        "--neighbours", "replace", "--contribution", "2", "--person", "person", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["parameters"]["person"] == "person"
+
+
+def test_a_fixed_seed_is_said_and_repeats(place, tmp_path):
+    for name in ("a", "b"):
+        words = ("publish", *options(place, tmp_path / name), "-m", "uniform", "-e", "1")
+        assert run(*words, "--insecure-seed", "7").code == 0
+    shown = run("show", tmp_path / "a").out
+    assert "NOT PRIVATE" in shown
+    first, second = ((tmp_path / name / "records.parquet").read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_fresh_noise_every_time(place, tmp_path):
+    for name in ("a", "b"):
+        run("publish", *options(place, tmp_path / name), "-m", "uniform", "-e", "1")
+    first, second = ((tmp_path / name / "records.parquet").read_bytes() for name in ("a", "b"))
+    assert first != second
+
+
+def test_show_tells_promises_limits_and_how_to_ask(place):
+    text = " ".join(run("show", place / "view").out.split())
+    for part in ("uniform", "epsilon = 2", "Promised", "Not promised", "proof:", "condition"):
+        assert part in text
+    command = text.partition("scumble query ")[2]
+    assert command
+    found = run("show", place / "view", "--json").json
+    assert found == json.loads((place / "view" / "manifest.json").read_text())
+
+
+def test_what_show_suggests_works(place, monkeypatch):
+    import shlex
+
+    monkeypatch.chdir(place)
+    for release in ("view", "counts"):
+        command = run("show", release).out.rstrip().splitlines()[-1].strip()
+        done = run(*shlex.split(command)[1:])
+        assert done.code == 0, done.err

@@ -1,0 +1,75 @@
+"""query: the shapes of its answers, and the places a question may come from."""
+
+import pytest
+from terminal import PEOPLE, run
+
+KEYS = ["value", "stderr", "low", "high", "level", "method", "notes"]
+
+
+def test_json_of_one_number(place):
+    sql = "SELECT COUNT(*) FROM t WHERE condition = 'Asthma'"
+    [row] = run("query", place / "view", sql, "--json").json
+    assert list(row) == KEYS
+    assert row["low"] < row["value"] < row["high"]
+    assert row["level"] == 0.95
+
+
+def test_json_of_groups(place):
+    sql = "SELECT sex, COUNT(*) FROM t WHERE condition = 'Asthma' GROUP BY sex"
+    for release in ("view", "counts"):
+        rows = run("query", place / release, sql, "--json").json
+        assert [list(row) for row in rows] == [["sex", *KEYS]] * 2
+        assert [row["sex"] for row in rows] == ["female", "male"]
+
+
+def test_what_was_not_perturbed_is_exact(place):
+    [row] = run("query", place / "view", "SELECT COUNT(*) FROM t", "--json").json
+    assert (row["value"], row["stderr"], row["low"], row["high"]) == (PEOPLE, 0, PEOPLE, PEOPLE)
+
+
+def test_table_for_people(place):
+    sql = "SELECT sex, COUNT(*) FROM t GROUP BY sex"
+    done = run("query", place / "counts", sql, "--level", "0.9")
+    assert done.code == 0, done.err
+    for part in ("sex", "female", "male", "value", "stderr", "low 90 %", "high 90 %"):
+        assert part in done.out
+
+
+def test_a_higher_level_is_wider(place):
+    words = ("query", place / "view", "SELECT COUNT(*) FROM t WHERE condition = 'Asthma'", "--json")
+    [narrow], [wide] = (run(*words, "--level", level).json for level in ("0.9", "0.99"))
+    assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
+
+
+def test_clamp_keeps_counts_possible(place):
+    sql = "SELECT condition, COUNT(*) FROM t GROUP BY condition"
+    rows = run("query", place / "view", sql, "--clamp", "--json").json
+    assert all(0 <= row["low"] <= row["value"] <= row["high"] <= PEOPLE for row in rows)
+
+
+def test_question_from_stdin_or_file(place, tmp_path):
+    sql = "SELECT COUNT(*)\nFROM t\nWHERE sex = 'male'\n"
+    (tmp_path / "q.sql").write_text(sql)
+    answers = [
+        run("query", place / "view", sql, "--json").json,
+        run("query", place / "view", "-", "--json", stdin=sql).json,
+        run("query", place / "view", "--file", tmp_path / "q.sql", "--json").json,
+    ]
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_side_table(place, tmp_path, kind):
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pa.table({"name": ["Alder Coast", "Kelp Shore", "Oak Downs"], "people": [9, 3, 6]})
+    file = tmp_path / f"regions.{kind}"
+    write = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[kind]
+    write(table, file)
+    inside = "SELECT COUNT(*) FROM t WHERE region IN (SELECT name FROM regions WHERE people < 7)"
+    listed = "SELECT COUNT(*) FROM t WHERE region IN ('Kelp Shore', 'Oak Downs')"
+    [by_table] = run("query", place / "view", inside, "--with", f"regions={file}", "--json").json
+    [by_list] = run("query", place / "view", listed, "--json").json
+    assert by_table["value"] == by_list["value"] > 0

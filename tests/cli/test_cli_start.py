@@ -1,0 +1,69 @@
+"""The command line starts at once, and says what there is."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from terminal import run
+
+from scumble import __version__
+
+HELP = [sys.executable, "-c", "from scumble.cli import main; main()", "--help"]
+HEAVY = {"numpy", "pyarrow", "duckdb", "numba", "scipy", "matplotlib", "sqlglot", "pandas", "rich"}
+
+
+def test_help_imports_nothing_heavy():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *HELP[1:]], capture_output=True, text=True, check=True
+    )
+    imported = set(re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE))
+    assert "typer" in imported
+    assert imported & HEAVY == set()
+
+
+def test_help_is_quick():
+    """The best of five runs: other work on the machine must not fail it, a heavy import must."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run(HELP, capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize(
+    "command", ["schema", "publish", "show", "query", "methods", "demo", "version"]
+)
+def test_every_command_is_listed_and_has_help(command):
+    assert re.search(rf"^  {command} +[A-Z].*\.$", run("--help").out, re.MULTILINE)
+    assert "Usage:" in run(command, "-h").out
+
+
+def test_version():
+    assert run("version").out == f"scumble {__version__}\n"
+    assert run("version", "--json").json == {"version": __version__}
+
+
+def test_methods_say_what_they_promise():
+    done = run("methods", "--json")
+    promises = {row["method"]: row["promises"] for row in done.json}
+    assert promises["uniform"].startswith("ε-LDP")
+    assert promises["histogram"].startswith("ε-DP")
+    assert all(name in run("methods").out for name in promises)
+
+
+def test_completion_offers_commands():
+    environment = {
+        **os.environ,
+        "_SCUMBLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "scumble pub",
+        "COMP_CWORD": "1",
+    }
+    code = "import sys; sys.argv = ['scumble']; from scumble.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["publish"]
