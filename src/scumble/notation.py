@@ -32,6 +32,7 @@ _HEADER = """\
 #   quasi        published as it is; others may know it
 #   sensitive    protected
 #   insensitive  published as it is
+# from_data = true marks what was read from private data: check it, then delete that line.
 """
 _WIDTH = 96
 
@@ -195,12 +196,12 @@ def _line(key: str, value: object, bare: bool) -> str:
 
 def _wrapped(items: Iterable[str]) -> str:
     """As many items to a line as fit; textwrap would break inside a value."""
-    lines = [" "]
+    lines = [""]
     for item in items:
-        if len(lines[-1]) + len(item) + 2 > _WIDTH and lines[-1].strip():
-            lines.append(" ")
+        if lines[-1] and len(lines[-1]) + len(item) + 6 > _WIDTH:
+            lines.append("")
         lines[-1] += f" {item},"
-    return "".join(f" {line}\n" for line in lines)
+    return "".join(f"   {line}\n" for line in lines)
 
 
 def _key(name: str) -> str:

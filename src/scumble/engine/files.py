@@ -46,7 +46,8 @@ class CsvFile(Source):
         with duckdb.connect() as connection:
             query = (
                 f"SELECT {', '.join(places)} FROM read_csv("
-                "?, delim = ?, compression = ?, columns = ?, auto_detect = false, header = true, quote = '\"', escape = '\"')"
+                "?, delim = ?, compression = ?, columns = ?, auto_detect = false, "
+                "header = true, quote = '\"', escape = '\"')"
             )
             options = [
                 _without_wildcards(self.path),

@@ -1,0 +1,154 @@
+"""Proposing a schema by READING PRIVATE DATA: what was taken from it is marked, to be checked."""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
+
+from scumble.attribute import Attribute
+from scumble.engine.profile import Profile
+from scumble.engine.source import open_source
+from scumble.kinds import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.schema import Schema
+
+_BINS = 20
+_ROUND = (1, 2, Fraction(5, 2), 5, 10)
+_FEW = 20  # distinct whole numbers that may stand for categories
+_WIDE = 1000  # a longer range of whole numbers is better cut into bins
+
+_NOTES = {
+    "category": "Read from the data: list every value that is possible, not only those that occur.",
+    "integer": "Read from the data: write the range that is possible, not the one that occurs.",
+    "binned": "Read from the data: choose edges that cover what is possible.",
+    "date": "Read from the data: write the range that is possible, not the one that occurs.",
+    "boolean": "Read from the data: may a value be missing?",
+}
+_SINGULAR = (
+    "Nearly every value occurs once: taken for an identifier, which is never published. "
+    "If it is none, give it a role and a type."
+)
+_ENDLESS = (
+    "Too many different values to list: taken for an identifier, which is never published. "
+    "To publish it, give it a role and a type with fewer values."
+)
+_EMPTY = "No value to learn from: never published until you give it a role and a type."
+_STRANGE = "Values of a kind that cannot be published; never published until they are converted."
+
+
+def infer(
+    source: object,
+    *,
+    identifiers: Iterable[str] = (),
+    limit: int = 1000,
+    table: str | None = None,
+) -> Schema:
+    """A proposal for the schema of a source, in one pass over its private rows.
+
+    Columns in `identifiers` are not looked at. Text with more than `limit` distinct values is taken
+    for an identifier.
+    """
+    opened = open_source(source, table=table)
+    known = tuple(identifiers)
+    opened.require(known)
+    profiles = {name: Profile() for name in opened.columns if name not in known}
+    for batch in opened.batches(list(profiles)) if profiles else ():
+        for name, profile in profiles.items():
+            profile.update(batch.column(name))
+    return Schema(
+        tuple(
+            _attribute(name, profiles[name], limit)
+            if name in profiles
+            else Attribute(name, "identifier")
+            for name in opened.columns
+        )
+    )
+
+
+def _attribute(name: str, profile: Profile, limit: int) -> Attribute:
+    domain, note = _domain(profile, limit)
+    if domain is None:
+        return Attribute(name, "identifier", note=note)
+    words = tuple(sorted(profile.words))
+    return Attribute(
+        name=name,
+        role="quasi",
+        domain=domain,
+        missing=profile.missing,
+        null_words=words,
+        # That a truth value is true or false is no secret; that it may be missing was learnt.
+        from_data=profile.missing or not isinstance(domain, Boolean),
+        note=note if profile.missing or not isinstance(domain, Boolean) else "",
+    )
+
+
+def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
+    """The domain proposed, or None and why there is none."""
+    if not profile.seen:
+        return None, _EMPTY
+    if profile.truth:
+        return Boolean(), _NOTES["boolean"]
+    if "integer" in profile.possible:
+        return (None, _SINGULAR) if _counts_people(profile) else _noted(_whole(profile))
+    if "number" in profile.possible and "number" in profile.low:
+        return _noted(Bins(round_edges(profile.low["number"], profile.high["number"])))
+    if "date" in profile.possible:
+        return _noted(_dates(*profile.days()))
+    if not profile.text:
+        return None, _STRANGE
+    if profile.unique:
+        return None, _SINGULAR
+    if profile.many or len(profile.seen) > limit:
+        return None, _ENDLESS
+    return _noted(Category(tuple(sorted(str(value) for value in profile.seen))))
+
+
+def _noted(domain: Domain) -> tuple[Domain, str]:
+    return domain, _NOTES[domain.kind]
+
+
+def _counts_people(profile: Profile) -> bool:
+    """Whole numbers, nearly all different and of a wide range: a number given to each row."""
+    return profile.unique and profile.high["integer"] - profile.low["integer"] >= _WIDE
+
+
+def _whole(profile: Profile) -> Domain:
+    low, high = int(profile.low["integer"]), int(profile.high["integer"])
+    values = (
+        {int(float(str(value))) for value in profile.seen} if len(profile.seen) <= _FEW else set()
+    )
+    if values and high - low >= 10 * len(values):
+        return Category(tuple(sorted(values)), ordered=True)
+    if high - low < _WIDE:
+        return IntegerRange(low, high)
+    return Bins(round_edges(low, high))
+
+
+def round_edges(low: float, high: float) -> tuple[float, ...]:
+    """Ten to twenty bins or so between round numbers that cover low to high.
+
+    >>> round_edges(13, 97)[:4]
+    (10.0, 15.0, 20.0, 25.0)
+    """
+    if low == high:
+        return float(floor(low)), float(floor(low) + 1)
+    raw = (Decimal(high) - Decimal(low)) / _BINS
+    unit = Fraction(10) ** raw.adjusted()
+    step = next(unit * size for size in _ROUND if unit * size >= raw)
+    places = range(floor(Fraction(low) / step), ceil(Fraction(high) / step) + 1)
+    # Where floats are sparser than the steps, several edges fall together.
+    return tuple(sorted({float(step * place) for place in places}))
+
+
+def _dates(first: date, last: date) -> Dates:
+    """Days within two months, months within 30 years, or years; whole ones, which tell less."""
+    length = (last - first).days
+    if length <= 62:
+        return Dates(first, last, "day")
+    if length <= 30 * 366:
+        end = calendar.monthrange(last.year, last.month)[1]
+        return Dates(first.replace(day=1), last.replace(day=end), "month")
+    return Dates(date(first.year, 1, 1), date(last.year, 12, 31), "year")
