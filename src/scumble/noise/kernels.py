@@ -71,3 +71,67 @@ def scale(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int
         else:
             out[row] = high_word(words[index], bound)
     return count
+
+
+@_compiled
+def ones_of(word: Any) -> Any:
+    """How many bits of a word are set, by adding neighbours in parallel."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    twos = np.uint64(0x3333333333333333)
+    word = (word & twos) + ((word >> np.uint64(2)) & twos)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@_compiled
+def count_ones(words: Array, counts: Array, ones: Array, row: int, left: int) -> tuple[int, int]:
+    """Give each row its number of bits, in whole words; `left` of them remain to `row`."""
+    for word in words:
+        while left == 0:
+            row += 1
+            left = counts[row]
+        take = min(left, 64)
+        ones[row] += ones_of(word >> np.uint64(64 - take))
+        left -= take
+    return row, left
+
+
+@_compiled
+def accept(
+    words: Array,
+    proposed: Array,
+    slope: Any,
+    shift: Any,
+    offset: Any,
+    exponentials: Array,
+    answers: Array,
+    pending: Array,
+) -> int:
+    """Compare words with exp(-gamma) in fixed point; returns how many rows are left open.
+
+    The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma has
+    48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63, and by 28
+    more for the seven factors. `slack` is more than twice that.
+    """
+    slack, one = np.uint64(1 << 18), np.uint64(1)
+    count = 0
+    for row in range(len(words)):
+        size = np.uint64(abs(proposed[row]))
+        high, low = high_word(size, slope), size * slope
+        chance = np.uint64(0)
+        if (high >> shift) == 0:
+            # In two steps, because a shift by all 64 bits is undefined.
+            root = ((high << (np.uint64(63) - shift)) << one) | (low >> shift)
+            root = root - offset if root >= offset else offset - root
+            if root < np.uint64(8 << 56):
+                gamma = high_word(root, root)
+                chance = np.uint64(1 << 63)
+                for place in range(7):
+                    digit = (gamma >> np.uint64(8 * place)) & np.uint64(255)
+                    chance = high_word(chance, exponentials[place, digit]) << one
+        word = words[row] >> one
+        answers[row] = word + slack < chance
+        if word + slack >= chance and word < chance + slack:
+            pending[count] = row
+            count += 1
+    return count
