@@ -8,8 +8,8 @@ from functools import cache
 # DuckDB lists these as consistent, but they read the clock, the system, or its own insides.
 _UNSTEADY = frozenset(
     "current_localtime current_localtimestamp getenv version parse_duckdb_log_message "
-    "json_serialize_plan json_serialize_sql json_deserialize_sql to_aggregate_state finalize combine "
-    "unnest".split()
+    "json_serialize_plan json_serialize_sql json_deserialize_sql to_aggregate_state finalize "
+    "combine unnest".split()
 )
 # Of the built-in macros only these are scalar and deterministic.
 _MACROS = frozenset("date_add days_in_month fdiv fmod if nullif split_part".split())
@@ -31,7 +31,8 @@ def catalogue() -> Catalogue:
 
     with duckdb.connect() as connection:
         rows = connection.execute(
-            "SELECT lower(function_name), function_type, bool_and(coalesce(stability, '') = 'CONSISTENT')"
+            "SELECT lower(function_name), function_type,"
+            " bool_and(coalesce(stability, '') = 'CONSISTENT')"
             " FROM duckdb_functions() GROUP BY ALL"
         ).fetchall()
     every = {name for name, _, _ in rows}

@@ -1,4 +1,4 @@
-"""SQL text into a `Query`. The text is not trusted: every word of it must be known, or is pointed at."""
+"""SQL text into a `Query`. The text is not trusted: a word that is not known is pointed at."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 def parse(text: str, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES) -> Query:
     """The question that a SQL text asks about a table of this schema.
 
-    `tables` names public side tables, and their columns, for `IN (SELECT ... FROM table)`. A question
-    that is not understood or not supported raises `QueryError` with a caret under the word.
+    `tables` names public side tables, and their columns, for `IN (SELECT ... FROM table)`. What is
+    not understood or not supported raises `QueryError`, with a caret under the word.
     """
     words = Words(text)
     names = Names(words, schema, tables)

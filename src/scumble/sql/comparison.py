@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token
+from sqlglot import TokenType as T
 
 from scumble.attribute import Attribute
 from scumble.kinds import Bins, Dates
@@ -27,7 +27,7 @@ _ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
 
 @dataclass(frozen=True)
 class Comparison:
-    """`column operator literals`, for the operators = <> < <= > >= [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL."""
+    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL."""
 
     qualifier: Token | None
     column: Token
@@ -70,7 +70,7 @@ class Comparison:
 def read_comparison(tokens: Tokens) -> Comparison | None:
     """The comparison that these tokens are, or None if they are anything else."""
     kinds = [token.token_type for token in tokens]
-    if len(kinds) > 2 and kinds[0] in _LITERALS | {T.DASH} or kinds[:2] == [T.DATE, T.STRING]:
+    if kinds[0] in _LITERALS or kinds[0] is T.DASH or kinds[:2] == [T.DATE, T.STRING]:
         return _flipped(tokens, kinds)
     qualifier, at = (tokens[0], 2) if kinds[1:2] == [T.DOT] else (None, 0)
     if len(kinds) < at + 3 or kinds[at] not in _COLUMNS or kinds[0] not in _COLUMNS:

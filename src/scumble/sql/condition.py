@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import TokenType as T
 
 from scumble.query import Expression, quoted
 from scumble.sql.comparison import read_comparison

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlglot import exp
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token, exp
+from sqlglot import TokenType as T
 
 from scumble.query import Expression, quoted
 from scumble.sql.functions import check_functions
@@ -126,7 +125,7 @@ class Columns:
 
 
 def spell(words: Words, tokens: Tokens, spelled: Mapping[int, str], calls: set[int]) -> str:
-    """The tokens as SQL: literals quoted anew, columns as `spelled`, every other word a known one."""
+    """The tokens as SQL: literals quoted anew, columns as `spelled`, other words known ones."""
     sql, tight, dropped = "", True, False
     for token in tokens:
         text = spelled.get(token.start)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import pairwise
 
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token
+from sqlglot import TokenType as T
 
 from scumble.sql.refusals import AGGREGATES
 from scumble.sql.words import Tokens, Words, is_word
 
 # Words before a parenthesis that call nothing.
 _SYNTAX = frozenset(
-    "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS FROM FOR WHEN THEN ELSE CASE AS WHERE INTERVAL "
-    "SELECT DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING TRAILING".split()
+    "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS FROM FOR WHEN THEN ELSE CASE AS WHERE "
+    "INTERVAL SELECT DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING "
+    "TRAILING".split()
 ) | {"SIMILAR TO"}
 # Forms of the grammar, which DuckDB does not list among its functions.
 _FORMS = frozenset("CAST TRY_CAST COALESCE IFNULL EXTRACT SUBSTRING TRIM POSITION TRY".split())
@@ -22,7 +24,7 @@ _FORMS = frozenset("CAST TRY_CAST COALESCE IFNULL EXTRACT SUBSTRING TRIM POSITIO
 def check_functions(words: Words, tokens: Tokens) -> set[int]:
     """Where functions are called in an expression; complains about one that may not be."""
     calls: set[int] = set()
-    for token, after in zip(tokens, tokens[1:], strict=False):
+    for token, after in pairwise(tokens):
         if after.token_type is T.L_PAREN and is_word(token):
             name = token.text.upper()
             if token.token_type is T.IDENTIFIER:
@@ -42,7 +44,8 @@ def _check_function(words: Words, token: Token) -> None:
         return
     if name in known.aggregates:
         raise words.error(
-            f"{token.text} cannot be used here: {AGGREGATES}, alone and directly after SELECT.", token
+            f"{token.text} cannot be used here: {AGGREGATES}, alone and directly after SELECT.",
+            token,
         )
     if name in known.others:
         raise words.error(

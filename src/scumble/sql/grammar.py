@@ -1,14 +1,17 @@
-"""The grammar of expressions: sqlglot's parser for DuckDB, the kinds of node that may pass, and keywords.
+"""The grammar of expressions: sqlglot's parser for DuckDB, the nodes and keywords that may pass.
 
-The tree decides what is allowed and which words are columns. It is never turned back into SQL: DuckDB
-gets the words that were written, in their order, so that it alone decides what they mean.
+The tree decides what is allowed and which words are columns. It is never turned back into SQL:
+DuckDB gets the words that were written, in their order, so that it alone decides what they mean.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
+from sqlglot.parsers.duckdb import DuckDBParser
 
 from scumble.errors import QueryError
 from scumble.sql.words import Tokens, Words
@@ -46,13 +49,13 @@ KEYWORDS = frozenset(
 ) | {"SIMILAR TO"}
 
 
-class _PlainParser(DuckDB.Parser):
+class _PlainParser(DuckDBParser):
     """DuckDB's grammar, but a function is only a name and its arguments, whatever it is called."""
 
-    FUNCTIONS = {}  # noqa: RUF012  (the parent declares it)
-    NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
-    FUNCTION_PARSERS = {  # noqa: RUF012
-        name: parse for name, parse in DuckDB.Parser.FUNCTION_PARSERS.items() if name in _FORMS
+    FUNCTIONS: ClassVar = {}
+    NO_PAREN_FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {
+        name: parse for name, parse in DuckDBParser.FUNCTION_PARSERS.items() if name in _FORMS
     }
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token
+from sqlglot import TokenType as T
 
 from scumble.attribute import Attribute
 from scumble.errors import QueryError
@@ -25,9 +25,7 @@ CLOCK_AND_USER = frozenset(
 class Names:
     """The columns that a question may name: those of the view, and those of public side tables."""
 
-    def __init__(
-        self, words: Words, schema: Schema, tables: Mapping[str, Sequence[str]]
-    ) -> None:
+    def __init__(self, words: Words, schema: Schema, tables: Mapping[str, Sequence[str]]) -> None:
         self.words = words
         self.attributes = {attribute.name.lower(): attribute for attribute in schema}
         self.tables = {
@@ -102,6 +100,6 @@ class Names:
         return f"The columns are {', '.join(known)}."
 
     def _covers(self, column: str, token: Token) -> bool:
-        """Whether the text around a token spells this column: `education-num` without its quotes."""
+        """Whether the text around a token spells this column: `education-num` without quotes."""
         spelled = re.finditer(re.escape(column), self.words.text, re.IGNORECASE)
         return any(match.start() <= token.start < match.end() for match in spelled)

@@ -1,11 +1,11 @@
-"""What cannot be asked, and the sentence that says so: words of SQL that a published view has no answer to."""
+"""What cannot be asked: words of SQL that a view has no answer to, and the sentence for each."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token
+from sqlglot import TokenType as T
 
 from scumble.sql.words import Words, is_word
 
@@ -68,11 +68,14 @@ SYMBOLS = frozenset(
     "( ) , . + - * / // % ** ^ || = == <> != < <= > >= & | ~ << >> :: ~~ ~~* ~~~ ^@ <=>".split()
 )
 
+_TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
+
 AGGREGATES = "COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported"
 
 
 def refuse_unsupported(words: Words, names: Container[str]) -> None:
     """Complain about the first word that is never supported, unless it is the name of a column."""
+    _expect_select(words)
     before: Token | None = None
     for index, token in enumerate(words.tokens):
         sentence = REFUSED.get(token.token_type)
@@ -87,7 +90,12 @@ def refuse_unsupported(words: Words, names: Container[str]) -> None:
         before = token
 
 
-_TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
+def _expect_select(words: Words) -> None:
+    first = words.tokens[0]
+    if first.token_type is T.WITH:
+        raise words.error("WITH is not supported: ask one plain question.", first)
+    if first.token_type is not T.SELECT:
+        raise words.error("A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first)
 
 
 def _compares(tokens: list[Token], index: int) -> bool:

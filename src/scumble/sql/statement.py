@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814
+from sqlglot import Token
+from sqlglot import TokenType as T
 
 from scumble.attribute import Attribute
 from scumble.errors import QueryError
@@ -21,6 +21,7 @@ from scumble.sql.words import Words, is_word
 _AGGREGATES: dict[str, Aggregate] = {"count": "count", "sum": "sum", "avg": "mean", "mean": "mean"}
 _NOT_AN_ALIAS = {T.FROM, T.COMMA, T.WHERE, T.GROUP_BY}
 _ENDS = {T.FROM, T.COMMA}
+_PLAIN = "Only columns and one aggregate can be selected: do arithmetic inside the aggregate."
 
 
 @dataclass
@@ -58,14 +59,12 @@ class Statement:
         argument = self._read_argument(selection, clauses, notes)
         assert selection.aggregate is not None  # noqa: S101  (_read_select saw to it)
         unique = tuple(dict.fromkeys(notes))
-        return Query(
-            selection.aggregate, argument, tuple(clauses), groups, self.words.text, unique
-        )
+        return Query(selection.aggregate, argument, tuple(clauses), groups, self.words.text, unique)
 
     # SELECT
 
     def _read_select(self) -> Selection:
-        self._expect_select()
+        self.at = 1  # after SELECT, which refuse_unsupported saw
         selection = Selection()
         while True:
             self._read_item(selection)
@@ -80,15 +79,6 @@ class Statement:
             )
         return selection
 
-    def _expect_select(self) -> None:
-        first = self._next("")
-        if first.token_type is T.WITH:
-            raise self.words.error("WITH is not supported: ask one plain question.", first)
-        if first.token_type is not T.SELECT:
-            raise self.words.error(
-                "A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first
-            )
-
     def _read_item(self, selection: Selection) -> None:
         """One entry of the SELECT list, with its alias."""
         token = self._peek()
@@ -96,8 +86,10 @@ class Statement:
             raise self.words.error("A column or an aggregate is missing here.", token)
         if token.token_type is T.STAR:
             raise self.words.error(f"SELECT * is not supported: {AGGREGATES}.", token)
+        if not is_word(token):
+            raise self.words.error(_PLAIN, token)
         start = self.at
-        if is_word(token) and self._kind(1) is T.L_PAREN:
+        if self._kind(1) is T.L_PAREN:
             self._read_aggregate(token, selection)
             span = None
         else:
@@ -167,8 +159,8 @@ class Statement:
             raise self.words.error("FROM takes the name of a table, not a function.", token)
         if token.text.lower() in self.names.tables:
             raise self.words.error(
-                f"'{token.text}' is a public side table: questions are about the view, and use side "
-                "tables as IN (SELECT column FROM table).",
+                f"'{token.text}' is a public side table: questions are about the view. A side "
+                "table can be used as IN (SELECT column FROM table).",
                 token,
             )
         while self._kind() is T.DOT:
@@ -285,14 +277,12 @@ class Statement:
 
     def _unexpected(self, token: Token) -> QueryError:
         if token.token_type is T.COMMA:
-            return self.words.error("Joins are not supported: a question is about one table.", token)
+            return self.words.error(
+                "Joins are not supported: a question is about one table.", token
+            )
         return self.words.error(f"'{token.text}' is not supported here.", token)
 
     def _unexpected_item(self, token: Token, selection: Selection) -> QueryError:
-        if selection.places[-1] is None:
-            return self.words.error(
-                "An aggregate must stand alone: put the arithmetic inside its parentheses.", token
-            )
-        column = self.words.tokens[self.at - 2]
-        self.names.attribute(column)  # `education-num` without its quotes has better advice
-        return self.words.error("Only plain columns and one aggregate can be selected.", token)
+        if selection.places[-1] is not None:
+            self.names.attribute(self.words.tokens[self.at - 2])  # advice on `education-num`
+        return self.words.error(_PLAIN, token)

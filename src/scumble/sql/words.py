@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sqlglot import Token
+from sqlglot import TokenType as T
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token
-from sqlglot.tokens import TokenType as T  # noqa: N814  (it is on every other line)
 
 from scumble.errors import QueryError
 from scumble.query import place
