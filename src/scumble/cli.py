@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import scumble
 from scumble import console, listing, options
 from scumble._version import __version__
-from scumble.errors import ParameterError, ReleaseError
+from scumble.errors import ParameterError, ReleaseError, SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from scumble.mechanism import Mechanism
 
 app = typer.Typer(
     name="scumble",
@@ -104,7 +110,6 @@ def publish(
 ) -> None:
     """Publish a table under a stated privacy promise."""
     from scumble.engine.source import open_source
-    from scumble.mechanism import create
 
     parameters = {
         "epsilon": epsilon,
@@ -119,7 +124,7 @@ def publish(
         "person": person,
     }
     given = {name: value for name, value in parameters.items() if value is not None}
-    mechanism = create(method, **given)
+    mechanism = _make(method, given)
     if output.exists() and not force:
         # Saving would refuse it as well, but only after the work.
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
@@ -135,6 +140,8 @@ def publish(
             progress=progress,
         )
         release.save(output, force=force, insecure=insecure_seed is not None)
+    for remark in release.remarks:
+        console.say(f"Note: {remark}")
     if as_json:
         console.print_json({"release": str(output), **listing.manifest(output)})
     else:
@@ -211,6 +218,22 @@ def version(as_json: options.Json = False) -> None:
         typer.echo(f"scumble {__version__}")
 
 
+def _make(method: str, given: dict[str, Any]) -> Mechanism:
+    """The mechanism, or a sentence about the options that it needs or does not know."""
+    from scumble.mechanism import create
+
+    kind = scumble.mechanisms().get(method)
+    known = inspect.signature(kind).parameters if kind else {}
+    strange = [f"--{name}" for name in given if kind and name not in known]
+    if strange:
+        raise ParameterError(f"The method '{method}' has no option {' or '.join(strange)}.")
+    needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
+    if needed:
+        options = " and ".join(f"--{name}" for name in needed)
+        raise ParameterError(f"The method '{method}' needs {options}.")
+    return create(method, **given)
+
+
 def _question(sql: str | None, file: Path | None) -> str:
     """The SQL text, from the one place that was named."""
     if (sql is None) == (file is None):
@@ -223,13 +246,30 @@ def _question(sql: str | None, file: Path | None) -> str:
         raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
 
 
-def _side_tables(given: list[str]) -> dict[str, str]:
-    """`--with name=file` as a mapping; the release reads the files."""
-    pairs = [pair.partition("=") for pair in given]
-    for name, _, path in pairs:
+def _side_tables(given: list[str]) -> dict[str, pa.Table]:
+    """The public tables of `--with name=file`."""
+    tables = {}
+    for pair in given:
+        name, _, path = pair.partition("=")
         if not name or not path:
-            raise ParameterError.of("query", "with", "NAME=FILE", name or path)
-    return {name: path for name, _, path in pairs}
+            raise ParameterError.of("query", "with", "NAME=FILE", pair)
+        tables[name] = _side_table(Path(path))
+    return tables
+
+
+def _side_table(path: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    read = parquet.read_table if path.suffix.lower() in (".parquet", ".pq") else csv.read_csv
+    try:
+        return read(path)
+    except FileNotFoundError:
+        raise SourceError(f"There is no file '{path}'.") from None
+    except (pa.ArrowException, OSError):
+        raise SourceError(
+            f"The side table '{path}' is not a readable CSV or Parquet file."
+        ) from None
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
     from scumble.release import Release
-    from scumble.schema import Schema
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 def show_published(release: Release, folder: Path) -> None:
     """What was made, in a few lines, and what to do next."""
     out = console.stdout()
-    out.print(f"Published {folder}: {_made_by(release)}.", markup=False)
+    out.print(f"Published {folder}: {_made_by(release)}", markup=False)
     _bullets(map(str, release.guarantees))
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
@@ -38,27 +37,36 @@ def show_published(release: Release, folder: Path) -> None:
 def show_release(release: Release, folder: Path) -> None:
     """A release for a person who has to trust it."""
     out = console.stdout()
-    out.print(f"[bold]{folder.name}[/bold]: {_made_by(release)}")
-    _print_schema(release.schema)
+    out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
+    _print_schema(release)
     _heading("Promised")
     for guarantee in release.guarantees:
         _bullets([str(guarantee)])
-        out.print(f"    {_fine_print(guarantee)}", style="dim", markup=False)
+        _indented(_fine_print(guarantee), 4, style="dim")
     _heading("Not promised")
     _bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
     _heading("How to ask")
-    out.print(f"  {example(release.schema, folder)}", markup=False, soft_wrap=True)
+    out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
 
 
-def example(schema: Schema, folder: Path) -> str:
-    """A question that this release can answer, as a command."""
-    attribute = (schema.sensitive or schema.published)[0]
-    value = attribute.labels()[0].as_py()
-    condition = f'"{attribute.name}" = ' + (
-        str(value) if isinstance(value, (int, float)) else f"'{value}'"
-    )
-    sql = f"SELECT COUNT(*) FROM t WHERE {condition}"
-    return f"scumble query {shlex.quote(str(folder))} {shlex.quote(sql)}"
+def command(folder: Path, sql: str) -> str:
+    """A question as a command for a shell; SQL reads better between double quotes."""
+    plain = not set('"$`\\!') & set(sql)
+    words = f'"{sql}"' if plain else shlex.quote(sql)
+    return f"scumble query {shlex.quote(str(folder))} {words}"
+
+
+def _example(release: Release) -> str:
+    """A question that this release can answer."""
+    import numpy as np
+
+    asked = [each for each in release.schema if each.name in release.evidence.columns]
+    attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
+    value = attribute.decode(np.zeros(1, attribute.code_type))[0].as_py()
+    text = str(value).replace("'", "''")
+    literal = text if isinstance(value, (int, float)) else f"'{text}'"
+    name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    return f"SELECT COUNT(*) FROM t WHERE {name} = {literal}"
 
 
 def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, Any]]:
@@ -112,28 +120,43 @@ def show_methods() -> None:
 def show_story(story: Story, folder: Path) -> None:
     """The demo in the terminal: answers side by side, promises, and where the page is."""
     from scumble.demo.report import commands
-    from scumble.estimate import digits
 
     out = console.stdout()
-    body: list[list[str]] = []
-    for words, lines in groupby(story.lines, key=lambda line: line.question.words):
-        for place, line in enumerate(lines):
-            group = ", ".join(map(str, line.group))
-            name = words if place == 0 else ""
-            truth = digits(round(line.truth, 1), 0)
-            cells = [_with_interval(answer) for answer in line.answers.values()]
-            body.append([name, group, truth, *cells])
-    _table(["question", "", "truth", *story.releases], body, text_columns=2)
+    _print_answers(story)
     held, asked = story.covered
-    out.print(f"In brackets: 95 % intervals. {held} of {asked} intervals hold the truth.")
+    out.print(
+        f"\nIn brackets: 95 % intervals. Of all {asked} that were computed, {held} hold the truth."
+    )
     for name, release in story.releases.items():
         _heading(f"What {name} promises")
         _bullets(map(str, release.guarantees))
         _bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
     _heading("Next")
-    out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
-    for command in commands(folder):
-        out.print(f"  {' '.join(command.split())}", markup=False, soft_wrap=True)
+    if (folder / "report.html").exists():
+        out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
+    for line in commands(folder):
+        out.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _print_answers(story: Story) -> None:
+    """Every question on a line of its own, and its numbers below: this fits 80 columns."""
+    out = console.stdout()
+    out.print(_columns("", "truth", *story.releases), style="bold", markup=False)
+    for words, lines in groupby(story.lines, key=lambda line: line.question.words):
+        out.print(f"\n{words}", markup=False)
+        for line in lines:
+            cells = (_with_interval(answer) for answer in line.answers.values())
+            group = ", ".join(map(str, line.group))
+            out.print(_columns(group, exactly(line.truth), *cells), markup=False)
+
+
+def _columns(group: str, truth: str, *answers: str) -> str:
+    return f"  {group:<9}{truth:>9}" + "".join(f"{answer:>29}" for answer in answers)
+
+
+def exactly(number: float) -> str:
+    """A true count as a whole number, a true average with one decimal."""
+    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
 def _with_interval(answer: Estimate) -> str:
@@ -159,8 +182,9 @@ def _fine_print(guarantee: Guarantee) -> str:
     )
 
 
-def _print_schema(schema: Schema) -> None:
-    rows = [[each.name, each.role, each.describe()] for each in schema]
+def _print_schema(release: Release) -> None:
+    shown = [each for each in release.schema if each.name in release.evidence.columns]
+    rows = [[each.name, each.role, each.describe()] for each in shown]
     _table(["column", "role", "domain"], rows, text_columns=3)
 
 
@@ -169,13 +193,16 @@ def _heading(text: str) -> None:
 
 
 def _bullets(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        _indented("• " + sentence, 2)
+
+
+def _indented(sentence: str, spaces: int, style: str = "") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    out = console.stdout()
-    for sentence in sentences:
-        line = Text("• " + sentence, overflow="fold")
-        out.print(Padding(line, (0, 0, 0, 2)))
+    text = Padding(Text(sentence), (0, 0, 0, spaces), expand=False)
+    console.stdout().print(text, style=style)
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:

@@ -5,6 +5,8 @@ import json
 import pytest
 from terminal import run
 
+from scumble import Schema
+
 
 def options(place, output):
     return (place / "people.parquet", "--schema", place / "people.toml", "-o", output)
@@ -72,15 +74,10 @@ def test_publish_as_json(place, tmp_path):
 
 @pytest.mark.parametrize("choice", ["--compound", "--each"])
 def test_several_sensitive_columns(place, tmp_path, choice):
-    text = (place / "people.toml").read_text()
-    marked = text.replace(
-        '[attributes.sex]\nrole = "quasi"', '[attributes.sex]\nrole = "sensitive"'
-    )
-    (tmp_path / "two.toml").write_text(marked)
-    done = run(
-        "publish", place / "people.parquet", "-s", tmp_path / "two.toml", "-m", "uniform", "-e", "2",
-        choice, "-o", tmp_path / "v", "--json",
-    )  # fmt: skip
+    schema = tmp_path / "two.toml"
+    Schema.load(place / "people.toml").with_roles(sensitive=["sex"]).save(schema)
+    words = (place / "people.parquet", "-s", schema, "-m", "uniform", "-e", "2", choice, "--json")
+    done = run("publish", *words, "-o", tmp_path / "v")
     assert done.code == 0, done.err
     assert done.json["parameters"]["several"] == choice.strip("-")
     assert len(done.json["evidence"]["channels"]) == (1 if choice == "--compound" else 2)

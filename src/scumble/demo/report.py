@@ -16,6 +16,7 @@ from scumble._version import __version__
 from scumble.demo.questions import EVERY_CONDITION, QUESTIONS
 from scumble.demo.story import COUNTED, EPSILON, EPSILONS
 from scumble.estimate import digits
+from scumble.listing import command, exactly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,11 +61,10 @@ def page(story: Story, folder: Path) -> str:
 
 def commands(folder: Path) -> list[str]:
     """What a person may type next."""
-    uniform, histogram = (shlex.quote(str(folder / name)) for name in ("uniform", "histogram"))
     return [
-        f"scumble show {uniform}",
-        f"scumble query {uniform} {shlex.quote(EVERY_CONDITION.sql)}",
-        f"scumble query {histogram} {shlex.quote(QUESTIONS[1].sql)} --json",
+        f"scumble show {shlex.quote(str(folder / 'uniform'))}",
+        command(folder / "uniform", EVERY_CONDITION.sql),
+        command(folder / "histogram", QUESTIONS[1].sql) + " --json",
     ]
 
 
@@ -119,7 +119,7 @@ def _question(lines: Sequence[Line]) -> str:
 
 def _row(line: Line) -> str:
     group = escape(", ".join(map(str, line.group)))
-    truth = f'<td>{group}</td><td class="number">{digits(round(line.truth, 1), 0)}</td>'
+    truth = f'<td>{group}</td><td class="number">{exactly(line.truth)}</td>'
     return truth + "".join(_answer(answer) for answer in line.answers.values())
 
 

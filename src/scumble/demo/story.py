@@ -108,7 +108,7 @@ def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
     schema.save(draft / _MARK)
     releases = {}
     for name, method in methods(EPSILON).items():
-        step(f"Publishing them with {method!r}")
+        step(f"Publishing them with the method {name}")
         releases[name] = publish(table, schema, method)
         releases[name].save(draft / name)
     step("Asking five questions")
@@ -120,22 +120,21 @@ def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
         releases=releases,
         lines=lines,
         conditions=conditions,
-        spreads=_spreads(table, schema, [line.truth for line in conditions]),
+        spreads=_spreads(table, schema),
     )
 
 
 def _ask(
     table: pa.Table, schema: Schema, question: Question, releases: Mapping[str, Release]
 ) -> list[Line]:
-    """A line per group, in the order in which the first release gives them."""
+    """A line per group that every release answers."""
     truth = true_answers(table, schema, question)
     answers = {name: _by_group(release, question) for name, release in releases.items()}
-    order = next(iter(answers.values()))
+    first, *others = answers.values()
+    groups = [key for key in first if all(key in other for other in others)]
     return [
-        Line(
-            question, key, truth.get(key, 0.0), {name: each[key] for name, each in answers.items()}
-        )
-        for key in order
+        Line(question, key, truth.get(key, 0.0), {name: answers[name][key] for name in answers})
+        for key in groups
     ]
 
 
@@ -146,18 +145,20 @@ def _by_group(release: Release, question: Question) -> dict[tuple[Any, ...], Est
     return dict(answer) if isinstance(answer, Estimates) else {(): answer}
 
 
-def _spreads(table: pa.Table, schema: Schema, truth: Sequence[float]) -> dict[str, Spread]:
+def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:
     """Publish at every ε and compare the counts of all conditions with the truth."""
     from scumble import publish
 
-    found: dict[str, Spread] = {name: Spread([], []) for name in methods(EPSILON)}
+    spreads = {name: Spread([], []) for name in methods(EPSILON)}
     for epsilon in EPSILONS:
-        for name, method in methods(epsilon).items():
-            answers = _by_group(publish(table, schema, method), EVERY_CONDITION).values()
-            errors = [answer.value - true for answer, true in zip(answers, truth, strict=True)]
-            found[name].stated.append(_mean_square([answer.stderr for answer in answers]))
-            found[name].found.append(_mean_square(errors))
-    return found
+        releases = {name: publish(table, schema, each) for name, each in methods(epsilon).items()}
+        lines = _ask(table, schema, EVERY_CONDITION, releases)
+        for name, spread in spreads.items():
+            answers = [line.answers[name] for line in lines]
+            errors = [line.answers[name].value - line.truth for line in lines]
+            spread.stated.append(_mean_square([answer.stderr for answer in answers]))
+            spread.found.append(_mean_square(errors))
+    return spreads
 
 
 def _mean_square(errors: Sequence[float]) -> float:
