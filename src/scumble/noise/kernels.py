@@ -109,9 +109,9 @@ def accept(
 ) -> int:
     """Compare words with exp(-gamma) in fixed point; returns how many rows are left open.
 
-    The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma has
-    48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63, and by 28
-    more for the seven factors. `slack` is more than twice that.
+    The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma
+    has 48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63, and
+    by 28 more for the seven factors. `slack` is more than twice that.
     """
     slack, one = np.uint64(1 << 18), np.uint64(1)
     count = 0
