@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any, Literal, TypeVar, get_args
@@ -114,7 +115,8 @@ def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]]) -> str:
     parts = [_HEADER, f"format = {FORMAT}\n"]
     for table, note in attributes:
         parts.append(f"\n[attributes.{_key(table['name'])}]\n")
-        parts.extend(f"# {line}\n" for line in note.splitlines())
+        for line in note.splitlines():
+            parts.extend(f"# {part}\n" for part in textwrap.wrap(line, _WIDTH - 2))
         for key, value in table.items():
             if key != "name":
                 parts.append(_line(key, value, bare=table.get("type") == "date" and key == "range"))

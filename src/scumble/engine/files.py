@@ -6,7 +6,9 @@ import csv
 import gzip
 import io
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -43,7 +45,7 @@ class CsvFile(Source):
         """These columns as text, read in parallel and in order."""
         self.require(columns)
         places = [f"c{self.columns.index(name)}" for name in columns]
-        with duckdb.connect() as connection:
+        with _quiet(duckdb.connect()) as connection:
             query = (
                 f"SELECT {', '.join(places)} FROM read_csv("
                 "?, delim = ?, compression = ?, columns = ?, auto_detect = false, "
@@ -97,16 +99,40 @@ class ParquetFiles(Source):
         """These columns, text as dictionaries."""
         self.require(columns)
         attempt(self.description, lambda: self._require_everywhere(columns))
-        scanner = attempt(
-            self.description,
-            lambda: self.dataset.scanner(
-                columns=list(columns),
-                batch_size=BATCH_ROWS,
-                batch_readahead=16,
-                fragment_readahead=2,
-            ),
-        )
-        return guarded(self.description, iter(scanner.to_batches()))
+        return guarded(self.description, self._read_ahead(list(columns)))
+
+    def _read_ahead(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Piece by piece, the next one read while the caller works on the last.
+
+        Arrow's own scanner of a whole dataset reads further and further ahead of a slow caller.
+        """
+
+        def read(piece: ds.ParquetFileFragment) -> list[pa.RecordBatch]:
+            scanner = piece.scanner(self.dataset.schema, columns=columns, batch_size=BATCH_ROWS)
+            return list(scanner.to_batches())
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+            for piece in self._pieces():
+                waiting.append(pool.submit(read, piece))
+                if len(waiting) > 1:
+                    yield from waiting.popleft().result()
+            for future in waiting:
+                yield from future.result()
+
+    def _pieces(self) -> Iterator[ds.ParquetFileFragment]:
+        """Row groups of every file, small neighbours together."""
+        for part in self.dataset.get_fragments():
+            groups: list[int] = []
+            rows = 0
+            for group in part.row_groups:
+                groups.append(group.id)
+                rows += group.num_rows
+                if rows >= BATCH_ROWS:
+                    yield part.subset(row_group_ids=groups)
+                    groups, rows = [], 0
+            if groups:
+                yield part.subset(row_group_ids=groups)
 
     def _count(self) -> int:
         return sum(part.metadata.num_rows for part in self.dataset.get_fragments())
@@ -146,7 +172,7 @@ class DatabaseTable(Source):
             yield from guarded(self.description, reader)
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(str(self.path), read_only=True)
+        return _quiet(duckdb.connect(str(self.path), read_only=True))
 
     def _choose(self, connection: duckdb.DuckDBPyConnection, table: str | None) -> str:
         """The table asked for, as quoted SQL; the only one if none was."""
@@ -166,6 +192,12 @@ class DatabaseTable(Source):
             lacks = "several tables; say which one" if table is None else f"no table {table!r}"
             raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
         return chosen
+
+
+def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """DuckDB would otherwise draw a progress bar of its own on long reads."""
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _names(header: str) -> tuple[str, list[str]]:

@@ -56,6 +56,8 @@ def _open_path(name: str, table: str | None) -> Source:
         files = [Path(file) for file in sorted(glob.glob(name, recursive=True))]
         if not files:
             raise SourceError(f"There is no file '{name}'.")
+        if not all(file.suffix.lower() in _PARQUET for file in files):
+            raise SourceError(f"The pattern '{name}' may match Parquet files only (*.parquet).")
         return ParquetFiles(f"The Parquet files '{name}'", files)
     if path.suffix.lower() in _DATABASE or _magic(path)[8:] == b"DUCK":
         return DatabaseTable(path, table)
