@@ -8,10 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 import scumble as sc
-from benchmarks.measure import at_least, at_most, take_turns
+from benchmarks.measure import at_least, at_most, connect, take_turns
 from benchmarks.people import EDUCATIONS, OCCUPATIONS, REGIONS, SCHEMA, SEXES, folder, table
 
 ROWS = 10_000_000
@@ -29,7 +27,7 @@ def run() -> list[dict[str, Any]]:
 
 def one(view: Path) -> dict[str, Any]:
     """One count with three predicates; new constants every round, so no cached answer helps."""
-    release, connection = sc.open(view), duckdb.connect()
+    release, connection = sc.open(view), connect()
 
     def condition(turn: int) -> str:
         region, occupation = REGIONS[turn % 20], OCCUPATIONS[turn % 50]
@@ -74,7 +72,7 @@ def many(view: Path) -> dict[str, Any]:
     times = take_turns(
         {
             "scumble": lambda turn: releases[turn].answer_many(texts),
-            "duckdb": lambda _: duckdb.connect().sql(tables).to_arrow_table(),
+            "duckdb": lambda _: connect().sql(tables).to_arrow_table(),
         },
         repeats=3,
     )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -40,6 +42,11 @@ def take_turns(
         name: Timing(statistics.median(walls[name]), statistics.median(cpus[name]))
         for name in rivals
     }
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """DuckDB as it comes, but for its progress bar, which would draw over the table of results."""
+    return duckdb.connect(config={"enable_progress_bar": False})
 
 
 def at_most(name: str, target: float, ratio: float, detail: str) -> dict[str, Any]:

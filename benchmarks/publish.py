@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 import scumble as sc
-from benchmarks.measure import at_most, take_turns
+from benchmarks.measure import at_most, connect, take_turns
 from benchmarks.people import SCHEMA, folder, table
 
 ROWS = 10_000_000
@@ -31,7 +29,7 @@ def time() -> dict[str, Any]:
         sc.publish(source, schema, sc.Uniform(epsilon=1)).save(view, force=True)
 
     def plain(_: int) -> None:
-        duckdb.connect().execute(f"COPY (FROM '{source}') TO '{copy}'")
+        connect().execute(f"COPY (FROM '{source}') TO '{copy}'")
 
     times = take_turns({"scumble": publish, "duckdb": plain}, repeats=REPEATS)
     ours, theirs = times["scumble"], times["duckdb"]
