@@ -46,7 +46,9 @@ def take_turns(
 
 def connect() -> duckdb.DuckDBPyConnection:
     """DuckDB as it comes, but for its progress bar, which would draw over the table of results."""
-    return duckdb.connect(config={"enable_progress_bar": False})
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def at_most(name: str, target: float, ratio: float, detail: str) -> dict[str, Any]:
