@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -119,14 +120,13 @@ def show_methods() -> None:
 
 def show_story(story: Story, folder: Path) -> None:
     """The demo in the terminal: answers side by side, promises, and where the page is."""
+    from scumble import plot
     from scumble.demo.report import commands
 
     out = console.stdout()
     _print_answers(story)
     held, asked = story.covered
-    out.print(
-        f"\nIn brackets: 95 % intervals. Of all {asked} that were computed, {held} hold the truth."
-    )
+    out.print(f"\nIn brackets: 95 % intervals. Of all {asked}, {held} hold the truth.")
     for name, release in story.releases.items():
         _heading(f"What {name} promises")
         _bullets(map(str, release.guarantees))
@@ -134,6 +134,8 @@ def show_story(story: Story, folder: Path) -> None:
     _heading("Next")
     if (folder / "report.html").exists():
         out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
+        if not plot.available():
+            console.say(f"The report has no plots: {plot.MISSING}")
     for line in commands(folder):
         out.print(f"  {line}", markup=False, soft_wrap=True)
 
@@ -155,7 +157,9 @@ def _columns(group: str, truth: str, *answers: str) -> str:
 
 
 def exactly(number: float) -> str:
-    """A true count as a whole number, a true average with one decimal."""
+    """A true count as a whole number, a true average with one decimal, or that there is none."""
+    if math.isnan(number):
+        return "none"
     return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
@@ -170,15 +174,26 @@ def _with_interval(answer: Estimate) -> str:
 
 def _made_by(release: Release) -> str:
     manifest = release.manifest
-    given = ", ".join(f"{name} = {value}" for name, value in manifest.parameters.items())
+    given = ", ".join(
+        f"{name} = {_plain(value)}"
+        for name, value in manifest.parameters.items()
+        if value is not None
+    )
     warning = " NOT PRIVATE: made with a fixed seed." if manifest.seeded else ""
     return f"{manifest.mechanism} ({given}){warning}"
 
 
+def _plain(value: object) -> str:
+    """A parameter as a person writes it."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def _fine_print(guarantee: Guarantee) -> str:
     return (
-        f"{guarantee.statement}; for {guarantee.scope}; against a change of: "
-        f"{guarantee.neighbourhood}; trust: {guarantee.trust}; proof: {guarantee.proof}"
+        f"{guarantee.statement} for {guarantee.scope}; neighbours: {guarantee.neighbourhood}; "
+        f"trust: {guarantee.trust}; proof: {guarantee.proof}"
     )
 
 
@@ -211,7 +226,7 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(head):
         table.add_column(Text(name), justify="left" if place < text_columns else "right")
     for row in body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,10 +52,14 @@ EVERY_CONDITION = Question(
 
 
 def true_answers(people: pa.Table, schema: Schema, question: Question) -> Answer:
-    """The answer on the private table itself, by group; only a demo on fiction may show it."""
+    """The answer on the private table itself, by group; only a demo on fiction may show it.
+
+    The average of nobody is not a number.
+    """
     from scumble.engine.duckdb import Engine
 
     found = Engine(schema, tables={"people": people}).rows(question.sql)
     *groups, values = (column.to_pylist() for column in found.columns)
     keys = zip(*groups, strict=True) if groups else [()]
-    return dict(zip(keys, map(float, values), strict=True))
+    numbers = (math.nan if value is None else float(value) for value in values)
+    return dict(zip(keys, numbers, strict=True))

@@ -60,6 +60,7 @@ class Story:
         held = [
             low <= line.truth <= high
             for line in (*self.lines, *self.conditions)
+            if not math.isnan(line.truth)
             for low, high in (answer.interval() for answer in line.answers.values())
         ]
         return sum(held), len(held)

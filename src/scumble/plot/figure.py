@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 # grey; the marker differs as well, so that colour never carries the meaning alone.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D")
+MISSING = "matplotlib is not installed (pip install 'scumble[plot]')."
 INK, FAINT = "#222222", "#8a8a8a"
 
 
@@ -41,7 +43,8 @@ def svg(figure: Figure) -> str:
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "scumble"}):
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    element = text.getvalue()
+    # The description of the file is for a file; inside a page it only names other sites.
+    element = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
     return element[element.index("<svg") :]
 
 
