@@ -13,7 +13,7 @@ from pyarrow import types
 
 from scumble import spelling
 from scumble.errors import SchemaError
-from scumble.kinds import Category, Domain, lookup
+from scumble.kinds import Domain, lookup
 from scumble.notation import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
 from scumble.radix import smallest
 
@@ -42,7 +42,8 @@ class Attribute:
     note: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "null_words", tuple(self.null_words))
+        words = (word.strip() for word in self.null_words)
+        object.__setattr__(self, "null_words", tuple(word for word in words if word))
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError(f"The name of an attribute must be text. Got {self.name!r} instead.")
         if self.role not in ROLES:
@@ -61,11 +62,12 @@ class Attribute:
             raise SchemaError(f"{self}: an identifier is never published and has no domain.")
         if self.null_words and not self.missing:
             raise SchemaError(f"{self}: words for a missing value need missing=True.")
-        if isinstance(domain, Category):
-            both = next((word for word in self.null_words if word in domain.values), None)
-            if both is not None:
+        if self.null_words:
+            _, outside = domain.encode(pa.array(self.null_words, pa.string()))
+            if not outside.all():
+                word = self.null_words[int(np.argmin(outside))]
                 raise SchemaError(
-                    f"{self}: {both!r} is both a value and a word for a missing value."
+                    f"{self}: {word!r} is both a value and a word for a missing value."
                 )
         if self.size > 1 << 64:
             raise SchemaError(

@@ -28,14 +28,11 @@ class Schema:
             raise SchemaError("A schema needs at least one attribute.")
         seen: dict[str, str] = {}
         for name in self.names:
-            other = seen.setdefault(name.lower(), name)
-            if other is not name:
-                what = (
-                    "twice"
-                    if other == name
-                    else f"and {other!r}, the same but for case: SQL cannot tell them apart"
-                )
-                raise SchemaError(f"Names of attributes must differ. Got {name!r} {what}.")
+            other = seen.get(name.lower())
+            if other is not None:
+                same = "the same" if other == name else "the same but for case, as to SQL"
+                raise SchemaError(f"Names must differ. Got {other!r} and {name!r}: {same}.")
+            seen[name.lower()] = name
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
