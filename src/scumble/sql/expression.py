@@ -15,6 +15,12 @@ from scumble.sql.grammar import KEYWORDS, NODES, tree
 from scumble.sql.names import Names
 from scumble.sql.words import Tokens, Words, is_word
 
+_SENTENCES: dict[type[exp.Expr], str] = {
+    exp.Tuple: "Tuples are not supported: compare the columns one by one.",
+    exp.Star: "A star is not supported here: name a column.",
+    exp.Dot: "Write a column as name or table.name, and a function as f(x).",
+    exp.Concat: "Write text as one literal, or join it with ||.",
+}
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?")
 DROPPED = ""  # instead of the table in `table.column`, and of the point after it
 _SUBSELECT = "A sub-select may only be IN (SELECT column FROM public_table WHERE ...)."
@@ -53,7 +59,8 @@ class Columns:
         while stack:
             node, side = stack.pop()
             if type(node) not in NODES:
-                raise self.words.error("This is not supported.", self._token(node))
+                sentence = _SENTENCES.get(type(node), "This is not supported.")
+                raise self.words.error(sentence, self._token(node))
             if isinstance(node, exp.Column):
                 self._column(node, side)
                 continue

@@ -143,7 +143,9 @@ class Statement:
             return None
         for name in found.attributes:
             if isinstance(self.names.attributes[name.lower()].domain, Bins):
-                notes.append(f"'{name}' is published in bins: the middle of a bin is added up.")
+                notes.append(
+                    f"'{name}' is published in bins: the middle of a bin stands for all its values."
+                )
         return found
 
     # FROM, WHERE, GROUP BY

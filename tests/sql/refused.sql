@@ -1,0 +1,387 @@
+SELECT COUNT(*) FROM t JOIN u ON t.age = u.age
+--> JOIN : Joins are not supported: a question is about one table.
+
+SELECT COUNT(*) FROM t NATURAL JOIN u
+--> NATURAL : Joins are not supported: a question is about one table.
+
+SELECT COUNT(*) FROM t, u
+--> , : Joins are not supported: a question is about one table.
+
+SELECT COUNT(*) FROM t WHERE age > 3
+  AND row_number() OVER (ORDER BY age) < 3
+--> OVER : Window functions (OVER) are not supported.
+
+SELECT SUM(age) OVER () FROM t
+--> OVER : Window functions (OVER) are not supported.
+
+SELECT SUM(age) FILTER (WHERE smoker) FROM t
+--> FILTER : FILTER is not supported: write the condition in WHERE.
+
+SELECT COUNT(DISTINCT sex) FROM t
+--> DISTINCT : DISTINCT is not supported: a noisy view cannot tell which rows are equal.
+
+SELECT DISTINCT sex, COUNT(*) FROM t GROUP BY sex
+--> DISTINCT : DISTINCT is not supported: a noisy view cannot tell which rows are equal.
+
+SELECT sex, COUNT(*) FROM t GROUP BY sex HAVING COUNT(*) > 3
+--> HAVING : HAVING is not supported: choose among the groups of the answer afterwards.
+
+SELECT sex, COUNT(*) FROM t GROUP BY sex ORDER BY 2
+--> ORDER : ORDER BY is not supported: the answer comes as a whole, sort or cut it afterwards.
+
+SELECT COUNT(*) FROM t LIMIT 3
+--> LIMIT : LIMIT is not supported: the answer comes as a whole, sort or cut it afterwards.
+
+SELECT COUNT(*) FROM t UNION ALL SELECT COUNT(*) FROM t
+--> UNION : UNION is not supported: ask each question by itself.
+
+WITH x AS (SELECT 1) SELECT COUNT(*) FROM x
+--> WITH : WITH is not supported: ask one plain question.
+
+SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t
+--> ; : Only one statement can be asked at a time.
+
+SELECT COUNT(*) FROM t; DROP TABLE t
+--> ; : Only one statement can be asked at a time.
+
+DROP TABLE t
+--> DROP : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+
+EXPLAIN SELECT COUNT(*) FROM t
+--> EXPLAIN : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+
+FROM t
+--> FROM : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+
+COPY t TO 'x.csv'
+--> COPY : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+
+PRAGMA database_list
+--> PRAGMA : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+
+SELECT COUNT(*), SUM(age) FROM t
+--> SUM(age) : Ask for one aggregate at a time.
+
+SELECT sex FROM t GROUP BY sex
+--> sex : The question must ask for an aggregate: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported.
+
+SELECT * FROM t
+--> * : SELECT * is not supported: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported.
+
+SELECT t.*, COUNT(*) FROM t
+--> *, : The name of a column is expected here.
+
+SELECT COUNT(t.*) FROM t
+--> *) : A column is written as name or table.name.
+
+SELECT SUM(*) FROM t
+--> SUM(*) : SUM needs an expression to add up.
+
+SELECT AVG() FROM t
+--> AVG() : AVG needs an expression to add up.
+
+SELECT MEDIAN(age) FROM t
+--> MEDIAN(age) : MEDIAN cannot be used here: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported, alone and directly after SELECT.
+
+SELECT MAX(age) FROM t
+--> MAX(age) : MAX cannot be used here: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported, alone and directly after SELECT.
+
+SELECT lower(sex), COUNT(*) FROM t GROUP BY 1
+--> lower(sex), : Only columns and one aggregate can be selected, not lower(...).
+
+SELECT 2 * SUM(age) FROM t
+--> 2 : Only columns and one aggregate can be selected: do arithmetic inside the aggregate.
+
+SELECT SUM(age) / COUNT(*) FROM t
+--> / : Only columns and one aggregate can be selected: do arithmetic inside the aggregate.
+
+SELECT age + 1, COUNT(*) FROM t
+--> + : Only columns and one aggregate can be selected: do arithmetic inside the aggregate.
+
+SELECT SUM(SUM(age)) FROM t
+--> SUM(age)) : SUM cannot be used here: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported, alone and directly after SELECT.
+
+SELECT COUNT(*) FROM t WHERE SUM(age) > 3
+--> SUM(age) : SUM cannot be used here: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported, alone and directly after SELECT.
+
+SELECT FROM t
+--> FROM : A column or an aggregate is missing here.
+
+SELECT COUNT(*)
+--> (end) : FROM is missing.
+
+SELECT COUNT(*) FROM
+--> (end) : The name of a table is missing after FROM.
+
+SELECT
+--> (end) : A column or an aggregate is missing here.
+
+SELECT COUNT(*) FROM WHERE age > 3
+--> WHERE : FROM takes the name of a table, such as t.
+
+SELECT COUNT(*) FROM t WHERE
+--> (end) : A condition is missing after WHERE.
+
+SELECT COUNT(*) FROM t WHERE GROUP BY sex
+--> GROUP : A condition is missing after WHERE.
+
+SELECT COUNT(*) FROM t WHERE age > 3 AND
+--> (end) : A condition or expression is missing here.
+
+SELECT COUNT(*) FROM t WHERE AND age > 3
+--> AND : A condition or expression is missing here.
+
+SELECT COUNT(*) FROM t WHERE age >
+--> > : Something is missing at or after '>'.
+
+SELECT COUNT(*) FROM t WHERE age 3
+--> 3 : Syntax error at or near '3'.
+
+SELECT COUNT(*) FROM t WHERE (age > 3
+--> (age : This parenthesis is never closed.
+
+SELECT COUNT(*) FROM t WHERE age > 3)
+--> ) : This parenthesis closes nothing.
+
+SELECT COUNT(*) FROM t WHERE ()
+--> ) : A condition or expression is missing here.
+
+SELECT COUNT(*) FROM t WHERE sex = 'Male
+--> 'Male : A closing ' is missing.
+
+SELECT COUNT(*) FROM t WHERE "sex = 'Male'
+--> "sex : A closing " is missing.
+
+SELECT COUNT(*) FROM t /* never closed
+--> /* : A closing */ is missing.
+
+SELECT COUNT(*) FROM t WHERE CASE WHEN smoker THEN 1
+--> 1 : Syntax error at or near '1'.
+
+SELECT COUNT(*) FROM t GROUP BY
+--> (end) : A column is missing after GROUP BY.
+
+SELECT COUNT(*) FROM t GROUP BY age > 3
+--> age : GROUP BY must name columns, not expressions.
+
+SELECT COUNT(*) FROM t GROUP BY lower(sex)
+--> lower(sex) : GROUP BY must name columns, not expressions.
+
+SELECT COUNT(*) FROM t GROUP BY ROLLUP (sex)
+--> ROLLUP : GROUP BY must name columns, not expressions.
+
+SELECT COUNT(*) FROM t GROUP BY 1
+--> 1 : 1 is not the position of a selected column.
+
+SELECT sex, COUNT(*) FROM t GROUP BY 3
+--> 3 : 3 is not the position of a selected column.
+
+SELECT sex, COUNT(*) FROM t
+--> sex, : 'sex' is selected but not in GROUP BY.
+
+SELECT sex, COUNT(*) FROM t GROUP BY age
+--> sex, : 'sex' is selected but not in GROUP BY.
+
+SELECT COUNT(*) FROM t GROUP BY name
+--> name : 'name' is an identifier and is never published.
+
+SELECT COUNT(name) FROM t
+--> name) : 'name' is an identifier and is never published.
+
+SELECT COUNT(*) FROM t WHERE Name = 'Ann'
+--> Name : 'name' is an identifier and is never published.
+
+SELECT COUNT(*) FROM t WHERE ag > 3
+--> ag : There is no column 'ag'. Did you mean age?
+
+SELECT COUNT(*) FROM t WHERE salary > 3
+--> salary : There is no column 'salary'. The columns are age, sex, education-num, weight, admitted, smoker, occupation.
+
+SELECT COUNT(*) FROM t WHERE sex = "Male"
+--> "Male" : There is no column 'Male'. If it is text, write it in single quotes. The columns are age, sex, education-num, weight, admitted, smoker, occupation.
+
+SELECT COUNT(*) FROM t WHERE age > 3 AND education-num > 3
+--> num : There is no column 'num'. Write "education-num", with its double quotes.
+
+SELECT education-num, COUNT(*) FROM t GROUP BY 1
+--> education-num, : There is no column 'education'. Write "education-num", with its double quotes.
+
+SELECT AVG(education-num) FROM t
+--> num) : There is no column 'num'. Write "education-num", with its double quotes.
+
+SELECT COUNT(*) FROM t AS x WHERE t.age > 3
+--> t.age : There is no table 't' here: FROM calls it 'x'.
+
+SELECT COUNT(*) FROM t WHERE a.b.age > 3
+--> age : A column is written as name or table.name.
+
+SELECT COUNT(*) FROM t WHERE random() < 0.5
+--> random() : random is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE admitted < now()
+--> now() : now is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE admitted < current_date
+--> current_date : current_date is not supported: its value depends on when or by whom it is asked.
+
+SELECT COUNT(*) FROM t WHERE uuid() = sex
+--> uuid() : uuid is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE age(admitted) > INTERVAL 1 YEAR
+--> age(admitted) : age(...) of one date is not supported: it reads the clock. Give the second date.
+
+SELECT COUNT(*) FROM t WHERE getenv('HOME') = sex
+--> getenv('HOME') : getenv is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE current_setting('threads') = sex
+--> current_setting('threads') : current_setting is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE current_localtimestamp() > admitted
+--> current_localtimestamp() : current_localtimestamp is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE lowr(sex) = 'male'
+--> lowr(sex) : There is no function 'lowr'. Did you mean lower?
+
+SELECT COUNT(*) FROM t WHERE "lower"(sex) = 'male'
+--> "lower"(sex) : Write the name of a function without quotes.
+
+SELECT COUNT(*) FROM t WHERE sex.lower() = 'male'
+--> sex.lower() : Write a column as name or table.name, and a function as f(x).
+
+SELECT COUNT(*) FROM t WHERE pg_catalog.lower(sex) = 'male'
+--> pg_catalog.lower(sex) : Write a column as name or table.name, and a function as f(x).
+
+SELECT COUNT(*) FROM t WHERE unnest(range(age)) > 3
+--> unnest(range(age)) : unnest is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE age = ?
+--> ? : Parameters are not supported: write the value itself.
+
+SELECT COUNT(*) FROM t WHERE age = $1
+--> $1 : Parameters are not supported: write the value itself.
+
+SELECT COUNT(*) FROM t WHERE list_transform(range(age), x -> x + 1) IS NULL
+--> -> : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT COUNT(*) FROM t WHERE list_filter(range(age), lambda x: x > 1) IS NULL
+--> : : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT COUNT(*) FROM t WHERE age IN [1, 2]
+--> [1, : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT COUNT(*) FROM t WHERE {'a': age} IS NULL
+--> {'a': : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT COUNT(*) FROM t WHERE (age, sex) IN ((20, 'Male'))
+--> 20, : Tuples are not supported: compare the columns one by one.
+
+SELECT COUNT(*) FROM t WHERE sex COLLATE NOCASE = 'male'
+--> COLLATE : COLLATE is not supported: use lower(...) or strip_accents(...).
+
+SELECT COUNT(*) FROM t WHERE sex = $$Male$$
+--> $$Male$$ : This kind of literal is not supported: write text in single quotes.
+
+SELECT COUNT(*) FROM t WHERE sex = E'Male'
+--> E'Male' : This kind of literal is not supported: write text in single quotes.
+
+SELECT COUNT(*) FROM t WHERE sex = x'ff'
+--> 'ff' : Syntax error at or near 'ff'.
+
+SELECT COUNT(*) FROM t WHERE age = 0x1F
+--> x1F : Syntax error at or near 'x1F'.
+
+SELECT COUNT(*) FROM t WHERE sex = `Male`
+--> `Male` : This symbol is not part of the supported SQL.
+
+SELECT COUNT(*) FROM t WHERE sex = 'a' 'b'
+--> 'a' : Write text as one literal, or join it with ||.
+
+SELECT COUNT(*) FROM t WHERE CAST(sex AS ENUM('a')) = 'a'
+--> ENUM('a')) : There is no function 'ENUM'. Did you mean enum_last?
+
+SELECT COUNT(*) FROM t WHERE sex::regtype = 'a'
+--> regtype : 'regtype' is not understood here.
+
+SELECT COUNT(*) FROM read_csv('secret.csv')
+--> read_csv('secret.csv') : FROM takes the name of a table, not a function.
+
+SELECT COUNT(*) FROM 'secret.csv'
+--> 'secret.csv' : FROM takes the name of a table, such as t.
+
+SELECT COUNT(*) FROM (SELECT * FROM t)
+--> SELECT : Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM (VALUES (1))
+--> (VALUES : A sub-select in FROM is not supported: name a table.
+
+SELECT COUNT(*) FROM adult-view
+--> adult-view : Put a name with a hyphen into double quotes.
+
+SELECT COUNT(*) FROM ages
+--> ages : 'ages' is a public side table: questions are about the view. A side table can be used as IN (SELECT column FROM table).
+
+SELECT COUNT(*) FROM t TABLESAMPLE 10%
+--> TABLESAMPLE : Samples are not supported: the error of the answer would not be known.
+
+SELECT COUNT(*) FROM t PIVOT (COUNT(*) FOR sex IN ('Male'))
+--> PIVOT : PIVOT is not supported: use GROUP BY.
+
+SELECT COUNT(*) FROM t WHERE age > (SELECT 3)
+--> SELECT : Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE EXISTS (SELECT age FROM ages)
+--> EXISTS : Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age = ANY (SELECT age FROM ages)
+--> ANY : Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM t)
+--> t) : A sub-select can only read a public side table; 't' is not one. The public tables are ages.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM strangers)
+--> strangers) : A sub-select can only read a public side table; 'strangers' is not one. The public tables are ages.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages WHERE sex = 'Male')
+--> sex : 'ages' has no column 'sex', and a sub-select cannot refer to the row outside it.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages AS a WHERE t.age = a.age)
+--> t.age : A sub-select cannot refer to the row outside it; its table is 'a'.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT ag FROM ages)
+--> ag : There is no column 'ag'. Did you mean age?
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT * FROM ages)
+--> * : A star is not supported here: name a column.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age, young FROM ages)
+--> age, : A sub-select may only be IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT max(age) FROM ages)
+--> max(age) : max cannot be used here: COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported, alone and directly after SELECT.
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages GROUP BY age)
+--> age : A sub-select may only be IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages, ages AS b)
+--> age : A sub-select may only be IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM read_csv('secret.csv'))
+--> read_csv('secret.csv')) : read_csv is not supported: it is not a deterministic function of one row (it depends on chance, the clock or the system, or it returns many rows).
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM other.ages)
+--> age : A sub-select may only be IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) FROM t WHERE age IN (VALUES (1))
+--> VALUES : There is no function 'VALUES'. Did you mean map_values?
+
+SELECT COUNT(*) FROM t WHERE age IN (SELECT 3)
+--> 3) : A sub-select may only be IN (SELECT column FROM public_table WHERE ...).
+
+SELECT COUNT(*) INTO x FROM t
+--> INTO : Only columns and one aggregate can be selected: do arithmetic inside the aggregate.
+
+SELECT COUNT(*) FROM t WHERE age > 3 WHERE age < 5
+--> WHERE : Syntax error at or near 'WHERE'.
+
+SELECT COUNT(*) FROM t u v
+--> v : 'v' is not supported here.
