@@ -172,7 +172,7 @@ def test_real_weights_cover_and_are_hardly_wider(base: Discrete, terms: dict[int
 
 
 def test_many_different_real_weights_are_gathered_and_still_cover() -> None:
-    """Against 4,000 simulated sums; false alarm below 1e-6, sees a coverage of 87 % instead of 90."""
+    """Against 4,000 simulated sums: false alarm 1e-6, sees a coverage of 87 % instead of 90 %."""
     rng = np.random.default_rng(1)
     weights = rng.gamma(0.5, 10, 5000)
     base = DiscreteLaplace(Fraction(3, 2))
