@@ -18,17 +18,6 @@ class Expression:
     sql: str
     attributes: tuple[str, ...]  # those it names, sorted
     start: int = field(default=0, compare=False, repr=False)  # where it begins in the question
-    plain: bool = field(default=False, compare=False, repr=False)  # a column against literals
-
-    @property
-    def condition(self) -> str:
-        """What to write after WHERE: true or false, never NULL, unless the comparison is plain.
-
-        DuckDB 2.0 takes NULL for true in WHERE starts_with(CASE WHEN b THEN 'x' END, 'x') and the
-        like, because its optimizer forgets that CASE may be NULL. IS TRUE keeps it from that. A
-        plain comparison is safe, and better as it is: whole row groups can then be skipped.
-        """
-        return f"({self.sql})" if self.plain else f"(({self.sql}) IS TRUE)"
 
 
 @dataclass(frozen=True)

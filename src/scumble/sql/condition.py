@@ -77,5 +77,4 @@ def _clause(words: Words, names: Names, tokens: Tokens) -> tuple[Expression, lis
         names.check_qualifier(found.qualifier)
         spelled[found.qualifier.start] = DROPPED
     sql = spell(words, tokens, spelled, set())
-    clause = Expression(sql, (attribute.name,), tokens[0].start, plain=True)
-    return clause, list(found.notes(attribute))
+    return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
