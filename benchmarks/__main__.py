@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import os
 import platform
 from importlib.metadata import version
@@ -40,7 +41,7 @@ def main() -> None:
             results += importlib.import_module(f"benchmarks.{name}").run()
     console.print(as_table(results))
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps({"machine": machine(), "results": results}, indent=2) + "\n")
+    OUTPUT.write_text(as_json(results), "utf-8")
     console.print(f"Written to {OUTPUT}")
 
 
@@ -54,6 +55,16 @@ def as_table(results: list[dict[str, Any]]) -> Table:
             name, str(result["target"]), f"{result['ratio']:.2f} ×", verdict, end_section=True
         )
     return table
+
+
+def as_json(results: list[dict[str, Any]]) -> str:
+    """The results and the machine; what could not be measured is null, as JSON has no NaN."""
+    known = [
+        {**result, "ratio": None if math.isnan(result["ratio"]) else result["ratio"]}
+        for result in results
+    ]
+    content = {"machine": machine(), "results": known}
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def machine() -> dict[str, Any]:
