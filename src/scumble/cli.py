@@ -140,7 +140,7 @@ def publish(
             progress=progress,
         )
         release.save(output, force=force, insecure=insecure_seed is not None)
-    for remark in release.remarks:
+    for remark in (*release.remarks, *listing.warnings(release)):
         console.say(f"Note: {remark}")
     if as_json:
         console.print_json({"release": str(output), **listing.manifest(output)})

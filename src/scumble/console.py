@@ -72,7 +72,9 @@ def _report(error: BaseException, wanted: Settings) -> int:
         if isinstance(error, QueryError):
             fields |= {"error": error.message, "line": error.line, "column": error.column}
         sentence = json.dumps(fields | {"exit_code": code}, ensure_ascii=False)
-    typer.echo(sentence if wanted.json else f"Error: {sentence}", err=True)
+    elif not isinstance(error, KeyboardInterrupt):
+        sentence = f"Error: {sentence}"
+    say(sentence)
     return code
 
 

@@ -35,6 +35,13 @@ def show_published(release: Release, folder: Path) -> None:
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
 
+def warnings(release: Release) -> list[str]:
+    """What the owner should know at once, and not only find in the fine print."""
+    names = ", ".join(release.schema.from_data)
+    leak = f"the domain of {names} was read from the private data, which no promise covers."
+    return [leak] if names else []
+
+
 def show_release(release: Release, folder: Path) -> None:
     """A release for a person who has to trust it."""
     out = console.stdout()
@@ -43,7 +50,7 @@ def show_release(release: Release, folder: Path) -> None:
     _heading("Promised")
     for guarantee in release.guarantees:
         _bullets([str(guarantee)])
-        _indented(_fine_print(guarantee), 4, style="dim")
+        _hanging("   ", _fine_print(guarantee), style="dim")
     _heading("Not promised")
     _bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
     _heading("How to ask")
@@ -209,15 +216,17 @@ def _heading(text: str) -> None:
 
 def _bullets(sentences: Iterable[str]) -> None:
     for sentence in sentences:
-        _indented("• " + sentence, 2)
+        _hanging("  •", sentence)
 
 
-def _indented(sentence: str, spaces: int, style: str = "") -> None:
-    from rich.padding import Padding
+def _hanging(mark: str, sentence: str, style: str = "") -> None:
+    """A sentence whose later lines begin below its first word."""
+    from rich.table import Table
     from rich.text import Text
 
-    text = Padding(Text(sentence), (0, 0, 0, spaces), expand=False)
-    console.stdout().print(text, style=style)
+    line = Table.grid(padding=(0, 1))
+    line.add_row(Text(mark), Text(sentence, style=style))
+    console.stdout().print(line)
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:

@@ -1,0 +1,107 @@
+"""How a run can end early: Ctrl-C, a closed pipe, a full disk, a mistake of ours."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from terminal import run
+
+from scumble.publishers.view import ViewWriter
+
+SCUMBLE = [sys.executable, "-c", "from scumble.cli import main; main()"]
+CANARY = "Zanzibarite"
+
+
+def publish(place, output):
+    source = (place / "people.parquet", "-s", place / "people.toml", "-o", output)
+    return ("publish", *source, "-m", "uniform", "-e", "1")
+
+
+def stop_with(monkeypatch, error):
+    def stop(*_):
+        raise error
+
+    monkeypatch.setattr(ViewWriter, "add", stop)
+
+
+def test_ctrl_c_leaves_nothing(place, tmp_path, monkeypatch):
+    stop_with(monkeypatch, KeyboardInterrupt())
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    done = run(*publish(place, tmp_path / "v"))
+    assert (done.code, done.out) == (130, "")
+    assert done.err == "Stopped. Nothing was left half-written.\n"
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+
+
+def test_a_real_ctrl_c(tmp_path):
+    """Two million people take many seconds to make; the signal comes as soon as that has begun."""
+    words = [*SCUMBLE, "demo", "--people", "2000000", "--output", str(tmp_path / "out")]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr.readline() == "Making 2,000,000 fictitious people\n"
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out) == (130, "")
+    assert err == "Stopped. Nothing was left half-written.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_closed_pipe_is_quiet(place, json):
+    sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
+    words = [*SCUMBLE, "query", str(place / "view"), sql, *json]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        child.stdout.close()
+        err = child.stderr.read()
+    assert child.returncode == 1
+    assert "Error" not in err
+    assert "Traceback" not in err
+
+
+def test_what_the_system_refuses(place, tmp_path, monkeypatch):
+    stop_with(monkeypatch, OSError(28, "No space left on device"))
+    done = run(*publish(place, tmp_path / "v"))
+    assert done.code == 1
+    assert done.err == "Error: The system refused: No space left on device.\n"
+
+
+def test_a_mistake_of_ours_shows_nothing_private(place, tmp_path, monkeypatch):
+    stop_with(monkeypatch, TypeError(f"cannot add {CANARY}"))
+    done = run(*publish(place, tmp_path / "v"))
+    assert done.code == 70
+    assert "mistake in scumble (TypeError)" in done.err
+    assert CANARY not in done.err + done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_where(place, tmp_path, monkeypatch):
+    stop_with(monkeypatch, TypeError("cannot add"))
+    words = publish(place, tmp_path / "v")
+    assert "Traceback" in run("--debug", *words).err
+    monkeypatch.setenv("SCUMBLE_DEBUG", "1")
+    assert "Traceback" in run(*words).err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
+    import pty
+
+    words = [*SCUMBLE, *map(str, publish(place, tmp_path / "v"))]
+    leader, follower = pty.openpty()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=follower) as child:
+        out, _ = child.communicate()
+    os.close(follower)
+    drawn = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    assert child.returncode == 0
+    assert "Publishing" in drawn
+    assert "Publishing" not in out.decode()
+    assert "3000" not in drawn
+    quiet = subprocess.run([*words[:-1], "2", "--force"], capture_output=True, text=True)
+    assert quiet.stderr == ""
