@@ -107,7 +107,7 @@ def numbers(depth: int) -> st.SearchStrategy[str]:
     if not depth:
         return leaves("number")
     n, m, t, c = numbers(depth - 1), numbers(depth - 1), texts(depth - 1), truths(depth - 1)
-    operators = st.sampled_from(["+", "-", "*", " - ", "+ -"])
+    operators = st.sampled_from(["+", "- ", "*", " - ", "+ -"])
     return st.one_of(
         leaves("number"),
         filled("{a}{o}{b}", a=n, o=operators, b=m),

@@ -102,6 +102,16 @@ def test_many_short_questions_are_quick() -> None:
     assert time.perf_counter() - start < 2  # about 0.25 s on a quiet machine
 
 
+@pytest.mark.parametrize(
+    ("tail", "column"),
+    [("'", 24), ("a 'b' 'c", 30), ('"', 24), ("/* '", 24), ("$$ '", 24), ("'' -- '\n $a$ $", 1)],
+)
+def test_what_is_never_closed_is_pointed_at(tail: str, column: int) -> None:
+    with pytest.raises(QueryError, match="A closing") as caught:
+        parse("SELECT COUNT(*) FROM t " + tail, SCHEMA)
+    assert caught.value.column == column + tail.count("\n")
+
+
 def test_names_that_need_care() -> None:
     table = {'od"d': ['c"1'], "Ages": ["AGE"]}
     query = parse('SELECT COUNT(*) FROM t WHERE sex IN (SELECT "C""1" FROM "OD""d")', SCHEMA, table)

@@ -30,7 +30,7 @@ def read_expression(words: Words, names: Names, tokens: Tokens) -> Expression:
     """Check an expression, and rewrite nothing but the names of its columns."""
     calls = check_functions(words, tokens)
     columns = Columns(words, names, tokens)
-    columns.visit(tree(words, tokens))
+    columns.visit(tree(words, tokens, calls))
     sql = spell(words, tokens, columns.spelled, calls)
     return Expression(sql, tuple(sorted(columns.attributes)), tokens[0].start)
 
@@ -119,10 +119,11 @@ class Columns:
         return SideTable(name, called.text, columns)
 
     def _check_clock(self, node: exp.Anonymous) -> None:
-        if node.name.lower() == "age" and len(node.expressions) < 2:
+        token = self.tokens.get(node.meta.get("start", -1), self.first)
+        if token.text.lower() == "age" and len(node.expressions) < 2:
             raise self.words.error(
                 "age(...) of one date is not supported: it reads the clock. Give the second date.",
-                self._token(node),
+                token,
             )
 
     def _token(self, node: exp.Expr) -> Token:

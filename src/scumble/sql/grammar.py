@@ -6,14 +6,15 @@ DuckDB gets the words that were written, in their order, so that it alone decide
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Container
 
-from sqlglot import exp
+from sqlglot import Token, exp
+from sqlglot import TokenType as T
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
-from sqlglot.parsers.duckdb import DuckDBParser
 
 from scumble.errors import QueryError
+from scumble.sql.names import CLOCK_AND_USER
 from scumble.sql.words import Tokens, Words
 
 _FORMS = {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM", "POSITION"}
@@ -49,23 +50,15 @@ KEYWORDS = frozenset(
 ) | {"SIMILAR TO"}
 
 
-class _PlainParser(DuckDBParser):
-    """DuckDB's grammar, but a function is only a name and its arguments, whatever it is called."""
-
-    FUNCTIONS: ClassVar = {}
-    NO_PAREN_FUNCTIONS: ClassVar = {}
-    FUNCTION_PARSERS: ClassVar = {
-        name: parse for name, parse in DuckDBParser.FUNCTION_PARSERS.items() if name in _FORMS
-    }
+_DUCKDB = DuckDB()
+_TEXTS = {T.STRING, T.IDENTIFIER}
 
 
-_PARSER = DuckDB()
-
-
-def tree(words: Words, tokens: Tokens) -> exp.Expr:
-    """The syntax tree of one expression."""
+def tree(words: Words, tokens: Tokens, calls: Container[int]) -> exp.Expr:
+    """The syntax tree of one expression, in which functions are called at the places `calls`."""
+    given = [_plain(token, calls) for token in tokens]
     try:
-        [found] = _PlainParser(dialect=_PARSER).parse_into(exp.Condition, list(tokens), words.text)
+        [found] = _DUCKDB.parser().parse_into(exp.Condition, given, words.text)
     except ParseError as error:
         raise _syntax_error(words, tokens, error) from None
     except RecursionError:
@@ -75,6 +68,17 @@ def tree(words: Words, tokens: Tokens) -> exp.Expr:
     if found is None:
         raise words.error("This is not understood as an expression.", tokens[0])
     return found
+
+
+def _plain(token: Token, calls: Container[int]) -> Token:
+    """The parser knows many functions, and rewrites some: it is shown a function that it does not
+    know. For the same reason `current_date` is shown to it as a name, which no column then has.
+    """
+    called = token.start in calls and token.text.upper() not in _FORMS
+    if not called and (token.token_type in _TEXTS or token.text.lower() not in CLOCK_AND_USER):
+        return token
+    text = "unknown_function" if called else token.text
+    return Token(T.VAR, text, token.line, token.col, token.start, token.end)
 
 
 def _syntax_error(words: Words, tokens: Tokens, error: ParseError) -> QueryError:

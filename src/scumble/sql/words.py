@@ -16,7 +16,12 @@ from scumble.query import place
 LONGEST = 200_000
 DEEPEST = 25  # parentheses and CASE; the recursive parser must never exhaust the stack
 _WORD = re.compile(r"[^\W\d]\w*(?: \w+)*")
-_PREFIXES = {T.NOT, T.DASH, T.PLUS, T.TILDE}
+_CLOSED = re.compile(
+    r"""'(?:[^']|'')*+' | "(?:[^"]|"")*+" | /\*.*?\*/ | --[^\n]* | /(?!\*) | [^'"/$] | \$(?!\w*\$)
+    | (\$\w*\$).*?\1""",
+    re.DOTALL | re.VERBOSE,
+)
+_PREFIXES = {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL}
 _DUCKDB = DuckDB()
 
 Tokens = Sequence[Token]
@@ -53,11 +58,14 @@ class Words:
     def _tokenize(self) -> list[Token]:
         try:
             return _DUCKDB.tokenize(self.text)
-        except TokenError as error:
-            # The tokenizer says only that it ran off the end, looking for a closing mark.
-            begun = re.search(r"Missing (\S+) from \d+:(\d+)", str(error.__cause__))
-            mark, start = (begun[1], int(begun[2])) if begun else ("*/", self.text.rfind("/*"))
-            raise self.error(f"A closing {mark} is missing.", max(start, 0)) from None
+        except TokenError:  # it ran off the end, looking for a closing mark
+            start = 0
+            while closed := _CLOSED.match(self.text, start):
+                start = closed.end()
+        mark = {"/": "*/", "": "mark"}.get(
+            self.text[start : start + 1], self.text[start : start + 1]
+        )
+        raise self.error(f"A closing {mark} is missing.", start)
 
     def _match_parentheses(self) -> dict[int, int]:
         """From each opening parenthesis to the one that closes it, by index."""
