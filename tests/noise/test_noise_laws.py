@@ -265,6 +265,15 @@ def test_laws_come_back_from_json(law: Law) -> None:
     assert from_dict(json.loads(json.dumps(law.to_dict()))) == law
 
 
+@pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 800), Fraction(1, 10**9)])
+def test_noise_that_is_nearly_always_zero(scale: Fraction) -> None:
+    base = DiscreteLaplace(scale)
+    assert base.variance < 1e-40
+    assert (base.cdf(0), base.half_width(0.999), base.quantile(0.5)) == (1, 0, 0)
+    assert NoiseSum(base, {1: 1000, 7: 2}).half_width(0.999) == 0
+    assert NoiseSum(base, {0.3: 5, 0.7: 2}).half_width(0.999) < 0.01
+
+
 def test_bad_parameters() -> None:
     with pytest.raises(ParameterError, match="kind"):
         from_dict({"kind": "cauchy"})

@@ -37,7 +37,7 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        return 1 / (2 * self._sinh**2)
+        return 0.5 / self._sinh / self._sinh  # the square alone may be too large for a float
 
     @property
     def stderr(self) -> float:
