@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf, nextafter
 
 from scumble.attribute import Attribute
 from scumble.engine.profile import Profile
@@ -134,7 +134,7 @@ def round_edges(low: float, high: float) -> tuple[float, ...]:
     (10.0, 15.0, 20.0, 25.0)
     """
     if low == high:
-        return float(floor(low)), float(floor(low) + 1)
+        return float(floor(low)), max(float(floor(low) + 1), nextafter(low, inf))
     raw = (Decimal(high) - Decimal(low)) / _BINS
     unit = Fraction(10) ** raw.adjusted()
     step = next(unit * size for size in _ROUND if unit * size >= raw)

@@ -42,6 +42,10 @@ class Profile:
     def update(self, values: pa.Array) -> None:
         """Learn from the next batch."""
         values = spelling.plain(values)
+        if pa.types.is_nested(values.type):
+            self.seen.add(values.type)
+            self.possible.clear()
+            return
         distinct = pc.unique(values)
         if isinstance(distinct, pa.DictionaryArray):
             distinct = spelling.plain(distinct.dictionary_decode())
