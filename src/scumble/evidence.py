@@ -107,7 +107,7 @@ class Measurements:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        noise = DiscreteLaplace.from_dict(data["noise"])
+        noise = DiscreteLaplace(Fraction(data["noise"]["scale"]))
         return cls(data["file"], tuple(data["columns"]), data["count"], noise)
 
 

@@ -7,7 +7,7 @@ is rounded down, a loss that is claimed is rounded up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -68,16 +68,16 @@ def share(owner: str, parameter: str, value: object) -> Fraction:
     return _number(owner, parameter, value, allowed, lambda number: 0 < number < 1)
 
 
-def _number(owner: str, parameter: str, value: object, allowed: str, test: Any) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, Decimal)):
-        # numpy scalars are numbers too; they all know how to become one.
-        item = getattr(value, "item", None)
-        if item is None or isinstance(value, (bool, str)):
-            raise ParameterError.of(owner, parameter, allowed, value)
-        return _number(owner, parameter, item(), allowed, test)
-    if not isinstance(value, Fraction) and not math.isfinite(value):
-        raise ParameterError.of(owner, parameter, allowed, value)
-    number = value if isinstance(value, Fraction) else Fraction(str(value))
+def _number(
+    owner: str, parameter: str, value: object, allowed: str, test: Callable[[Fraction], bool]
+) -> Fraction:
+    plain = value.item() if hasattr(value, "item") else value  # numpy's numbers
+    try:
+        if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction, Decimal, str)):
+            raise ValueError
+        number = plain if isinstance(plain, Fraction) else Fraction(str(plain))
+    except (ValueError, ZeroDivisionError):
+        raise ParameterError.of(owner, parameter, allowed, value) from None
     if not test(number):
         raise ParameterError.of(owner, parameter, allowed, value)
     return number

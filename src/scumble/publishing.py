@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scumble.engine.rows import Rows
+from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
 from scumble.guarantee import Guarantee
@@ -44,11 +46,15 @@ def publish(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     mechanism.check(known)
     noise = Source(seed)
-    rows = Rows(source, known, table=table, outside=outside, reveal=reveal, progress=progress)
-    keeper = tempfile.TemporaryDirectory(prefix="scumble-", ignore_cleanup_errors=True)
-    evidence = _evidence(mechanism, rows, noise, Path(keeper.name))
-    size = getattr(evidence, "rows", None)
-    guarantees = mechanism.guarantee(known, size)
+    opened = open_source(source, table=table)
+    rows = Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
+    folder = Path(tempfile.mkdtemp(prefix="scumble-"))
+    try:
+        evidence = _evidence(mechanism, rows, noise, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    guarantees = mechanism.guarantee(known, getattr(evidence, "rows", None))
     manifest = Manifest(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,
@@ -58,7 +64,7 @@ def publish(
         outside=outside,
         seeded=noise.seeded,
     )
-    return Release(manifest, Path(keeper.name), keeper)
+    return Release(manifest, folder, temporary=True, remarks=rows.remarks())
 
 
 def _evidence(mechanism: Mechanism, rows: Rows, noise: Source, folder: Path) -> Evidence:

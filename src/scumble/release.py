@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
+import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +44,19 @@ class Manifest:
 
 @dataclass
 class Release:
-    """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`."""
+    """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`.
+
+    `remarks` are for the owner who published it, and are not saved.
+    """
 
     manifest: Manifest
     folder: Path
-    # Keeps a temporary folder alive as long as this release, and no longer.
-    _keeper: object = field(default=None, repr=False)
+    temporary: bool = False
+    remarks: tuple[str, ...] = ()
 
-    @property
-    def temporary(self) -> bool:
-        """Whether the folder goes away with this object, because nothing was saved."""
-        return self._keeper is not None
+    def __post_init__(self) -> None:
+        if self.temporary:  # the folder goes away with this object
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     @property
     def schema(self) -> Schema:
@@ -139,13 +144,9 @@ class Release:
 
     @property
     def _estimator(self) -> Any:
-        if isinstance(self.evidence, Records):
-            from scumble.estimators import records
-
-            return records
-        from scumble.estimators import measurements
-
-        return measurements
+        """The module that reads this kind of evidence; imported when a question is asked."""
+        rooms = {"records": "workload", "measurements": "measurements"}
+        return import_module(f"scumble.estimators.{rooms[self.evidence.kind]}")
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
         found = list(rows)

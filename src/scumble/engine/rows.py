@@ -67,15 +67,25 @@ class Rows:
             progress=self.progress,
         )
         rows._person = (person, most)
+        rows.outside_columns, rows.outside_counts = self.outside_columns, self.outside_counts
         return rows
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the last pass did about values outside their domain, for the owner."""
+        done = {
+            "drop": "Rows with a value of '{}' outside its domain were left out{}.",
+            "missing": "Values of '{}' outside its domain were set missing{}.",
+        }.get(self.outside, "")
+        times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
+        return tuple(done.format(name, times.get(name, "")) for name in sorted(self.outside_columns))
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """The codes of these attributes, one array for each; call it again for another pass."""
         attributes = [self.schema[name] for name in names]
         for attribute in attributes:
             self._check(attribute)
-        self.outside_columns = set()
-        self.outside_counts = {}
+        self.outside_columns.clear()
+        self.outside_counts.clear()
         return self._stream(attributes)
 
     def _check(self, attribute: Attribute) -> None:

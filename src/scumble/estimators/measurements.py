@@ -6,21 +6,24 @@ error law of the answer is known exactly and does not depend on the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Law, Unknown
+from scumble.estimators.clauses import Clauses
 from scumble.estimators.ratio_law import Ratio
-from scumble.estimators.tally import Floats, Groups, Indices, distinct, floats, quoted
+from scumble.estimators.tally import Floats, Groups, Indices, distinct, floats
 from scumble.evidence import Measurements
 from scumble.noise.laws import NoiseSum
-from scumble.query import Query
+from scumble.query import Query, quoted
 from scumble.schema import Schema
 
 Key = tuple[Any, ...]
@@ -36,6 +39,57 @@ def answer(
     sums = Sums(evidence, query, lines)
     for index, key in enumerate(lines.groups.keys):
         yield tuple(key[name] for name in query.groups), sums.estimate(index)
+
+
+def answer_many(
+    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
+) -> list[list[tuple[Key, Estimate]]]:
+    """Each question's groups with their estimates; plain counts read the cells only once."""
+    plain = [query for query in queries if query.aggregate == "count" and not query.groups]
+    cells = Cells(evidence, schema, engine, Clauses(schema, plain, engine))
+    answers = []
+    for query in queries:
+        if query.aggregate == "count" and not query.groups:
+            answers.append([((), cells.count(query))])
+        else:
+            engine.check(query)
+            answers.append(list(answer(evidence, schema, query, engine)))
+    return answers
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All noisy cells as one tensor, and its sums over the attributes that a question does not name."""
+
+    evidence: Measurements
+    schema: Schema
+    engine: Engine
+    clauses: Clauses
+
+    def count(self, query: Query) -> Estimate:
+        names = [name for name in self.evidence.columns if name in query.attributes]
+        marginal, cells_in_one = self._marginal(tuple(names))
+        holds: npt.NDArray[np.bool_] = np.ones(marginal.shape, bool)
+        for clause in query.clauses:
+            holds = holds & self.clauses.along(clause, names)
+        cells = int(holds.sum()) * cells_in_one
+        return _summed(self.evidence, query, float(marginal[holds].sum()), {1.0: cells})
+
+    @cached_property
+    def _marginals(self) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
+        column = quoted(self.evidence.count)
+        table = self.engine.rows(f"SELECT {column} FROM view")
+        shape = [self.schema[name].size for name in self.evidence.columns]
+        return {self.evidence.columns: table.column(0).to_numpy().reshape(shape)}
+
+    def _marginal(self, names: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], int]:
+        """The sums of the cells by these attributes, and how many cells are in one sum."""
+        whole = self._marginals[self.evidence.columns]
+        if names not in self._marginals:
+            others = [i for i, name in enumerate(self.evidence.columns) if name not in names]
+            self._marginals[names] = whole.sum(axis=tuple(others))
+        marginal = self._marginals[names]
+        return marginal, whole.size // max(marginal.size, 1)
 
 
 @dataclass(frozen=True)
@@ -84,18 +138,21 @@ class Sums:
     query: Query
     lines: Lines
 
+    @cached_property
+    def _members(self) -> list[Indices]:
+        """The lines of each group."""
+        members = self.lines.groups.members
+        ends = np.cumsum(np.bincount(members, minlength=len(self.lines.groups.keys)))
+        return np.split(np.argsort(members, kind="stable"), ends[:-1])
+
     def estimate(self, group: int) -> Estimate:
-        members = np.flatnonzero(self.lines.groups.members == group)
+        members = self._members[group]
         if self.query.aggregate == "mean":
             return self._mean(members)
-        weights = self.lines.weight[members]
+        weights, cells = self.lines.weight[members], self.lines.cells[members]
         total = float(weights @ self.lines.noisy[members])
-        return Estimate(total, self._law(weights, self.lines.cells[members]), SUMMED, self.query.notes)
-
-    def _law(self, weights: Floats, cells: Floats) -> Law:
-        """The law of Σ weight · noise; no cell, or weights of 0 only, have no noise."""
-        counts = {float(w): int(n) for w, n in zip(weights, cells, strict=True) if w}
-        return NoiseSum(self.evidence.noise, counts) if counts else Exact()
+        terms = dict(zip(weights.tolist(), cells.astype(int).tolist(), strict=True))
+        return _summed(self.evidence, self.query, total, terms)
 
     def _mean(self, members: Indices) -> Estimate:
         weights, cells = self.lines.weight[members], self.lines.cells[members]
@@ -115,3 +172,12 @@ class Sums:
             covariance=unit * float(weights @ cells),
         )
         return Estimate(law.value, law, FIELLER, (*self.query.notes, *law.notes))
+
+
+def _summed(
+    evidence: Measurements, query: Query, total: float, terms: dict[float, int]
+) -> Estimate:
+    """Σ weight · count with the law of Σ weight · noise; no cell at all has no noise."""
+    law: Law = NoiseSum(evidence.noise, terms)
+    noisy = any(weight and count for weight, count in terms.items())
+    return Estimate(total, law if noisy else Exact(), SUMMED, query.notes)

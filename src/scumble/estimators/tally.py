@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
+from scumble.query import quoted
 from scumble.schema import Schema
 
 Floats = npt.NDArray[np.float64]
@@ -82,11 +83,6 @@ def tally(
         _cells(schema, cells, table.select(names[split:end]), hits),
         [floats(table[name]) for name in names[end:]],
     )
-
-
-def quoted(name: str) -> str:
-    """An identifier for the engine."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) -> Tally:

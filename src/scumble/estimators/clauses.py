@@ -1,0 +1,47 @@
+"""The truth of many clauses over the domains of their attributes, each evaluated once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.engine.duckdb import Engine
+from scumble.errors import QueryError
+from scumble.query import Expression, Query
+from scumble.schema import Schema
+
+Truth = npt.NDArray[np.bool_]
+
+
+class Clauses:
+    """All clauses of a workload; those on the same attributes are evaluated in one go."""
+
+    def __init__(self, schema: Schema, queries: Iterable[Query], engine: Engine) -> None:
+        self._schema = schema
+        asked = list(queries)
+        together: dict[tuple[str, ...], dict[Expression, None]] = {}
+        for query in asked:
+            for clause in query.clauses:
+                together.setdefault(clause.attributes, {})[clause] = None
+        self._truth: dict[Expression, Truth] = {}
+        try:
+            for names, clauses in together.items():
+                found = engine.holds(list(clauses), names)
+                shape = [schema[name].size for name in names]
+                self._truth.update(
+                    (clause, truth.reshape(shape)) for clause, truth in zip(clauses, found, strict=True)
+                )
+        except QueryError:
+            for query in asked:  # find the question that is wrong, and show where
+                engine.check(query)
+            raise
+
+    def along(self, clause: Expression, order: Sequence[str]) -> Truth:
+        """The truth of a clause as a tensor that broadcasts over axes in this order."""
+        places = [order.index(name) for name in clause.attributes]
+        shape = [1] * len(order)
+        for name, place in zip(clause.attributes, places, strict=True):
+            shape[place] = self._schema[name].size
+        return self._truth[clause].transpose(np.argsort(places)).reshape(shape)

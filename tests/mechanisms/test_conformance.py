@@ -1,0 +1,182 @@
+"""What every mechanism must do, on every kind of table. A new mechanism is one more entry in CASES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from people import people, schema
+
+import scumble as sc
+from scumble import cards
+from scumble.mechanism import Mechanism, create
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, how to make it, and parameters that it must refuse with their names in the sentence."""
+
+    make: Callable[[], Mechanism]
+    refused: tuple[tuple[dict, str], ...]
+
+
+def _histogram(**changed) -> Mechanism:
+    given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Histogram(given.pop("attributes"), **given)
+
+
+CASES = {
+    "uniform": Case(
+        lambda: sc.Uniform(epsilon=1),
+        (
+            ({}, "exactly one of"),
+            ({"epsilon": 1, "gamma": 2}, "exactly one of"),
+            ({"rho1": 0.1}, "exactly one of"),
+            ({"epsilon": 0}, "'epsilon' parameter of Uniform must be a number above 0. Got 0"),
+            ({"epsilon": -1}, "Got -1 instead"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": float("inf")}, "Got inf instead"),
+            ({"epsilon": True}, "Got True instead"),
+            ({"epsilon": "much"}, "Got 'much' instead"),
+            ({"epsilon": [1]}, "instead"),
+            ({"gamma": 1}, "'gamma' parameter of Uniform must be a number above 1"),
+            ({"keep": 0}, "between 0 and 1"),
+            ({"keep": 1}, "between 0 and 1"),
+            ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0.6, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),
+            ({"rho1": 0.1, "rho2": 1}, "between 0 and 1"),
+            ({"epsilon": 1, "several": "both"}, "'each' or 'compound'"),
+        ),
+    ),
+    "histogram": Case(
+        _histogram,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Histogram must be a number above 0"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"contribution": 1.5}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"attributes": ["age", "age"]}, "one or more different attribute names"),
+        ),
+    ),
+}
+FULL = {"histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"}}
+TABLES = {
+    "empty": people(0, schema()),
+    "one row": people(1, schema()),
+    "skewed": pa.table({"age": [3] * 500, "sex": ["f"] * 500, "job": ["cook"] * 500}),
+    "ordinary": people(400, schema()),
+}
+
+pytestmark = pytest.mark.parametrize("name", CASES)
+
+
+def test_every_registered_mechanism_is_here(name: str) -> None:
+    assert set(CASES) == set(sc.mechanisms())
+    assert sc.mechanisms()[name].name == name
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
+    release = sc.publish(TABLES[kind], schema(), CASES[name].make(), seed=1)
+    saved = sc.open(release.save(tmp_path / "release", insecure=True))
+    questions = [
+        "SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5",
+        "SELECT AVG(age) FROM t WHERE job <> 'cook'",
+        "SELECT job, COUNT(*) FROM t GROUP BY job",
+    ]
+    for question in questions:
+        before, after = release.answer(question), saved.answer(question)
+        assert repr(before) == repr(after)
+    low, high = release.answer(questions[0]).interval(0.999999)
+    truth = sum(
+        row["job"] == "cook" and row["age"] < 5 for row in TABLES[kind].to_pylist()
+    )
+    assert low <= truth <= high
+    assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
+    assert saved.manifest.parameters == release.manifest.parameters
+
+
+def test_wide_table(name: str) -> None:
+    """Twenty columns: a domain far beyond 2^64."""
+    extra = [sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(17)]
+    wide = sc.Schema([*schema(), *extra])
+    assert wide.size() > 2**64
+    release = sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+    assert release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook'").stderr > 0
+
+
+def test_many_answers_are_the_single_ones(name: str) -> None:
+    release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=1)
+    questions = [
+        "SELECT COUNT(*) FROM t WHERE job = 'cook'",
+        "SELECT COUNT(*) FROM t WHERE age = 3 AND job IN ('cook', 'nurse')",
+        "SELECT COUNT(*) FROM t WHERE age BETWEEN 2 AND 5",
+        "SELECT COUNT(*) FROM t WHERE length(job) > age",
+        "SELECT COUNT(*) FROM t",
+        "SELECT SUM(age) FROM t WHERE job = 'smith'",
+        "SELECT job, COUNT(*) FROM t WHERE age > 1 GROUP BY job",
+    ]
+    for question, many in zip(questions, release.answer_many(questions), strict=True):
+        assert repr(many) == repr(release.answer(question))
+    assert release.answer_many([]) == []
+
+
+def test_parameters_make_it_again(name: str) -> None:
+    mechanism = CASES[name].make()
+    again = create(name, **mechanism.parameters)
+    assert again.parameters == mechanism.parameters
+    assert again.guarantee(schema()) == mechanism.guarantee(schema())
+    assert repr(again) == repr(mechanism)
+
+
+def test_bad_parameters_are_refused(name: str) -> None:
+    for parameters, sentence in CASES[name].refused:
+        full = FULL.get(name, {}) | parameters
+        with pytest.raises(sc.ParameterError) as error:
+            create(name, **full)
+        assert sentence in str(error.value), parameters
+        assert "\n" not in str(error.value)
+
+
+def test_refused_before_anything_is_read(name: str) -> None:
+    """A schema that does not fit stops the mechanism although the source would fail as well."""
+    unfit = schema().with_roles(quasi=["job"]) if name == "uniform" else schema().select(["sex", "job"])
+    with pytest.raises(sc.SchemaError):
+        sc.publish("no such file.csv", unfit, CASES[name].make())
+
+
+def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
+    release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=1)
+    assert all(str(g).startswith("NOT PRIVATE: seeded for a test.") for g in release.guarantees)
+    with pytest.raises(sc.ReleaseError, match="fixed seed"):
+        release.save(tmp_path / "release")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
+    def counts(seed: int | None) -> str:
+        release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=seed)
+        return repr(release.answer("SELECT age, job, COUNT(*) FROM t GROUP BY age, job"))
+
+    assert counts(1) == counts(1)
+    assert counts(None) != counts(None)
+
+
+def test_domains_read_from_data_are_said(name: str) -> None:
+    inferred = sc.Schema.infer(TABLES["ordinary"], sensitive=["job"])
+    release = sc.publish(TABLES["ordinary"], inferred, CASES[name].make(), seed=1)
+    assert all(any("read from the private data" in limit for limit in g.limits) for g in release.guarantees)
+    declared = inferred.declare_public(*inferred.names)
+    release = sc.publish(TABLES["ordinary"], declared, CASES[name].make(), seed=1)
+    assert not any("read from the private data" in limit for g in release.guarantees for limit in g.limits)
+
+
+def test_card(name: str) -> None:
+    card = cards.card(sc.mechanisms()[name])
+    assert set(card.sections) == set(cards.SECTIONS)
+    assert all(len(text) > 40 for text in card.sections.values())

@@ -1,0 +1,42 @@
+"""The public names, pinned: adding or removing one is a decision."""
+
+from __future__ import annotations
+
+import scumble
+
+
+def test_public_names() -> None:
+    assert scumble.__all__ == [
+        "Attribute",
+        "Bins",
+        "Boolean",
+        "Category",
+        "Dates",
+        "DomainError",
+        "Estimate",
+        "Estimates",
+        "Guarantee",
+        "Histogram",
+        "IntegerRange",
+        "ParameterError",
+        "PromiseError",
+        "Query",
+        "QueryError",
+        "Release",
+        "ReleaseError",
+        "Schema",
+        "SchemaError",
+        "ScumbleError",
+        "SourceError",
+        "Uniform",
+        "__version__",
+        "mechanisms",
+        "open",
+        "publish",
+    ]
+    assert dir(scumble) == scumble.__all__
+
+
+def test_every_public_name_is_there() -> None:
+    for name in scumble.__all__:
+        assert getattr(scumble, name) is not None
