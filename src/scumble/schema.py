@@ -51,7 +51,10 @@ class Schema:
         raise SchemaError(f"The schema has no attribute {name!r}. It has {known}.")
 
     def __repr__(self) -> str:
-        lines = [f"  {a.name!r}: {a.role}, {a.describe()}" for a in self.attributes]
+        lines = [
+            f"  {a.name!r}: {a.describe() if a.domain is None else f'{a.role}, {a.describe()}'}"
+            for a in self.attributes
+        ]
         return "\n".join(["Schema(", *lines, ")"])
 
     @property
