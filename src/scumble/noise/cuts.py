@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scumble.noise.source import Source
 
-CHUNK = 1 << 17  # draws at a time, so that keystream, table and result share the second-level cache
+CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
 _ARENA = 1 << 16
 MOST = (
     1 << 12

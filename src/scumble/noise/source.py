@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_BYTES = 16
-# Half of a usual second-level cache: the keystream is still there when the sampler reads it.
-_ZEROS = memoryview(bytes(1 << 18))
+# A usual second-level cache: most of the keystream is still there when the sampler reads it.
+_ZEROS = memoryview(bytes(1 << 19))
 
 
 class Source:
