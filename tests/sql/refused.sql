@@ -385,3 +385,6 @@ SELECT COUNT(*) FROM t WHERE age > 3 WHERE age < 5
 
 SELECT COUNT(*) FROM t u v
 --> v : 'v' is not supported here.
+
+SELECT COUNT(*) FROM t WHERE if smoker
+--> if : Write CASE WHEN ... THEN ... END, or if(condition, a, b).

@@ -33,6 +33,9 @@ def check_functions(words: Words, tokens: Tokens) -> set[int]:
                 calls.add(token.start)
                 if name not in _FORMS:
                     _check_function(words, token)
+    for token in tokens:  # sqlglot would take it for a command, and log a warning
+        if token.text.upper() == "IF" and token.start not in calls and is_word(token):
+            raise words.error("Write CASE WHEN ... THEN ... END, or if(condition, a, b).", token)
     return calls
 
 
