@@ -56,7 +56,7 @@ class Release:
 
     def __post_init__(self) -> None:
         if self.temporary:  # the folder goes away with this object
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     @property
     def schema(self) -> Schema:
@@ -110,7 +110,12 @@ class Release:
         """
         from scumble import archive
 
-        return archive.save(self, Path(folder), force=force, insecure=insecure)
+        saved = archive.save(self, Path(folder), force=force, insecure=insecure)
+        if self.temporary:  # from now on the saved folder is this release's own
+            self.__dict__.pop("_engine", None)
+            self.folder, self.temporary = saved.resolve(), False
+            self._remove()
+        return saved
 
     def __str__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
