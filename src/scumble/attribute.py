@@ -13,7 +13,7 @@ from pyarrow import types
 
 from scumble import spelling
 from scumble.errors import SchemaError
-from scumble.kinds import Domain, lookup
+from scumble.kinds import Domain, lookup, put
 from scumble.notation import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
 from scumble.radix import smallest
 
@@ -153,11 +153,9 @@ class Attribute:
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
             nulls = values.is_null().to_numpy(zero_copy_only=False)
-            outside = np.where(nulls, not self.missing, outside)
-            codes = np.where(nulls, self.code_type.type(self.size - 1), codes)
-        if outside.any():
-            codes = np.where(outside, self.code_type.type(0), codes)
-        return codes, outside
+            outside = outside & ~nulls if self.missing else outside | nulls
+            codes = put(codes, nulls, self.size - 1)
+        return put(codes, outside, 0) if outside.any() else codes, outside
 
     def _is_missing(self, values: pa.Array) -> pa.Array:
         """Where a value that is there means that there is none."""
@@ -167,7 +165,10 @@ class Attribute:
         numbers, unread = spelling.numbers(pa.array(self.null_words, pa.string()))
         words = pa.array(numbers if unread is None else numbers[~unread])
         if types.is_floating(values.type):
-            return pc.or_(pc.is_nan(values), pc.is_in(values.cast(pa.float64()), words))
+            blank = pc.is_nan(values)
+            return (
+                pc.or_(blank, pc.is_in(values.cast(pa.float64()), words)) if len(words) else blank
+            )
         if types.is_integer(values.type):
             return pc.is_in(values.cast(pa.float64(), safe=False), words)
         return pa.scalar(False)

@@ -192,7 +192,7 @@ class Bins:
         edges = np.array(self.edges)
         with np.errstate(invalid="ignore"):
             outside = ~((numbers >= edges[0]) & (numbers <= edges[-1]))
-        codes = np.searchsorted(edges[1:-1], numbers, side="right").astype(smallest(self.size))
+        codes = _ranks(edges[1:-1], numbers)
         return codes, outside if unread is None else outside | unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
@@ -309,6 +309,12 @@ def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found
 
 
+def put(codes: np.ndarray, mask: np.ndarray, code: int) -> np.ndarray:
+    """The codes with `code` where the mask is set; arithmetic is ten times faster than branches."""
+    kept: np.ndarray = codes * ~mask
+    return kept + mask * codes.dtype.type(code) if code else kept
+
+
 def _check_values(values: tuple[Any, ...]) -> None:
     if not values:
         raise SchemaError("A category needs at least one value.")
@@ -335,6 +341,19 @@ def _codes_of_places(places: pa.Array, size: int) -> Coded:
     return places.fill_null(0).to_numpy().astype(smallest(size)), outside
 
 
+def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """How many of the edges each number has reached; few are counted faster than searched."""
+    if len(edges) > 100:
+        return np.searchsorted(edges, numbers, side="right").astype(smallest(len(edges) + 1))
+    ranks = np.zeros(len(numbers), np.uint8)
+    reached = np.empty(len(numbers), bool)
+    with np.errstate(invalid="ignore"):
+        for edge in edges:
+            np.greater_equal(numbers, edge, out=reached)
+            ranks += reached.view(np.uint8)
+    return ranks
+
+
 def _outside(numbers: np.ndarray, low: int, high: int) -> np.ndarray:
     """Where numbers of any integer type leave the range; one scan for both ends when none does."""
     if not len(numbers) or (int(numbers.min()) >= low and int(numbers.max()) <= high):
@@ -352,10 +371,9 @@ def _subtract(numbers: np.ndarray, low: int, high: int) -> Coded:
     width = smallest(high - low + 1)
     codes = numbers.astype(width)
     codes -= width.type(low % 2 ** (8 * width.itemsize))
-    codes[outside] = 0
-    return codes, outside
+    return put(codes, outside, 0) if outside.any() else codes, outside
 
 
 def _known(codes: np.ndarray, nulls: np.ndarray | None) -> np.ndarray:
     """Codes with 0 where the value is missing, so that a table of labels can be looked up."""
-    return codes if nulls is None else np.where(nulls, codes.dtype.type(0), codes)
+    return codes if nulls is None else put(codes, nulls, 0)

@@ -4,9 +4,11 @@ import gzip
 import os
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -307,3 +309,23 @@ def test_a_database_held_open_elsewhere(tmp_path):
     path = write_database(tmp_path)
     with duckdb.connect(str(path)), pytest.raises(SourceError, match="holds it open"):
         open_source(path, table="people")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_a_pass_may_be_left_early(tmp_path, kind):
+    table = pa.table({"age": np.zeros(3 * BATCH_ROWS, np.int64), "job": ["cook"] * 3 * BATCH_ROWS})
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=BATCH_ROWS)
+    elif kind == "csv":
+        arrow_csv.write_csv(table, path)
+    else:
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", table)
+            connection.execute("CREATE TABLE t AS SELECT * FROM given")
+    source = open_source(path)
+    for _ in range(2):
+        batches = source.batches(["age"])
+        assert next(batches).num_rows > 0
+        batches.close()
+    assert sum(batch.num_rows for batch in source.batches(["age"])) == 3 * BATCH_ROWS

@@ -269,3 +269,12 @@ def test_attributes_that_cannot_be(make, sentence):
 
 def test_one_value_is_enough_for_a_sensitive_attribute_that_may_be_missing():
     assert Attribute("x", "sensitive", Category(("ill",)), missing=True).size == 2
+
+
+@pytest.mark.parametrize("count", [2, 101, 102, 103, 300])
+def test_few_and_many_bins_agree_with_a_search(count):
+    edges = np.cumsum(np.random.default_rng(count).integers(1, 9, count)).astype(float)
+    attribute = Attribute("x", "quasi", Bins(tuple(edges)))
+    values = np.concatenate([edges, (edges[1:] + edges[:-1]) / 2, np.nextafter(edges, -1)[1:]])
+    expected = np.minimum(np.searchsorted(edges, values, side="right") - 1, count - 2)
+    assert encoded(attribute, pa.array(values)) == expected.tolist()
