@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,12 @@ schema_app = typer.Typer(
 app.add_typer(schema_app, name="schema")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"scumble {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def start(
     context: typer.Context,
@@ -49,6 +56,9 @@ def start(
             envvar="SCUMBLE_DEBUG",
             help="Show a traceback on errors; it may show private values.",
         ),
+    ] = False,
+    _asked: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     """Keep what holds for all commands."""
@@ -215,7 +225,7 @@ def version(as_json: options.Json = False) -> None:
     if as_json:
         console.print_json({"version": __version__})
     else:
-        typer.echo(f"scumble {__version__}")
+        _version(True)
 
 
 def _make(method: str, given: dict[str, Any]) -> Mechanism:
@@ -274,6 +284,10 @@ def _side_table(path: Path) -> pa.Table:
 
 def main() -> None:
     """The `scumble` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that has no Greek letters shows something in their place.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except KeyboardInterrupt:

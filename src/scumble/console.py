@@ -121,7 +121,8 @@ def say(sentence: str) -> None:
 
 def print_json(value: object) -> None:
     """The result for a program to read."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    readable = (sys.stdout.encoding or "").lower().startswith("utf")
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=not readable, default=str))
 
 
 @contextmanager

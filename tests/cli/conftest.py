@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = table.cast(pyarrow.schema([(f.name, _plain(f.type)) for f in table.schema]))
     pyarrow.csv.write_csv(plain, folder / "people.csv")
     schema.save(folder / "people.toml")
-    source = (folder / "people.parquet", "--schema", folder / "people.toml")
+    source = (folder / "people.parquet", "-s", folder / "people.toml", "--insecure-seed", "1")
     view = run("publish", *source, "-m", "uniform", "--epsilon", "2", "-o", folder / "view")
     assert view.code == 0, view.err
     counts = run(

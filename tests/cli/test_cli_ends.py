@@ -11,6 +11,7 @@ from terminal import run
 from scumble.publishers.view import ViewWriter
 
 SCUMBLE = [sys.executable, "-c", "from scumble.cli import main; main()"]
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 CANARY = "Zanzibarite"
 
 
@@ -39,9 +40,7 @@ def test_ctrl_c_leaves_nothing(place, tmp_path, monkeypatch):
 def test_a_real_ctrl_c(tmp_path):
     """Two million people take many seconds to make; the signal comes as soon as that has begun."""
     words = [*SCUMBLE, "demo", "--people", "2000000", "--output", str(tmp_path / "out")]
-    with subprocess.Popen(
-        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with subprocess.Popen(words, **PIPES) as child:
         assert child.stderr.readline() == "Making 2,000,000 fictitious people\n"
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
@@ -54,9 +53,7 @@ def test_a_real_ctrl_c(tmp_path):
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
     words = [*SCUMBLE, "query", str(place / "view"), sql, *json]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
+    with subprocess.Popen(words, **PIPES) as child:
         child.stdout.close()
         err = child.stderr.read()
     assert child.returncode == 1

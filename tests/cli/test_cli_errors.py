@@ -47,9 +47,13 @@ def test_bad_parameters(place, words, part):
     assert not (place / "never").exists()
 
 
-def test_a_huge_epsilon_is_no_accident(place, tmp_path):
+@pytest.mark.parametrize("epsilon", ["1e-300", "1000", "1e300"])
+@pytest.mark.parametrize(
+    "method", [("uniform",), ("histogram", "-a", "sex", "--neighbours", "replace")]
+)
+def test_an_extreme_epsilon_is_no_accident(place, tmp_path, method, epsilon):
     """Either it is refused in a sentence or it is published; nothing between."""
-    done = publish(place, "-m", "uniform", "--epsilon", "1e300", output=tmp_path / "v")
+    done = publish(place, "-m", *method, "--epsilon", epsilon, output=tmp_path / "v")
     assert done.code in (0, 2), done.err
 
 

@@ -1,5 +1,6 @@
 """The command line starts at once, and says what there is."""
 
+import json
 import os
 import re
 import subprocess
@@ -45,7 +46,7 @@ def test_every_command_is_listed_and_has_help(command):
 
 
 def test_version():
-    assert run("version").out == f"scumble {__version__}\n"
+    assert run("version").out == run("--version").out == f"scumble {__version__}\n"
     assert run("version", "--json").json == {"version": __version__}
 
 
@@ -55,6 +56,17 @@ def test_methods_say_what_they_promise():
     assert promises["uniform"].startswith("ε-LDP")
     assert promises["histogram"].startswith("ε-DP")
     assert all(name in run("methods").out for name in promises)
+
+
+def test_a_terminal_without_greek_letters():
+    """Text loses a letter; JSON loses nothing."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [*HELP[:-1], "methods"]
+    text = subprocess.run(words, env=environment, capture_output=True, check=True).stdout
+    assert b"?-DP" in text
+    found = subprocess.run([*words, "--json"], env=environment, capture_output=True, check=True)
+    assert found.stdout.isascii()
+    assert json.loads(found.stdout) == run("methods", "--json").json
 
 
 def test_completion_offers_commands():
