@@ -39,7 +39,7 @@ QUESTIONS = (
         "SELECT AVG(income) FROM people WHERE condition = 'Depression'",
     ),
     Question(
-        "How many under 40 with asthma or an allergy earn less than 1,000 per year of age?",
+        "How many under 40 with asthma or an allergy earn below 1,000 times their age?",
         "SELECT COUNT(*) FROM people\n"
         "WHERE age < 40 AND condition IN ('Asthma', 'Allergy') AND income < 1000 * age",
     ),
