@@ -119,6 +119,12 @@ def test_csv_in_many_spellings(tmp_path, text):
     assert codes(write_csv(tmp_path, text)) == CODES
 
 
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
+    source = open_source(write_csv(tmp_path, CSV.replace("name", "")))
+    assert source.columns == ["column1", "age", "job"]
+    assert codes(source) == CODES
+
+
 @pytest.mark.parametrize("name", ["people.csv.gz", "people.csv"])
 def test_gzipped_csv_is_known_by_name_or_content(tmp_path, name):
     assert codes(write_csv(tmp_path, gzip.compress(CSV.encode()), name)) == CODES

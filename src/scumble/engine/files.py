@@ -34,9 +34,9 @@ class CsvFile(Source):
         self.description = f"The CSV file '{path}'"
         self.gzipped = path.name.lower().endswith(".gz") or _starts_with(path, _GZIP)
         header = attempt(self.description, self._header)
-        self.delimiter, self.columns = _names(header)
-        if not any(name for name in self.columns):
+        if not header.strip():
             raise SourceError(f"{self.description} is empty: it has no header line.")
+        self.delimiter, self.columns = _names(header)
         twice = next((n for k, n in enumerate(self.columns) if n in self.columns[:k]), None)
         if twice is not None:
             raise SourceError(f"{self.description} has two columns named {twice!r}.")
@@ -201,12 +201,16 @@ def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def _names(header: str) -> tuple[str, list[str]]:
-    """The delimiter that splits the header into most names, and the names without white space."""
+    """The delimiter that splits the header into most names, and the names without white space.
+
+    A column without a name, such as the index that pandas writes, is called by its place.
+    """
     splits = {
         mark: next(csv.reader(io.StringIO(header), delimiter=mark), []) for mark in _DELIMITERS
     }
     delimiter = max(_DELIMITERS, key=lambda mark: len(splits[mark]))
-    return delimiter, [name.strip() for name in splits[delimiter]]
+    names = [name.strip() for name in splits[delimiter]]
+    return delimiter, [name or f"column{place}" for place, name in enumerate(names, start=1)]
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:

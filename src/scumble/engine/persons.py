@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,13 +28,13 @@ class Persons:
         coded = _identifiers(people).dictionary_encode()
         nobody = coded.indices.is_null().to_numpy(zero_copy_only=False)
         codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
-        everyone = coded.dictionary.to_pylist()
-        before = np.array([*(self._seen.get(each, 0) for each in everyone), 0])
+        everyone = coded.dictionary.to_numpy(zero_copy_only=False).tolist()
+        # One more place, for nobody. Loops that stay inside map, update and zip are fast ones.
+        before = np.fromiter(map(self._seen.get, [*everyone, None], repeat(0)), np.int64)
         keep = (before[codes] + _ranks(codes) < self.most) & ~nobody
         after = before + np.bincount(codes, minlength=len(before))
         # No more than `most` matters, and small integers are shared by all.
-        for each, count in zip(everyone, np.minimum(after, self.most).tolist(), strict=False):
-            self._seen[each] = count
+        self._seen.update(zip(everyone, np.minimum(after, self.most).tolist(), strict=False))
         return keep, nobody
 
 
