@@ -167,13 +167,9 @@ def _mean_square(errors: Sequence[float]) -> float:
 
 
 def _check(folder: Path) -> None:
-    """Only replace what an earlier demo left."""
-    if folder.exists() and not (folder / _MARK).exists() and any_inside(folder):
+    """Only an empty folder, or what an earlier demo left, is replaced."""
+    free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not free and not (folder / _MARK).exists():
         raise ReleaseError(
             f"The folder '{folder}' exists and was not made by the demo; choose another --output."
         )
-
-
-def any_inside(folder: Path) -> bool:
-    """Whether the folder holds anything (a plain file counts as holding something)."""
-    return not folder.is_dir() or any(folder.iterdir())
