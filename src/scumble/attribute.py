@@ -115,7 +115,7 @@ class Attribute:
         return pa.concat_arrays([labels, pa.nulls(1, labels.type)]) if self.missing else labels
 
     def encode(self, values: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes, and a mask of the values outside the domain (their code is 0).
+        """Codes (maybe read-only), and a mask of the values outside the domain (their code is 0).
 
         Takes values in their own type, spelled as text, or as a dictionary of either. Empty text,
         `null_words` and NaN are missing. White space around text is ignored, unless a category
@@ -138,13 +138,14 @@ class Attribute:
         """Each distinct value is read once; null is one more entry of the table."""
         words = spelling.plain(values.dictionary)
         codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
-        places = values.indices
-        if places.null_count:
-            places = places.cast(pa.int64()).fill_null(len(words))
-        found = places.to_numpy()
-        if not outside[:-1].any() and not (places is not values.indices and outside[-1]):
-            return lookup(codes, found), np.zeros(len(found), bool)
-        return lookup(codes, found), outside[found]
+        indices = values.indices
+        if indices.null_count:
+            places = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
+            strays = outside
+        else:
+            places, strays = indices.to_numpy(), outside[:-1]
+        found = outside[places] if strays.any() else np.zeros(len(places), bool)
+        return lookup(codes, places), found
 
     def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if self.null_words or spelling.is_text(values.type) or types.is_floating(values.type):
