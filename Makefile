@@ -25,6 +25,7 @@ venv: .venv/dev.stamp
 
 demo: .venv/demo.stamp
 	@$(BIN)/scumble demo
+	@echo "The command scumble is in $(BIN): . $(BIN)/activate"
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto -m 'not slow'
@@ -55,4 +56,4 @@ docs: .venv/demo.stamp
 	$(BIN)/python -m scumble.cards docs/mechanisms
 
 clean:
-	rm -rf .venv .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .peers build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
