@@ -37,7 +37,9 @@ def people(rows: int, domain: sc.Schema, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
     columns = {}
     for attribute in domain:
-        codes = np.minimum(rng.integers(0, attribute.size, rows), rng.integers(0, attribute.size, rows))
+        codes = np.minimum(
+            rng.integers(0, attribute.size, rows), rng.integers(0, attribute.size, rows)
+        )
         columns[attribute.name] = attribute.decode(codes.astype(attribute.code_type))
     return pa.table(columns)
 

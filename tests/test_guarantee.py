@@ -60,7 +60,9 @@ def test_exposure_both_ways(epsilon: float, values: int) -> None:
 def test_exposure_extremes() -> None:
     assert g.epsilon_for_exposure(1, 5) == math.inf
     assert g.epsilon_for_exposure(0.1, 5) == 0
-    assert g.exposure_at_most(0.5, 15) == pytest.approx(0.105, abs=5e-4)  # spec: at most, for 0.5-DP
+    assert g.exposure_at_most(0.5, 15) == pytest.approx(
+        0.105, abs=5e-4
+    )  # spec: at most, for 0.5-DP
 
 
 def test_ten_percent_at_epsilon_one() -> None:
@@ -89,7 +91,9 @@ def test_numbers_are_read_as_they_are_written() -> None:
     assert g.share("X", "x", "0.25") == Fraction(1, 4)
 
 
-@pytest.mark.parametrize("value", [0, -1, True, None, "x", "", float("nan"), float("inf"), [1], "1/0"])
+@pytest.mark.parametrize(
+    "value", [0, -1, True, None, "x", "", float("nan"), float("inf"), [1], "1/0"]
+)
 def test_bad_numbers(value: object) -> None:
     with pytest.raises(ParameterError, match="The 'x' parameter of X must be a number above 0"):
         g.positive("X", "x", value)

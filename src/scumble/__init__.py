@@ -1,10 +1,11 @@
-"""scumble: publish tables about people, and answer questions about them, with privacy and error stated exactly.
+"""scumble: publish tables about people, and answer questions about them, with privacy and error
+stated exactly.
 
-    import scumble as sc
+import scumble as sc
 
-    schema = sc.Schema.load("people.toml")
-    release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
-    release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
+schema = sc.Schema.load("people.toml")
+release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
+release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
 """
 
 from importlib import import_module
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
     from scumble.guarantee import Guarantee
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
     from scumble.mechanism import mechanisms
-    from scumble.publishing import publish
     from scumble.publishers.uniform import Uniform
+    from scumble.publishing import publish
     from scumble.query import Query
     from scumble.release import Release
     from scumble.releases.histogram import Histogram
     from scumble.schema import Schema
 
-# Names are fetched when they are first used, so that `import scumble` and the command line start at once.
+# Names are fetched when they are first used, so that `import scumble` and the command line start at
+# once.
 _HOME = {
     "Attribute": "attribute",
     "Bins": "kinds",

@@ -1,7 +1,7 @@
 """A release as a folder: `manifest.json` and one Parquet file, each with its checksum.
 
-The checksums find damage and careless edits. They are no signature: who can write the folder can also write
-new checksums.
+The checksums find damage and careless edits. They are no signature: who can write the folder can
+also write new checksums.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
     """Write a release: all of it, or nothing."""
     if release.manifest.seeded and not insecure:
         raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: whoever knows the seed can undo it. "
-            "Publish without a seed, or say insecure=True (--insecure-seed) for a test."
+            "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
+            "undo it. Publish without a seed, or say insecure=True (--insecure-seed) for a test."
         )
     if folder.exists() and not force:
-        raise ReleaseError(f"{folder} exists already. Choose another folder, or replace it by force.")
+        raise ReleaseError(
+            f"{folder} exists already. Choose another folder, or replace it by force."
+        )
     if folder.exists() and not _is_release(folder):
-        raise ReleaseError(f"{folder} exists and is not a release: it is not replaced even by force.")
+        raise ReleaseError(
+            f"{folder} exists and is not a release: it is not replaced even by force."
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -66,15 +70,20 @@ def load(folder: str | Path) -> Release:
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
     if version != FORMAT:
         raise ReleaseError(
-            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. Upgrade scumble."
+            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
+            "Upgrade scumble."
         )
     if _digest_of_json(data) != checksum:
-        raise ReleaseError(f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum.")
+        raise ReleaseError(
+            f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
+        )
     try:
         manifest = _manifest(data)
         files = dict(data["files"])
     except (ScumbleError, ValueError, TypeError, KeyError):
-        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not describe a release.") from None
+        raise ReleaseError(
+            f"{path} is damaged: its {MANIFEST} does not describe a release."
+        ) from None
     if manifest.evidence.file not in files:
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
     _verify(path, files)
@@ -98,7 +107,9 @@ def _fill(release: Release, folder: Path) -> None:
 
 
 def _put(source: Path, target: Path, *, temporary: bool) -> None:
-    """A temporary file becomes the saved one; of a saved one, the new folder gets a copy of its own."""
+    """A temporary file becomes the saved one; of a saved one, the new folder gets a copy of its
+    own.
+    """
     try:
         if temporary:
             os.link(source, target)
@@ -168,7 +179,9 @@ def _verify(folder: Path, files: Mapping[str, str]) -> None:
         if not (folder / name).is_file():
             raise ReleaseError(f"{folder} is damaged: {name} is missing.")
         if digest(folder / name) != expected:
-            raise ReleaseError(f"{folder} is damaged or was changed: {name} does not fit its checksum.")
+            raise ReleaseError(
+                f"{folder} is damaged or was changed: {name} does not fit its checksum."
+            )
 
 
 def digest(path: Path) -> str:

@@ -1,6 +1,7 @@
-"""Cards: each mechanism's docstring as a page of docs/mechanisms/, and as data for tests and tables.
+"""Cards: each mechanism's docstring as a page of docs/mechanisms/, and as data for tests and
+tables.
 
-    python -m scumble.cards docs/mechanisms
+python -m scumble.cards docs/mechanisms
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def card(mechanism: type[Mechanism]) -> Card:
     starts = list(re.finditer(rf"^({'|'.join(SECTIONS)}): ", text, re.MULTILINE))
     found = [start[1] for start in starts]
     if found != list(SECTIONS):
-        raise ValueError(f"The card of {mechanism.__name__} needs {SECTIONS} in this order, has {found}.")
+        raise ValueError(
+            f"The card of {mechanism.__name__} needs {SECTIONS} in this order, has {found}."
+        )
     ends = [*(start.start() for start in starts[1:]), len(text)]
     parts = zip(starts, ends, strict=True)
     sections = {start[1]: _line(text[start.end() : end]) for start, end in parts}

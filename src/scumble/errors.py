@@ -29,7 +29,8 @@ class ParameterError(ScumbleError, ValueError):
     @classmethod
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
         """The one sentence used for every bad parameter."""
-        return cls(f"The '{parameter}' parameter of {owner} must be {allowed}. Got {given!r} instead.")
+        sentence = f"The '{parameter}' parameter of {owner} must be {allowed}."
+        return cls(f"{sentence} Got {given!r} instead.")
 
 
 class SchemaError(ScumbleError, ValueError):

@@ -121,7 +121,9 @@ class Estimates:
     """The answer to a GROUP BY: one estimate per group, in the order of the domains."""
 
     def __init__(
-        self, groups: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[tuple[Any, ...], Estimate]]
+        self,
+        groups: Sequence[tuple[str, pa.DataType]],
+        rows: Sequence[tuple[tuple[Any, ...], Estimate]],
     ) -> None:
         self._types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
@@ -151,8 +153,15 @@ class Estimates:
         import pyarrow as pa
 
         records = self.to_dicts(level)
-        fields = [*self._types, *((name, pa.float64()) for name in ("value", "stderr", "low", "high"))]
-        fields += [("level", pa.float64()), ("method", pa.string()), ("notes", pa.list_(pa.string()))]
+        fields = [
+            *self._types,
+            *((name, pa.float64()) for name in ("value", "stderr", "low", "high")),
+        ]
+        fields += [
+            ("level", pa.float64()),
+            ("method", pa.string()),
+            ("notes", pa.list_(pa.string())),
+        ]
         return pa.Table.from_pylist(records, schema=pa.schema(fields))
 
     def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
@@ -189,7 +198,8 @@ class Estimates:
         header, body = self._cells()
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in body
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in body
         )
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self._notes())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"

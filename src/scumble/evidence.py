@@ -1,12 +1,12 @@
 """Evidence: what crosses the wall. Mechanisms make it, estimators read it, nothing else passes.
 
 | kind         | what it says                                                                    |
-|--------------|---------------------------------------------------------------------------------|
-| Records      | rows with true quasi-identifiers; sensitive columns passed through a known channel |
+|--------------|---------------------------------------------------------------------------------| |
+Records      | rows with true quasi-identifiers; sensitive columns passed through a known channel |
 | Measurements | noisy linear counts of cells, with the law of their noise                       |
 
-Each kind names a Parquet file inside the release folder and carries the public facts that an estimator
-needs to read it.
+Each kind names a Parquet file inside the release folder and carries the public facts that an
+estimator needs to read it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Tensor = npt.NDArray[np.float64]
 class UniformChannel:
     """Keep the value with probability `keep`, else draw it uniformly from the whole domain.
 
-    With several attributes the channel acts on their product as one value. Seen on only some of these
-    attributes it is again a uniform channel with the same `keep`, so tensors need to have axes only for
-    the attributes that a question names.
+    With several attributes the channel acts on their product as one value. Seen on only some of
+    these attributes it is again a uniform channel with the same `keep`, so tensors need to have
+    axes only for the attributes that a question names.
     """
 
     attributes: tuple[str, ...]
@@ -39,12 +39,14 @@ class UniformChannel:
     def apply(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
         """The mean of `tensor` at the published value, as a function of the true value."""
         keep = float(self.keep)
-        return keep * tensor + (1 - keep) * tensor.mean(axis=tuple(axes), keepdims=True)
+        mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
+        return keep * tensor + (1 - keep) * mean
 
     def invert(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
         """The function of the published value whose mean is `tensor` at the true value."""
         keep = float(self.keep)
-        return (tensor - (1 - keep) * tensor.mean(axis=tuple(axes), keepdims=True)) / keep
+        mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
+        return (tensor - (1 - keep) * mean) / keep
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "uniform", "attributes": list(self.attributes), "keep": str(self.keep)}
@@ -87,7 +89,9 @@ class Records:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A noisy count for every cell of the product of `columns`; the noise is independent by cell."""
+    """A noisy count for every cell of the product of `columns`; the noise is independent by
+    cell.
+    """
 
     kind: ClassVar[str] = "measurements"
 

@@ -1,7 +1,8 @@
-"""What is promised, to whom and by which proof; and the theorems that turn one promise into another.
+"""What is promised, to whom and by which proof; and the theorems that turn one promise into
+another.
 
-Every conversion rounds in the direction that keeps the promise true: a ratio that noise must respect
-is rounded down, a loss that is claimed is rounded up.
+Every conversion rounds in the direction that keeps the promise true: a ratio that noise must
+respect is rounded down, a loss that is claimed is rounded up.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def _number(
     return number
 
 
-# --- ε, γ, (ρ1, ρ2), exposure ----------------------------------------------------------------------
+# --- ε, γ, (ρ1, ρ2), exposure
+# ----------------------------------------------------------------------
 
 
 def gamma_for_epsilon(epsilon: Fraction, parts: int = 1) -> Fraction:
@@ -144,7 +146,8 @@ def epsilon_for_exposure(success: float, values: int) -> float:
     return max(0.0, math.log((values - 1) * success / (1 - success))) if success > 0 else 0.0
 
 
-# --- composition -----------------------------------------------------------------------------------
+# --- composition
+# -----------------------------------------------------------------------------------
 
 
 def sequential(epsilons: Iterable[Fraction]) -> Fraction:

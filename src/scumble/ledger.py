@@ -1,7 +1,7 @@
 """Privacy accounts: a promise, what was charged to it, and the refusal of what would break it.
 
-Losses are exact fractions of pure ε and add up; an account never learns about any other kind of loss, so
-there is nothing here that it cannot compose.
+Losses are exact fractions of pure ε and add up; an account never learns about any other kind of
+loss, so there is nothing here that it cannot compose.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Account:
             raise ParameterError.of("Account.charge", "cost", "a number above 0", cost)
         if cost > self.left:
             raise PromiseError(
-                f"The {reason} would cost ε = {float(cost):g}, but only ε = {float(self.left):g} is left of the "
-                f"promised {float(self.promise):g}. Ask for less, or promise more."
+                f"The {reason} would cost ε = {float(cost):g}, but only ε = {float(self.left):g} "
+                f"is left of the promised {float(self.promise):g}. Ask for less, or promise more."
             )
         self.charges.append((reason, cost))

@@ -1,7 +1,7 @@
 """What every mechanism is, and the list of all of them.
 
-A mechanism is its parameters. From them it says what it promises, before any row is read; then it turns
-private rows into evidence. Publishers perturb rows one by one and see them; summaries see the
+A mechanism is its parameters. From them it says what it promises, before any row is read; then it
+turns private rows into evidence. Publishers perturb rows one by one and see them; summaries see the
 private table only through a meter that charges for every look.
 """
 
@@ -47,7 +47,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        """What is promised; from parameters, schema and (where a proof needs it) the public size."""
+        """What is promised; from parameters, schema and (where a proof needs it) the public
+        size.
+        """
 
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())

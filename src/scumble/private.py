@@ -26,8 +26,8 @@ _NOISE_CHUNK = 1 << 22
 class Person:
     """Who is protected: what neighbouring tables differ in, and how many rows a person has at most.
 
-    With `column` that many rows of each person are kept and the others left out; without, the bound is
-    the owner's word.
+    With `column` that many rows of each person are kept and the others left out; without, the bound
+    is the owner's word.
     """
 
     neighbours: Literal["replace", "add_remove"]
@@ -57,8 +57,8 @@ class PrivateTable:
     ) -> tuple[Counts, DiscreteLaplace]:
         """The count of every cell of the product of some attributes, plus discrete Laplace noise.
 
-        Cells are disjoint, so a person changes at most `person.sensitivity` of all counts together; noise
-        of scale sensitivity/ε on each makes the whole array ε-DP.
+        Cells are disjoint, so a person changes at most `person.sensitivity` of all counts together;
+        noise of scale sensitivity/ε on each makes the whole array ε-DP.
         """
         self._account.charge(f"noisy counts of {', '.join(names)}", epsilon)
         law = DiscreteLaplace(Fraction(person.sensitivity) / epsilon)

@@ -35,12 +35,13 @@ def publish(
 ) -> Release:
     """Publish a private table.
 
-    `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `outside` says what
-    happens to a row with a value outside its domain: an error that names the row, the row dropped, or the
-    value missing. `reveal` allows private values in error messages, for the owner's eyes. `seed` makes the
-    release repeatable and NOT PRIVATE: for tests. `progress` is called with the number of rows read.
+    `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `outside`
+    says what happens to a row with a value outside its domain: an error that names the row, the row
+    dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
+    eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `progress` is called with
+    the number of rows read.
     """
-    if not isinstance(mechanism, Mechanism):
+    if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -67,12 +68,11 @@ def publish(
     return Release(manifest, folder, temporary=True, remarks=rows.remarks())
 
 
-def _evidence(mechanism: Mechanism, rows: Rows, noise: Source, folder: Path) -> Evidence:
-    if isinstance(mechanism, Summary):
-        account = Account(mechanism.promise)
-        return mechanism.measure(PrivateTable(rows, account, noise), folder)
-    assert isinstance(mechanism, Publisher)
-    return mechanism.perturb(rows, noise, folder)
+def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder: Path) -> Evidence:
+    if isinstance(mechanism, Publisher):
+        return mechanism.perturb(rows, noise, folder)
+    account = Account(mechanism.promise)
+    return mechanism.measure(PrivateTable(rows, account, noise), folder)
 
 
 def _qualified(promise: Guarantee, schema: Schema, seeded: bool) -> Guarantee:
@@ -80,8 +80,8 @@ def _qualified(promise: Guarantee, schema: Schema, seeded: bool) -> Guarantee:
     if schema.from_data:
         names = ", ".join(schema.from_data)
         leak = (
-            f"The domain of {names} was read from the private data and is published with the schema: "
-            "that is a leak which this promise does not cover, until the owner declares the domain public."
+            f"The domain of {names} was read from the private data and is published with the "
+            "schema: a leak that this promise does not cover, until the owner declares it public."
         )
         promise = replace(promise, limits=(leak, *promise.limits))
     if seeded:

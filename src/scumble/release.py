@@ -29,7 +29,9 @@ SEEDED = "NOT PRIVATE: seeded for a test."
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a release says about itself. Nothing in it depends on private data beyond the evidence."""
+    """What a release says about itself. Nothing in it depends on private data beyond the
+    evidence.
+    """
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -75,8 +77,8 @@ class Release:
     ) -> Estimate | Estimates:
         """The answer to one question: an `Estimate`, or `Estimates` for a GROUP BY.
 
-        `tables` are public side tables by name, for `IN (SELECT ... FROM name)`. `clamp` cuts counts to what
-        a count can be, at the price of a bias.
+        `tables` are public side tables by name, for `IN (SELECT ... FROM name)`. `clamp` cuts
+        counts to what a count can be, at the price of a bias.
         """
         engine = self._engine_with(tables)
         query = self._parsed(sql, engine)
@@ -91,7 +93,9 @@ class Release:
         tables: Mapping[str, Any] | None = None,
         clamp: bool = False,
     ) -> list[Estimate | Estimates]:
-        """The answers to many questions, in their order, with few passes over the published data."""
+        """The answers to many questions, in their order, with few passes over the published
+        data.
+        """
         engine = self._engine_with(tables)
         queries = [self._parsed(sql, engine) for sql in questions]
         answers = self._estimator.answer_many(self.evidence, self._asked, queries, engine)
@@ -119,7 +123,8 @@ class Release:
 
     def __str__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
-        return f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}\n{promises}"
+        columns = ", ".join(self.evidence.columns)
+        return f"Release by {self.manifest.mechanism} of {columns}\n{promises}"
 
     @cached_property
     def _asked(self) -> Schema:
@@ -166,7 +171,9 @@ class Release:
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":
-            raise ParameterError("Only counts can be clamped: sums and averages have no known limits.")
+            raise ParameterError(
+                "Only counts can be clamped: sums and averages have no known limits."
+            )
         most = self.evidence.rows if isinstance(self.evidence, Records) else math.inf
         return estimate.clamped(0.0, most)
 

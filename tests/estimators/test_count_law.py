@@ -23,7 +23,9 @@ def _pmf(rows: int, count: int, inside: Fraction, outside: Fraction) -> list[Fra
     return law
 
 
-@pytest.mark.parametrize(("inside", "outside"), [("3/5", "1/5"), ("1/10", "1/20"), ("19/20", "1/3")])
+@pytest.mark.parametrize(
+    ("inside", "outside"), [("3/5", "1/5"), ("1/10", "1/20"), ("19/20", "1/3")]
+)
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_exact_coverage_for_every_count(inside: str, outside: str, level: float) -> None:
     rows, t1, t0 = 14, Fraction(inside), Fraction(outside)
@@ -50,7 +52,9 @@ def test_value_is_unbiased_and_inside_its_interval() -> None:
 
 
 def test_score_limits_approach_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the exact range the normal limits take over: at the border the two agree to a percent."""
+    """Beyond the exact range the normal limits take over: at the border the two agree to a
+    percent.
+    """
     law = RandomizedCount(rows=200_000, shown=30_000, inside=0.25, outside=0.12)
     exact = np.array(law.interval(law.value, 0.95))
     monkeypatch.setattr(count_law, "_EXACT_SPREAD", 0.0)

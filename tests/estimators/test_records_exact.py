@@ -16,9 +16,7 @@ from scumble.evidence import UniformChannel
 ONE = schema(ages=4, jobs=("cook", "nurse", "smith"))
 TWO = schema(ages=3, jobs=("cook", "nurse", "smith"), health=2)
 THREE_ROWS = pa.table({"age": [1, 3, 1], "sex": ["f", "m", "m"], "job": ["nurse", "cook", "smith"]})
-TWO_ROWS = pa.table(
-    {"age": [1, 2], "sex": ["f", "m"], "job": ["nurse", "cook"], "health": [0, 1]}
-)
+TWO_ROWS = pa.table({"age": [1, 2], "sex": ["f", "m"], "job": ["nurse", "cook"], "health": [0, 1]})
 KEEP = Fraction(2, 5)
 EACH = (UniformChannel(("job",), KEEP), UniformChannel(("health",), Fraction(1, 3)))
 COMPOUND = (UniformChannel(("job", "health"), KEEP),)
@@ -45,7 +43,9 @@ ON_TWO = [
 
 
 def _moments(domain, private, channels, question):
-    """Mean and variance of the estimate, and the mean of the estimated variance, over all outcomes."""
+    """Mean and variance of the estimate, and the mean of the estimated variance, over all
+    outcomes.
+    """
     mean = square = estimated = 0.0
     total = Fraction(0)
     for probability, published in all_outcomes(domain, private, channels):
@@ -76,7 +76,9 @@ def _unclamped_variance(release, question) -> float:
 
 @pytest.mark.parametrize(("question", "truth"), ON_ONE)
 def test_one_attribute(question: str, truth: int) -> None:
-    mean, variance, estimated = _moments(ONE, THREE_ROWS, (UniformChannel(("job",), KEEP),), question)
+    mean, variance, estimated = _moments(
+        ONE, THREE_ROWS, (UniformChannel(("job",), KEEP),), question
+    )
     assert mean == pytest.approx(truth, abs=1e-9)
     assert estimated == pytest.approx(variance, rel=1e-9)
 

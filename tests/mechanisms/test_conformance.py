@@ -1,4 +1,6 @@
-"""What every mechanism must do, on every kind of table. A new mechanism is one more entry in CASES."""
+"""What every mechanism must do, on every kind of table. A new mechanism is one more entry in
+CASES.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from scumble.mechanism import Mechanism, create
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism, how to make it, and parameters that it must refuse with their names in the sentence."""
+    """A mechanism, how to make it, and parameters that it must refuse with their names in the
+    sentence.
+    """
 
     make: Callable[[], Mechanism]
     refused: tuple[tuple[dict, str], ...]
@@ -93,9 +97,7 @@ def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
         before, after = release.answer(question), saved.answer(question)
         assert repr(before) == repr(after)
     low, high = release.answer(questions[0]).interval(0.999999)
-    truth = sum(
-        row["job"] == "cook" and row["age"] < 5 for row in TABLES[kind].to_pylist()
-    )
+    truth = sum(row["job"] == "cook" and row["age"] < 5 for row in TABLES[kind].to_pylist())
     assert low <= truth <= high
     assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
     assert saved.manifest.parameters == release.manifest.parameters
@@ -145,7 +147,9 @@ def test_bad_parameters_are_refused(name: str) -> None:
 
 def test_refused_before_anything_is_read(name: str) -> None:
     """A schema that does not fit stops the mechanism although the source would fail as well."""
-    unfit = schema().with_roles(quasi=["job"]) if name == "uniform" else schema().select(["sex", "job"])
+    unfit = (
+        schema().with_roles(quasi=["job"]) if name == "uniform" else schema().select(["sex", "job"])
+    )
     with pytest.raises(sc.SchemaError):
         sc.publish("no such file.csv", unfit, CASES[name].make())
 
@@ -170,10 +174,14 @@ def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
 def test_domains_read_from_data_are_said(name: str) -> None:
     inferred = sc.Schema.infer(TABLES["ordinary"], sensitive=["job"])
     release = sc.publish(TABLES["ordinary"], inferred, CASES[name].make(), seed=1)
-    assert all(any("read from the private data" in limit for limit in g.limits) for g in release.guarantees)
+    assert all(
+        any("read from the private data" in limit for limit in g.limits) for g in release.guarantees
+    )
     declared = inferred.declare_public(*inferred.names)
     release = sc.publish(TABLES["ordinary"], declared, CASES[name].make(), seed=1)
-    assert not any("read from the private data" in limit for g in release.guarantees for limit in g.limits)
+    assert not any(
+        "read from the private data" in limit for g in release.guarantees for limit in g.limits
+    )
 
 
 def test_card(name: str) -> None:

@@ -43,7 +43,9 @@ def _counts(rows: list, person: Person) -> np.ndarray:
 @pytest.mark.parametrize("bound", [1, 2])
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_sensitivity_by_brute_force(neighbours: str, bound: int) -> None:
-    """All tables of two other rows, all ways to add or to exchange a person with up to three rows."""
+    """All tables of two other rows, all ways to add or to exchange a person with up to three
+    rows.
+    """
     person = Person(neighbours, bound, "id")
     others = [[("x", one), ("y", other)] for one in CELLS for other in CELLS[::3]]
     persons = [
@@ -62,7 +64,9 @@ def test_sensitivity_by_brute_force(neighbours: str, bound: int) -> None:
 
 @pytest.mark.parametrize(("neighbours", "change"), [("add_remove", (1, 0)), ("replace", (1, -1))])
 def test_epsilon_by_enumeration(neighbours: str, change: tuple[int, int]) -> None:
-    """Two cells, all outputs from -12 to 12: the largest ratio of probabilities is e^ε and no more."""
+    """Two cells, all outputs from -12 to 12: the largest ratio of probabilities is e^ε and no
+    more.
+    """
     epsilon = Fraction(7, 10)
     law = DiscreteLaplace(Person(neighbours).sensitivity / epsilon)
     outputs = range(-12, 13)
@@ -149,13 +153,20 @@ def test_too_many_cells_are_refused_before_reading() -> None:
 def test_a_column_called_count() -> None:
     domain = sc.Schema([sc.Attribute("count", "quasi", sc.IntegerRange(0, 4))])
     private = pa.table({"count": [0, 1, 2, 3, 4] * 200})
-    release = sc.publish(private, domain, sc.Histogram(["count"], epsilon=5, neighbours="replace"), seed=1)
-    assert release.answer('SELECT COUNT(*) FROM t WHERE "count" > 2').value == pytest.approx(400, abs=30)
+    release = sc.publish(
+        private, domain, sc.Histogram(["count"], epsilon=5, neighbours="replace"), seed=1
+    )
+    assert release.answer('SELECT COUNT(*) FROM t WHERE "count" > 2').value == pytest.approx(
+        400, abs=30
+    )
 
 
 def test_other_columns_cannot_be_asked_for() -> None:
     release = sc.publish(
-        people(9, schema()), schema(), sc.Histogram(["age"], epsilon=1, neighbours="replace"), seed=1
+        people(9, schema()),
+        schema(),
+        sc.Histogram(["age"], epsilon=1, neighbours="replace"),
+        seed=1,
     )
     with pytest.raises(sc.QueryError, match="no column 'job'"):
         release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook'")

@@ -1,4 +1,6 @@
-"""Uniform perturbation: the spec's table, the exact promise, and what the samplers really publish."""
+"""Uniform perturbation: the spec's table, the exact promise, and what the samplers really
+publish.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ from scipy.stats import chi2
 import scumble as sc
 from scumble.guarantee import gamma_for_epsilon
 
-
 # e to 40 digits, rounded down
 E_BELOW = Fraction("2.718281828459045235360287471352662497757")
 
@@ -25,7 +26,16 @@ def _sized(values: int) -> sc.Schema:
 
 @pytest.mark.parametrize(
     ("values", "keep", "other"),
-    [(77, 5, 1), (70, 5, 1), (50, 7, 2), (14, 22, 6), (9, 31, 8), (7, 36, 9), (6, 40, 10), (2, 67, 17)],
+    [
+        (77, 5, 1),
+        (70, 5, 1),
+        (50, 7, 2),
+        (14, 22, 6),
+        (9, 31, 8),
+        (7, 36, 9),
+        (6, 40, 10),
+        (2, 67, 17),
+    ],
 )
 def test_table_of_the_spec(values: int, keep: int, other: int) -> None:
     """specs/input-perturbation.md: γ = 5, retention and replacement in percent."""
@@ -58,10 +68,14 @@ def test_the_channel_has_exactly_the_promised_ratio(values: int, parameters: dic
 @pytest.mark.parametrize("several", ["each", "compound"])
 @pytest.mark.parametrize("parameters", [{"epsilon": 1}, {"gamma": 4}, {"rho1": 0.2, "rho2": 0.4}])
 def test_several_attributes_keep_the_promise_together(several: str, parameters: dict) -> None:
-    """Enumerate all pairs of sensitive tuples and outputs: the largest ratio is at most the promise."""
+    """Enumerate all pairs of sensitive tuples and outputs: the largest ratio is at most the
+    promise.
+    """
     domain = schema(jobs=("a", "b", "c"), health=2)
     mechanism = sc.Uniform(**parameters, several=several)
-    promised = {"epsilon": E_BELOW, "gamma": Fraction(4)}.get(next(iter(parameters)), Fraction(8, 3))
+    promised = {"epsilon": E_BELOW, "gamma": Fraction(4)}.get(
+        next(iter(parameters)), Fraction(8, 3)
+    )
     tuples = [(job, health) for job in range(3) for health in range(2)]
     channels = mechanism.channels(domain)
 
@@ -75,7 +89,10 @@ def test_several_attributes_keep_the_promise_together(several: str, parameters: 
         return product
 
     largest = max(
-        probability(x, y) / probability(other, y) for x in tuples for other in tuples for y in tuples
+        probability(x, y) / probability(other, y)
+        for x in tuples
+        for other in tuples
+        for y in tuples
     )
     assert largest == mechanism.gamma(domain)
     assert largest <= promised
@@ -90,9 +107,10 @@ def test_keep_is_the_probability_itself() -> None:
 
 @pytest.mark.parametrize(("several", "health"), [("each", 0), ("each", 3), ("compound", 3)])
 def test_what_is_published_follows_the_channel(several: str, health: int) -> None:
-    """Chi-square of the published values of 200,000 equal rows, false alarm 1e-6; the same test rejects a
-    channel whose retention is 5 % off, and in the product of two attributes any dependence of that
-    size."""
+    """Chi-square of the published values of 200,000 equal rows, false alarm 1e-6; the same test
+    rejects a channel whose retention is 5 % off, and in the product of two attributes any
+    dependence of that size.
+    """
     domain = schema(health=health)
     rows = 200_000
     row = {"age": [1], "sex": ["f"], "job": ["nurse"]} | ({"health": [2]} if health else {})
@@ -111,7 +129,9 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
             size = domain.size(channel.attributes)
             keep = float(channel.keep) * factor
             part = np.full(size, (1 - keep) / size)
-            true = [domain[name].encode(private[name].slice(0, 1))[0][:1] for name in channel.attributes]
+            true = [
+                domain[name].encode(private[name].slice(0, 1))[0][:1] for name in channel.attributes
+            ]
             part[int(domain.radix(channel.attributes).pack(true)[0])] += keep
             parts.append(part)
         joint = parts[0] if len(parts) == 1 else np.outer(parts[0], parts[1]).reshape(-1)
@@ -145,7 +165,9 @@ def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
 
 def test_identifiers_are_not_published() -> None:
     domain = sc.Schema([sc.Attribute("name", "identifier"), *schema()])
-    private = people(50, schema()).append_column("name", pa.array([f"CANARY{i}" for i in range(50)]))
+    private = people(50, schema()).append_column(
+        "name", pa.array([f"CANARY{i}" for i in range(50)])
+    )
     release = sc.publish(private, domain, sc.Uniform(epsilon=1))
     assert "name" not in pq.read_schema(release.folder / "records.parquet").names
     assert b"CANARY" not in (release.folder / "records.parquet").read_bytes()

@@ -134,7 +134,7 @@ DAMAGE = {
     "cut off": (lambda f: os.truncate(f / "records.parquet", 40), "does not fit its checksum"),
     "no data": (lambda f: (f / "records.parquet").unlink(), "records.parquet is missing"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "not a release"),
-    "binary manifest": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "not a release"),
+    "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "not a release"),
     "not JSON": (lambda f: (f / "manifest.json").write_text("{"), "cannot be read"),
     "JSON list": (lambda f: (f / "manifest.json").write_text("[]"), "cannot be read"),
     "promise": (lambda f: _edit(f, lambda d: d["parameters"].update(epsilon=0.1)), "was changed"),

@@ -20,7 +20,9 @@ DOMAIN = sc.Schema([sc.Attribute("name", "identifier"), *schema()])
 
 
 def _private(**changed: object) -> pa.Table:
-    table = people(ROWS, schema()).append_column("name", pa.array([f"{CANARY}-{row}" for row in range(ROWS)]))
+    table = people(ROWS, schema()).append_column(
+        "name", pa.array([f"{CANARY}-{row}" for row in range(ROWS)])
+    )
     for column, value in changed.items():
         values = table[column].to_pylist()
         values[ROWS // 2] = value
@@ -30,7 +32,9 @@ def _private(**changed: object) -> pa.Table:
 
 MECHANISMS = {
     "uniform": lambda: sc.Uniform(epsilon=1),
-    "histogram": lambda: sc.Histogram(["age", "job"], epsilon=1, neighbours="replace", person="name"),
+    "histogram": lambda: sc.Histogram(
+        ["age", "job"], epsilon=1, neighbours="replace", person="name"
+    ),
 }
 
 

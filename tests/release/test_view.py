@@ -31,7 +31,9 @@ def test_merging_is_sorting(runs: list[list[int]], chunk: int, two_words: bool) 
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_spilling_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool) -> None:
+def test_spilling_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
+) -> None:
     domain = schema()
     if wide:
         extra = [sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 10**6)) for i in range(5)]

@@ -31,7 +31,8 @@ class Clauses:
                 found = engine.holds(list(clauses), names)
                 shape = [schema[name].size for name in names]
                 self._truth.update(
-                    (clause, truth.reshape(shape)) for clause, truth in zip(clauses, found, strict=True)
+                    (clause, truth.reshape(shape))
+                    for clause, truth in zip(clauses, found, strict=True)
                 )
         except QueryError:
             for query in asked:  # find the question that is wrong, and show where

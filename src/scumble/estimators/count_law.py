@@ -1,9 +1,9 @@
 """The error law of a count that was read through randomized response.
 
-Of `rows` published rows that satisfy the public part of a question, `f` truly satisfy the rest; each
-of these shows as satisfying with probability `inside`, each other one with probability `outside`. The
-number that shows is Bin(f, inside) + Bin(rows - f, outside): its law for every f is known exactly, and
-the interval holds every f that this law does not reject.
+Of `rows` published rows that satisfy the public part of a question, `f` truly satisfy the rest;
+each of these shows as satisfying with probability `inside`, each other one with probability
+`outside`. The number that shows is Bin(f, inside) + Bin(rows - f, outside): its law for every f is
+known exactly, and the interval holds every f that this law does not reject.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 # Beyond this spread of the shown number the normal law is used. Its largest error (Berry-Esseen for
-# sums of independent indicators, constant 0.56) is then below 0.56 / 200 = 0.3 % of probability, and
-# the continuity correction takes most of that.
+# sums of independent indicators, constant 0.56) is then below 0.56 / 200 = 0.3 % of probability,
+# and the continuity correction takes most of that.
 _EXACT_SPREAD = 200.0
 
 
@@ -44,12 +44,14 @@ class RandomizedCount:
         """All counts that the shown number does not reject, and the estimate itself."""
         tail = (1 - level) / 2
         widest = max(self._spread(0.0), self._spread(float(self.rows)))
-        if widest <= _EXACT_SPREAD**2:
-            low = self._first(lambda f: self._at_least_shown(f) > tail)
-            high = self.rows - self._first(lambda g: self._at_most_shown(self.rows - g) > tail)
-        else:
-            low, high = self._score_limits(tail)
+        exact = widest <= _EXACT_SPREAD**2
+        low, high = self._exact_limits(tail) if exact else self._score_limits(tail)
         return min(low, value), max(high, value)
+
+    def _exact_limits(self, tail: float) -> tuple[float, float]:
+        low = self._first(lambda count: self._tail(count, upper=True) > tail)
+        beyond = self._first(lambda others: self._tail(self.rows - others, upper=False) > tail)
+        return float(low), float(self.rows - beyond)
 
     @property
     def _slope(self) -> float:
@@ -71,14 +73,10 @@ class RandomizedCount:
                 low = middle + 1
         return low
 
-    def _at_least_shown(self, count: int) -> float:
-        return self._tail(count, upper=True)
-
-    def _at_most_shown(self, count: int) -> float:
-        return self._tail(count, upper=False)
-
     def _tail(self, count: int, *, upper: bool) -> float:
-        """P(shown number >= or <= the one seen), summed over the first binomial where it has mass."""
+        """P(shown number >= or <= the one seen), summed over the first binomial where it has
+        mass.
+        """
         import numpy as np
         from scipy.special import bdtr, bdtrc
         from scipy.stats import binom

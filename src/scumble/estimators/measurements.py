@@ -1,7 +1,7 @@
 """Answers from noisy counts of cells: add up the cells that satisfy the question.
 
-The noise of the sum is a sum of independent noises of known law, weighted by what each cell adds, so the
-error law of the answer is known exactly and does not depend on the data.
+The noise of the sum is a sum of independent noises of known law, weighted by what each cell adds,
+so the error law of the answer is known exactly and does not depend on the data.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def answer_many(
 
 @dataclass(frozen=True)
 class Cells:
-    """All noisy cells as one tensor, and its sums over the attributes that a question does not name."""
+    """All noisy cells as one tensor, and its sums over the attributes that a question does not
+    name.
+    """
 
     evidence: Measurements
     schema: Schema

@@ -11,9 +11,10 @@ from statistics import NormalDist
 class Ratio:
     """`total / count`. The standard error is the delta method's; the interval is Fieller's.
 
-    Fieller's interval holds every ratio r for which total - r * count is within its error of 0. It is
-    the delta method's when the count is large against its error; when the count is not, the delta method
-    promises too much and this one widens, up to the whole line when the count may be zero.
+    Fieller's interval holds every ratio r for which total - r * count is within its error of 0. It
+    is the delta method's when the count is large against its error; when the count is not, the
+    delta method promises too much and this one widens, up to the whole line when the count may be
+    zero.
     """
 
     total: float

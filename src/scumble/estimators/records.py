@@ -1,12 +1,14 @@
 """Answers from published rows whose sensitive columns went through a known channel.
 
-The true share h(x) of a row in an answer (1 if it counts, or the amount it adds) depends on its true
-sensitive values x. Inverting the channel gives a weight w(y) of the *published* values y with
-E[w(y) | x] = h(x), so the sum of the weights is unbiased. Its variance Var[w(y) | x] is again a function
-of x: inverting the channel on that function gives an unbiased estimate of the variance as well.
+The true share h(x) of a row in an answer (1 if it counts, or the amount it adds) depends on its
+true sensitive values x. Inverting the channel gives a weight w(y) of the *published* values y with
+E[w(y) | x] = h(x), so the sum of the weights is unbiased. Its variance Var[w(y) | x] is again a
+function of x: inverting the channel on that function gives an unbiased estimate of the variance as
+well.
 
-One aggregate of the engine counts the published rows by whatever h depends on; the rest is arithmetic
-on tensors over the sensitive domains, whose first axis is the combination of true attributes.
+One aggregate of the engine counts the published rows by whatever h depends on; the rest is
+arithmetic on tensors over the sensitive domains, whose first axis is the combination of true
+attributes.
 """
 
 from __future__ import annotations
@@ -108,11 +110,17 @@ class Plan:
         """Cov[w1(y), w2(y) | x] of the weights of two functions, as a function of x."""
         return self.apply(self.invert(one) * self.invert(other)) - one * other
 
-    @property
-    def keep(self) -> float:
-        """The keep probability of the only axis."""
+    def one_count(self, share: float, rows: int, shown: int) -> Estimate:
+        """A count on one perturbed attribute, of whose domain a share counts, and which `shown` of
+        the rows show: its law is known exactly.
+        """
+        if share in (0, 1):
+            return Estimate(float(rows * share), Exact(), EXACT, self.query.notes)
         [channel] = [c for c in self.evidence.channels if self.axes[0] in c.attributes]
-        return float(channel.keep)
+        keep = float(channel.keep)
+        outside = (1 - keep) * share
+        law = RandomizedCount(rows, shown, keep + outside, outside)
+        return Estimate(law.value, law, BINOMIAL, self.query.notes)
 
     def _places(self, attributes: tuple[str, ...]) -> list[int]:
         return [1 + place for place, name in enumerate(self.axes) if name in attributes]
@@ -180,7 +188,9 @@ def estimates(
 
 
 def _axis_values(plan: Plan) -> Iterator[tuple[dict[str, Any], Tensor]]:
-    """Every combination of values of the grouped perturbed attributes, with its indicator tensor."""
+    """Every combination of values of the grouped perturbed attributes, with its indicator
+    tensor.
+    """
     names = plan.grouped_axes
     shape = [plan.schema[name].size for name in plan.axes]
     labels = [plan.schema[name].labels().to_pylist() for name in names]
@@ -212,12 +222,8 @@ class Sums:
         if self._one_share is None:
             variance = float(self.count_variance[group])
             return Estimate(float(self.count[group]), Normal(variance), NORMAL, notes)
-        keep = self.plan.keep
-        outside = (1 - keep) * self._one_share
-        law = RandomizedCount(
-            int(self.rows[group]), int(self.shown[group]), keep + outside, outside
-        )
-        return Estimate(law.value, law, BINOMIAL, notes)
+        rows, shown = int(self.rows[group]), int(self.shown[group])
+        return self.plan.one_count(self._one_share, rows, shown)
 
     def _sum(self, group: int) -> Estimate:
         total, notes = float(self.total[group]), self.plan.query.notes
@@ -237,7 +243,8 @@ class Sums:
         law = Ratio(total, count, *(float(variance[group]) for variance in variances))
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
 
-    # h is 0 for every value or 1 for every value: the published rows are then all the truth there is.
+    # h is 0 for every value or 1 for every value: the published rows are then all the truth there
+    # is.
     @cached_property
     def _untouched(self) -> bool:
         constant = self.holds.size == 0 or (self.holds == self.holds.flat[0]).all()
@@ -245,8 +252,10 @@ class Sums:
 
     @cached_property
     def _one_share(self) -> float | None:
-        """The share of the domain that counts, if there is one channel and the share is the same for
-        all combinations: then the number of rows that show a value that counts has an exact law."""
+        """The share of the domain that counts, if there is one channel and the share is the same
+        for all combinations: then the number of rows that show a value that counts has an exact
+        law.
+        """
         if len(self.plan.axes) != 1:
             return None
         shares = np.unique(self.holds.mean(axis=1))
@@ -307,5 +316,3 @@ class Sums:
     def _combination(self) -> Any:
         shared = self.plan.shared
         return np.zeros_like(self.counted.cell) if shared else self.counted.combination
-
-

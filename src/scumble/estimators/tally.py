@@ -27,7 +27,8 @@ class Groups:
     keys: list[dict[str, Any]]
 
     def sums(self, weights: Floats) -> Floats:
-        return np.bincount(self.members, weights=weights, minlength=len(self.keys))
+        sums = np.bincount(self.members, weights=weights, minlength=len(self.keys))
+        return sums.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Tally:
     """Lines of equal rows: how many, and the sum and sum of squares of an expression over them."""
 
     schema: Schema
-    combinations: pa.Table  # the distinct values of the kept attributes, in the order of the domains
+    combinations: (
+        pa.Table
+    )  # the distinct values of the kept attributes, in the order of the domains
     combination: Indices  # of each line: the row of `combinations`
     cell: Indices  # of each line: the flat index of its values of the other attributes
     count: Floats
@@ -62,8 +65,8 @@ def tally(
 ) -> Tally:
     """Count the rows of the view by `kept` and `cells`, after `filters`.
 
-    `hits` replaces the values of the cells by a condition on them and the two cells that stand for its
-    being true and false: two lines instead of as many as the domain has values.
+    `hits` replaces the values of the cells by a condition on them and the two cells that stand for
+    its being true and false: two lines instead of as many as the domain has values.
     """
     columns = [quoted(name) for name in kept]
     columns += [f"coalesce({hits[0]}, false)"] if hits else [quoted(name) for name in cells]
@@ -88,8 +91,8 @@ def tally(
 def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) -> Tally:
     if any(not np.isfinite(column).all() for column in sums):
         raise QueryError(
-            "The summed expression is not a finite number for every row that satisfies the condition. "
-            "Exclude such rows in WHERE, or guard the expression with CASE."
+            "The summed expression is not a finite number for every row that satisfies the "
+            "condition. Exclude such rows in WHERE, or guard the expression with CASE."
         )
     count = sums[0]
     total, squares = (sums[1], sums[2]) if len(sums) == 3 else (count, count)
@@ -100,7 +103,9 @@ def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) ->
 
 
 def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
-    """First occurrence of each distinct row, in the order of the domains, and where each row is in it."""
+    """First occurrence of each distinct row, in the order of the domains, and where each row is in
+    it.
+    """
     codes = [schema[name].encode(table[name])[0] for name in table.column_names]
     keys = schema.radix(table.column_names).pack(codes)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)

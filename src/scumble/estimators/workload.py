@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from scumble.engine.duckdb import Engine
-from scumble.estimate import Estimate
+from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.cubes import Cube, Cubes
 from scumble.estimators.tally import Tally
 from scumble.evidence import Records
-from scumble.query import Query
+from scumble.query import Expression, Query
 from scumble.schema import Schema
 
 Answer = list[tuple[tuple[Any, ...], Estimate]]
@@ -27,13 +28,17 @@ def answer_many(
     evidence: Records, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[Answer]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
-    assert engine.view is not None
     plans = [records.Plan(evidence, schema, query) for query in queries]
-    names = [frozenset(query.attributes) if _plain(plan) else None
-             for plan, query in zip(plans, queries, strict=True)]
-    cubes = Cubes(engine.view, schema, [some for some in names if some])
+    names = [
+        frozenset(query.attributes) if _plain(plan) else None
+        for plan, query in zip(plans, queries, strict=True)
+    ]
+    file = cast(Path, engine.view)  # the engine of a release has one
+    cubes = Cubes(file, schema, [some for some in names if some])
     together = [some is not None and some in cubes for some in names]
-    clauses = Clauses(schema, [q for q, shared in zip(queries, together, strict=True) if shared], engine)
+    clauses = Clauses(
+        schema, [q for q, shared in zip(queries, together, strict=True) if shared], engine
+    )
     answers: list[Answer] = []
     for plan, some, shared in zip(plans, names, together, strict=True):
         if shared and some:
@@ -47,22 +52,44 @@ def answer_many(
 def _plain(plan: records.Plan) -> bool:
     """A count without groups, whose conditions on true and on perturbed attributes are apart."""
     query = plan.query
-    return query.aggregate == "count" and not query.groups and plan.shared and bool(query.attributes)
+    return (
+        query.aggregate == "count" and not query.groups and plan.shared and bool(query.attributes)
+    )
 
 
 def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
     """The cells that satisfy the clauses on true attributes, added up by perturbed value."""
-    schema = plan.schema
-    order = [name for name in schema.names if name in plan.query.attributes]
+    order = [name for name in plan.schema.names if name in plan.query.attributes]
     counts = cube
     for clause in plan.query.clauses:
         if clause not in plan.conditions:
-            counts = counts * clauses.along(clause, order)
+            counts = _selected(counts, clause, clauses, order)
     true = tuple(place for place, name in enumerate(order) if name not in plan.axes)
-    shown = counts.sum(axis=true).reshape(-1).astype(np.float64)
-    holds = np.ones([schema[name].size for name in plan.axes])
+    shown = counts.sum(axis=true)
+    holds = np.ones(shown.shape, bool)
     for clause in plan.conditions:
-        holds = holds * clauses.along(clause, plan.axes)
-    cell = np.arange(len(shown), dtype=np.intp)
-    counted = Tally(schema, pa.table({}), np.zeros_like(cell), cell, shown, shown, shown)
-    return list(records.estimates(plan, counted, holds[np.newaxis], None))
+        holds = holds & clauses.along(clause, plan.axes)
+    if not plan.axes:
+        return [((), Estimate(float(shown), Exact(), records.EXACT, plan.query.notes))]
+    if len(plan.axes) == 1:
+        return [((), plan.one_count(holds.mean(), int(shown.sum()), int(shown[holds].sum())))]
+    lines = shown.reshape(-1).astype(np.float64)
+    cell = np.arange(len(lines), dtype=np.intp)
+    counted = Tally(plan.schema, pa.table({}), np.zeros_like(cell), cell, lines, lines, lines)
+    return list(records.estimates(plan, counted, holds[np.newaxis].astype(np.float64), None))
+
+
+def _selected(cube: Cube, clause: Expression, clauses: Clauses, order: Sequence[str]) -> Cube:
+    """The cube where a clause holds; on one attribute its other cells are cut off, not set to
+    zero.
+    """
+    truth = clauses.along(clause, order)
+    if len(clause.attributes) != 1:
+        return cube * truth
+    places = np.flatnonzero(truth)
+    axis = order.index(clause.attributes[0])
+    if len(places) and places[-1] - places[0] + 1 == len(places):
+        where: list[slice] = [slice(None)] * cube.ndim
+        where[axis] = slice(places[0], places[-1] + 1)  # a view, nothing is copied
+        return cube[tuple(where)]
+    return cube.take(places, axis=axis)

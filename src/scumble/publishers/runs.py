@@ -27,8 +27,8 @@ def merged(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
 def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
     """Keys in order, cut at the same keys in every run.
 
-    Cuts are taken from each run so often that the keys between two of them are few; only a cut itself
-    can stand for many rows, and these are all equal and take no memory.
+    Cuts are taken from each run so often that the keys between two of them are few; only a cut
+    itself can stand for many rows, and these are all equal and take no memory.
     """
     step = max(1, chunk // len(runs))
     cuts = np.unique(np.concatenate([run[::step] for run in runs]), axis=0)

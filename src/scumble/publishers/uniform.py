@@ -31,32 +31,37 @@ if TYPE_CHECKING:
     from scumble.engine.rows import Rows
     from scumble.noise.source import Source
 
+ONE_ROW = "The promise is for one row: the losses of several rows about the same person add up."
 _ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
 
 
 class Uniform(Publisher):
-    """Publishes every row; each sensitive value is kept with probability p, else replaced by a uniform
-    draw from its whole domain of m values (the true one included). All other columns are published as they
-    are.
+    """Publishes every row; each sensitive value is kept with probability p, else replaced by a
+    uniform draw from its whole domain of m values (the true one included). All other columns are
+    published as they are.
 
-    Give exactly one of `epsilon`, `gamma`, `keep` (the p itself) or `rho1` with `rho2`. With several
-    sensitive attributes `several="each"` perturbs each by itself and `several="compound"` all as one value
-    of their product domain. Either way `epsilon`, `gamma` and (`rho1`, `rho2`) speak of *all* sensitive
-    values of a row together: perturbed each by itself, k attributes get the k-th root of γ each.
+    Give exactly one of `epsilon`, `gamma`, `keep` (the p itself) or `rho1` with `rho2`. With
+    several sensitive attributes `several="each"` perturbs each by itself and `several="compound"`
+    all as one value of their product domain. Either way `epsilon`, `gamma` and (`rho1`, `rho2`)
+    speak of *all* sensitive values of a row together: perturbed each by itself, k attributes get
+    the k-th root of γ each.
 
-    Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): whatever is published, no two
-        sensitive values explain it with probabilities more than a factor γ apart. Proof: a value x is
-        published as itself with probability p + (1−p)/m and as any other with q = (1−p)/m; the ratio of
-        the largest to the smallest probability of the same output is (p+q)/q = γ; channels on
-        several attributes are independent, so that their ratios multiply. p is a fraction that the
-        sampler meets exactly, rounded so that γ ≤ e^ε.
-    Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages, groups and conditions
-        that mix columns by inverting the channel on the domain; unbiased, with exact binomial intervals
-        for plain counts, Fieller intervals for averages, and normal ones elsewhere.
-    Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification: Evfimievski, Gehrke,
-        Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz, Ramage, ICML 2016).
-    Differs: the papers state (ρ1, ρ2)-privacy; this is the ε-LDP that implies it for every prior at once. Rows are
-        published in sorted order, since the order of the private table may tell who is who.
+    Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): no two sensitive
+        values explain what is published with probabilities more than a factor γ apart. Proof: a
+        value x is published as itself with probability p + (1−p)/m and as any other with
+        q = (1−p)/m; the ratio of the largest to the smallest probability of the same output is
+        (p+q)/q = γ; channels on several attributes are independent, so that their ratios multiply.
+        p is a fraction that the sampler meets exactly, rounded so that γ ≤ e^ε.
+    Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages,
+        groups and conditions that mix columns by inverting the channel on the domain. Counts and
+        sums are unbiased; the interval is exact binomial for plain counts, Fieller's for averages,
+        and normal elsewhere.
+    Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification:
+        Evfimievski, Gehrke, Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz,
+        Ramage, ICML 2016).
+    Differs: the papers state (ρ1, ρ2)-privacy; this is the ε-LDP that implies it for every prior at
+        once. Rows are published in sorted order, since the order of the private table may tell who
+        is who.
     """
 
     name = "uniform"
@@ -101,13 +106,13 @@ class Uniform(Publisher):
         if not schema.sensitive:
             raise SchemaError(
                 "Uniform needs at least one sensitive attribute; the schema has none. "
-                "Give one of its attributes role = \"sensitive\"."
+                'Give one of its attributes role = "sensitive".'
             )
         for channel in self.channels(schema):
             if schema.size(channel.attributes) >= 1 << 64:
                 raise SchemaError(
                     "The compound of the sensitive attributes has 2^64 values or more; "
-                    "use several=\"each\", or fewer sensitive attributes."
+                    'use several="each", or fewer sensitive attributes.'
                 )
 
     def channels(self, schema: Schema) -> tuple[UniformChannel, ...]:
@@ -130,8 +135,8 @@ class Uniform(Publisher):
             gamma = gamma_root(gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"]), parts)
         if gamma <= 1:
             raise ParameterError(
-                "The privacy asked of Uniform is so strict that nothing of the values would be left; "
-                "allow a larger epsilon, gamma or rho2."
+                "The privacy asked of Uniform is so strict that nothing of the values would be "
+                "left; allow a larger epsilon, gamma or rho2."
             )
         return (gamma - 1) / (values - 1 + gamma)
 
@@ -163,10 +168,10 @@ class Uniform(Publisher):
             trust="local",
             proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
             sentence=(
-                f"An attacker who gave {percent_at_most(rho1)} to a value of {names} can end at most at "
-                f"{percent_at_most(rho2)}."
+                f"An attacker who gave {percent_at_most(rho1)} to a value of {names} can end at "
+                f"most at {percent_at_most(rho2)}."
             ),
-            limits=("The prior must not come from other rows of the same person.",),
+            limits=(ONE_ROW,),
         )
 
     def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
@@ -216,14 +221,13 @@ def _local(epsilon: float, gamma: float, names: str) -> Guarantee:
         trust="local",
         proof="(p+q)/q = γ for every pair of values; computed exactly from the published p",
         sentence=(
-            f"Whatever an attacker knows, the published value of {names} in a row changes the odds between any "
-            f"two true values by a factor of at most {gamma:.4g} (ε = {epsilon:.4g})."
+            f"Whatever an attacker knows, the published value of {names} in a row changes the odds "
+            f"between any two true values by a factor of at most {gamma:.4g} (ε = {epsilon:.4g})."
         ),
         limits=(
-            "Everybody can see who is in the table: the columns that are not sensitive are published as "
-            "they are.",
-            "The promise is for one row: the losses of several rows about the same person add up.",
-            "What the other columns reveal about a sensitive value by statistics is not hidden.",
+            "Everybody can see who is in the table: other columns are published as they are.",
+            ONE_ROW,
+            "What the other columns tell about a sensitive value by statistics is not hidden.",
         ),
     )
 
@@ -239,8 +243,9 @@ def _exposure(epsilon: float, schema: Schema) -> Guarantee:
         trust="local",
         proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute",
         sentence=(
-            f"An attacker who must guess one of {values} equally likely values of a person is right with "
-            f"probability at most {percent_at_most(success)} (blind guessing: {percent_at_most(1 / values)})."
+            f"An attacker who must guess one of {values} equally likely values of a person is "
+            f"right with probability at most {percent_at_most(success)} "
+            f"(blind guessing: {percent_at_most(1 / values)})."
         ),
         limits=("The attacker of this test has no other knowledge about the value.",),
     )

@@ -1,8 +1,8 @@
 """Published rows, written in an order that says nothing about the private table.
 
-Rows are sorted by their published values. The order is then a function of the published multiset alone, and
-the file is small and quick to scan. Memory stays constant: sorted runs of packed rows go to disk, and the
-merge of the runs comes back in pieces.
+Rows are sorted by their published values. The order is then a function of the published multiset
+alone, and the file is small and quick to scan. Memory stays constant: sorted runs of packed rows go
+to disk, and the merge of the runs comes back in pieces.
 """
 
 from __future__ import annotations

@@ -29,24 +29,24 @@ _WRITE_CHUNK = 1 << 20
 
 
 class Histogram(Summary):
-    """Publishes the count of every combination of values of the chosen attributes, each with discrete Laplace
-    noise. Any condition on these attributes is answered by adding cells.
+    """Publishes the count of every combination of values of the chosen attributes, each with
+    discrete Laplace noise. Any condition on these attributes is answered by adding cells.
 
-    `neighbours` says who is protected: "replace" hides what one person's rows say, "add_remove" also hides
-    whether the person is in the table. `contribution` is the number of rows that a person has at most; with
-    `person`, an identifier of the schema, only so many rows of each person are counted, without it the
-    bound is the owner's word.
+    `neighbours` says who is protected: "replace" hides what one person's rows say, "add_remove"
+    also hides whether the person is in the table. `contribution` is the number of rows that a
+    person has at most; with `person`, an identifier of the schema, only so many rows of each person
+    are counted, without it the bound is the owner's word.
 
-    Promises: ε-DP of the whole release. Proof: the cells are disjoint, so that one person changes the counts by at
-        most Δ = contribution (add or remove) or 2·contribution (replace) in all; noise with
-        P(z) ∝ exp(−|z|ε/Δ), independent by cell, changes the probability of any output by at most e^ε.
-        The noise is integer and its sampler exact.
-    Estimate: the sum of the noisy cells that satisfy the condition, times what each adds; unbiased; the error is a
-        sum of known noises whatever the data are, with its exact law for the interval.
-    Reference: Dwork, McSherry, Nissim, Smith, TCC 2006; two-sided geometric noise: Ghosh, Roughgarden, Sundararajan,
-        STOC 2009.
-    Differs: integer noise in place of real Laplace noise, whose floating-point form leaks. Counts are neither
-        rounded up to zero nor made to add up: that would bias sums of many cells.
+    Promises: ε-DP of the whole release. Proof: the cells are disjoint, so that one person changes
+        the counts by at most Δ = contribution (add or remove) or 2·contribution (replace) in all;
+        noise with P(z) ∝ exp(−|z|ε/Δ), independent by cell, changes the probability of any output
+        by a factor of at most e^ε. The noise is integer and its sampler exact.
+    Estimate: the sum of the noisy cells that satisfy the condition, times what each adds; unbiased.
+        The error is a sum of known noises whatever the data are, and its law gives the interval.
+    Reference: Dwork, McSherry, Nissim, Smith, TCC 2006; two-sided geometric noise: Ghosh,
+        Roughgarden, Sundararajan, STOC 2009.
+    Differs: integer noise in place of real Laplace noise, whose floating-point form leaks. Counts
+        are neither cut off at zero nor made to add up: that would bias sums of many cells.
     """
 
     name = "histogram"
@@ -94,13 +94,15 @@ class Histogram(Summary):
     def check(self, schema: Schema) -> None:
         for name in self.attributes:
             if schema[name].role == "identifier":
-                raise SchemaError(f"'{name}' is an identifier: it is never published, nor counted by.")
+                raise SchemaError(
+                    f"'{name}' is an identifier: it is never published, nor counted by."
+                )
         cells = schema.size(self.attributes)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; Histogram counts at most "
-                f"{MOST_CELLS:.0e}. Choose fewer attributes or coarser bins; a sparse release for "
-                "larger domains is planned."
+                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; Histogram "
+                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes or coarser bins; a "
+                "sparse release for larger domains is planned."
             )
         column = self.person.column
         if column is not None and schema[column].role != "identifier":
@@ -122,10 +124,11 @@ class Histogram(Summary):
                 scope="the whole release",
                 neighbourhood=NEIGHBOURS[self.person.neighbours],
                 trust="central",
-                proof="Laplace mechanism on disjoint counts: Dwork, McSherry, Nissim, Smith, TCC 2006",
+                proof="noise on disjoint counts: Dwork, McSherry, Nissim, Smith, TCC 2006",
                 sentence=(
-                    f"Hidden is {hidden}: an attacker who knows everybody else, and gave 10 % to a guess about "
-                    f"that, can end at most at {percent_at_most(end)} (ε = {epsilon:.4g})."
+                    f"Hidden is {hidden}: an attacker who knows everybody else, and gave 10 % to a "
+                    f"guess about that, can end at most at {percent_at_most(end)} "
+                    f"(ε = {epsilon:.4g})."
                 ),
                 limits=self._limits(),
             ),
@@ -139,8 +142,10 @@ class Histogram(Summary):
             if self.person.column
             else f"It is the owner's word that a person has at most {rows}: nothing checks it."
         )
-        size = () if self.person.neighbours == "add_remove" else (
-            "The number of people in the table is not hidden.",
+        size = (
+            ()
+            if self.person.neighbours == "add_remove"
+            else ("The number of people in the table is not hidden.",)
         )
         return (
             checked,
