@@ -33,7 +33,7 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
         )
     if folder.exists() and not force:
         raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or replace it by force."
+            f"{folder} exists already. Choose another folder, or say force (--force) to replace it."
         )
     if folder.exists() and not _is_release(folder):
         raise ReleaseError(

@@ -14,6 +14,8 @@ No message carries a private value or an exact count, unless the owner asked to 
 
 from __future__ import annotations
 
+_SHOWN = 120  # characters of a line of SQL
+
 
 class ScumbleError(Exception):
     """Base of all errors that scumble raises on purpose."""
@@ -86,4 +88,6 @@ def _pointer(text: str, line: int | None, column: int | None) -> str:
         return ""
     lines = text.splitlines() or [""]
     source = lines[min(line, len(lines)) - 1].replace("\t", " ")
-    return f" (line {line}, column {column})\n  {source}\n  {' ' * (column - 1)}^"
+    begin = max(0, column - 1 - _SHOWN // 2)  # of a long line, the part around the caret
+    caret = " " * (column - 1 - begin) + "^"
+    return f" (line {line}, column {column})\n  {source[begin : begin + _SHOWN]}\n  {caret}"

@@ -27,6 +27,8 @@ NEIGHBOURS: Mapping[str, Neighbourhood] = {
     "add_remove": "add or remove one person",
 }
 
+LARGEST_EPSILON = 100
+
 # Ratios that the samplers have to keep are multiples of 2^-64: exact, and small enough to print.
 _GRID = 1 << 64
 
@@ -63,6 +65,12 @@ def positive(owner: str, parameter: str, value: object) -> Fraction:
     return _number(owner, parameter, value, "a number above 0", lambda number: number > 0)
 
 
+def loss(owner: str, value: object) -> Fraction:
+    """An ε: above 0, and not so large that the word privacy means nothing (e^100 is 10^43)."""
+    allowed = f"a number above 0 and at most {LARGEST_EPSILON}"
+    return _number(owner, "epsilon", value, allowed, lambda number: 0 < number <= LARGEST_EPSILON)
+
+
 def share(owner: str, parameter: str, value: object) -> Fraction:
     """A number strictly between 0 and 1 as the exact fraction that was written."""
     allowed = "a number between 0 and 1 (both excluded)"
@@ -91,7 +99,7 @@ def _number(
 def gamma_for_epsilon(epsilon: Fraction, parts: int = 1) -> Fraction:
     """The largest ratio on the grid whose `parts`-th power is at most e^ε."""
     with localcontext() as context:
-        context.prec = 120 + int(epsilon / 2)
+        context.prec = 120 + LARGEST_EPSILON // 2
         exponent = Decimal(epsilon.numerator) / (Decimal(epsilon.denominator) * parts)
         scaled = exponent.exp() * _GRID
         # The 120 digits are good to far more than one grid step; one step down covers the rest.

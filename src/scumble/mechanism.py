@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -86,11 +87,15 @@ def create(name: str, **parameters: Any) -> Mechanism:
     """The mechanism of that name with these parameters."""
     if name not in _REGISTRY:
         raise ParameterError.of("publish", "method", f"one of {', '.join(_REGISTRY)}", name)
-    try:
-        return _load(name)(**parameters)
-    except TypeError:
-        given = ", ".join(sorted(parameters)) or "no parameters"
-        raise ParameterError(f"The method '{name}' does not take exactly: {given}.") from None
+    mechanism = _load(name)
+    known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
+    names = [p.name for p in known]
+    unknown = [given for given in parameters if given not in names]
+    missing = [p.name for p in known if p.default is p.empty and p.name not in parameters]
+    if unknown or missing:
+        wrong = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
+        raise ParameterError(f"The method '{name}' {wrong}. It takes {', '.join(names)}.")
+    return mechanism(**parameters)
 
 
 def _load(name: str) -> type[Mechanism]:

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,8 +154,13 @@ class Release:
     @property
     def _estimator(self) -> Any:
         """The module that reads this kind of evidence; imported when a question is asked."""
-        rooms = {"records": "workload", "measurements": "measurements"}
-        return import_module(f"scumble.estimators.{rooms[self.evidence.kind]}")
+        if isinstance(self.evidence, Records):
+            from scumble.estimators import workload
+
+            return workload
+        from scumble.estimators import measurements
+
+        return measurements
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
         found = list(rows)

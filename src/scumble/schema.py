@@ -198,7 +198,7 @@ class Schema:
                 file.write(self.dumps())
         except FileExistsError:
             raise SchemaError(
-                f"The file '{path}' exists already; use force to replace it."
+                f"The file '{path}' exists already; say force (--force) to replace it."
             ) from None
         except OSError as error:
             raise SchemaError(

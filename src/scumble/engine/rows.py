@@ -77,7 +77,8 @@ class Rows:
             "missing": "Values of '{}' outside its domain were set missing{}.",
         }.get(self.outside, "")
         times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
-        return tuple(done.format(name, times.get(name, "")) for name in sorted(self.outside_columns))
+        names = sorted(self.outside_columns)
+        return tuple(done.format(name, times.get(name, "")) for name in names)
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """The codes of these attributes, one array for each; call it again for another pass."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 # Beyond this spread of the shown number the normal law is used. Its largest error (Berry-Esseen for
 # sums of independent indicators, constant 0.56) is then below 0.56 / 200 = 0.3 % of probability,
@@ -79,7 +80,6 @@ class RandomizedCount:
         """
         import numpy as np
         from scipy.special import bdtr, bdtrc
-        from scipy.stats import binom
 
         mean = count * self.inside
         reach = 12 * math.sqrt(mean * (1 - self.inside)) + 40
@@ -95,7 +95,7 @@ class RandomizedCount:
             tails = np.where(rest >= others, 1.0, 0.0)
             usable = (rest >= 0) & (rest < others)
             tails[usable] = bdtr(rest[usable], others, self.outside)
-        return float(binom.pmf(first, count, self.inside) @ tails)
+        return float(_binomial(first, count, self.inside) @ tails)
 
     def _score_limits(self, tail: float) -> tuple[float, float]:
         """Counts f with |shown - mean(f)| <= z * spread(f) + 1/2: two quadratics in f."""
@@ -113,3 +113,13 @@ class RandomizedCount:
             root = math.sqrt(max(linear * linear - centre * centre + z * z * base, 0.0))
             limits.append(linear + sign * root)
         return max(limits[0], 0.0), min(limits[1], float(self.rows))
+
+
+def _binomial(successes: Any, trials: int, probability: float) -> Any:
+    """The probabilities of so many successes (scipy.stats would take a second to import)."""
+    import numpy as np
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    failures = trials - successes
+    ways = gammaln(trials + 1) - gammaln(successes + 1) - gammaln(failures + 1)
+    return np.exp(ways + xlogy(successes, probability) + xlog1py(failures, -probability))

@@ -183,6 +183,8 @@ def estimates(
         part = None if amount is None else amount * chosen
         sums = Sums(plan, counted, groups, holds * chosen, part)
         for index, key in enumerate(groups.keys):
+            if plan.query.groups and not sums.possible[index]:
+                continue  # the condition excludes every row of this group, as it does in SQL
             named = {**key, **values}
             yield tuple(named[name] for name in plan.query.groups), sums.estimate(index)
 
@@ -260,6 +262,12 @@ class Sums:
             return None
         shares = np.unique(self.holds.mean(axis=1))
         return float(shares[0]) if len(shares) == 1 else None
+
+    @cached_property
+    def possible(self) -> Floats:
+        """For each group, how many rows could satisfy the condition with some perturbed values."""
+        some = self.holds.reshape(len(self.holds), -1).max(axis=1)
+        return self.groups.sums(self.counted.count * some[self._combination])
 
     @cached_property
     def rows(self) -> Floats:

@@ -19,6 +19,7 @@ from scumble.guarantee import (
     gamma_for_epsilon,
     gamma_for_rho,
     gamma_root,
+    loss,
     percent_at_most,
     positive,
     posterior_at_most,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from scumble.noise.source import Source
 
 ONE_ROW = "The promise is for one row: the losses of several rows about the same person add up."
+LARGEST_GAMMA = 10**40
 _ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
 
 
@@ -92,10 +94,11 @@ class Uniform(Publisher):
     def _read(name: str, value: object) -> Fraction:
         if name == "gamma":
             number = positive("Uniform", name, value)
-            if number <= 1:
-                raise ParameterError.of("Uniform", name, "a number above 1", value)
+            if not 1 < number <= LARGEST_GAMMA:
+                allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
+                raise ParameterError.of("Uniform", name, allowed, value)
             return number
-        return (positive if name == "epsilon" else share)("Uniform", name, value)
+        return loss("Uniform", value) if name == "epsilon" else share("Uniform", name, value)
 
     @property
     def parameters(self) -> dict[str, Any]:

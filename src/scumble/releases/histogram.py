@@ -16,8 +16,8 @@ from scumble.guarantee import (
     NEIGHBOURS,
     Guarantee,
     gamma_for_epsilon,
+    loss,
     percent_at_most,
-    positive,
     posterior_at_most,
 )
 from scumble.mechanism import Summary
@@ -25,6 +25,7 @@ from scumble.private import Person, PrivateTable
 from scumble.schema import Schema
 
 MOST_CELLS = 10**8
+LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000
 _WRITE_CHUNK = 1 << 20
 
 
@@ -74,7 +75,12 @@ class Histogram(Summary):
         self.attributes = names
         self.person = Person(neighbours, contribution, person)
         self._epsilon = epsilon
-        self._promise = positive("Histogram", "epsilon", epsilon)
+        self._promise = loss("Histogram", epsilon)
+        if self.person.sensitivity / self._promise > LARGEST_SCALE:
+            raise ParameterError(
+                "With so small an epsilon, or so many rows of a person, the noise would be larger "
+                "than any count; allow a larger epsilon, or a smaller contribution."
+            )
 
     @property
     def parameters(self) -> dict[str, Any]:
