@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.evidence import Records, UniformChannel
+from scumble.guarantee import Guarantees
 from scumble.release import Manifest, Release
 
 JOBS = ("cook", "driver", "nurse", "smith", "teacher")
@@ -52,7 +53,7 @@ def records_release(
     pq.write_table(published, folder / "records.parquet")
     names = tuple(published.column_names)
     evidence = Records("records.parquet", names, tuple(channels), published.num_rows)
-    return Release(Manifest("uniform", {}, domain, (), evidence), folder, temporary=True)
+    return Release(Manifest("uniform", {}, domain, Guarantees(), evidence), folder, temporary=True)
 
 
 def all_outcomes(

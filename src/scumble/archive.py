@@ -17,7 +17,7 @@ from typing import Any
 
 from scumble.errors import ReleaseError, ScumbleError
 from scumble.evidence import KINDS
-from scumble.guarantee import Guarantee
+from scumble.guarantee import Guarantee, Guarantees
 from scumble.release import FORMAT, Manifest, Release
 from scumble.schema import Schema
 
@@ -163,7 +163,7 @@ def _manifest(data: Mapping[str, Any]) -> Manifest:
         mechanism=data["mechanism"],
         parameters=data["parameters"],
         schema=Schema.from_dict(data["schema"]),
-        guarantees=tuple(Guarantee.from_dict(guarantee) for guarantee in data["guarantees"]),
+        guarantees=Guarantees(map(Guarantee.from_dict, data["guarantees"])),
         evidence=KINDS[evidence["kind"]].from_dict(evidence),
         outside=data["outside"],
         seeded=data["seeded"],

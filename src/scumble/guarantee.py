@@ -33,7 +33,7 @@ LARGEST_EPSILON = 100
 _GRID = 1 << 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """One promise. `str()` is a sentence for people; `limits` say what it does not promise."""
 
@@ -49,12 +49,25 @@ class Guarantee:
     def __str__(self) -> str:
         return self.sentence
 
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} = {value:.4g}" for name, value in self.parameters.items())
+        return f"{self.statement} ({numbers}): {self.sentence}"
+
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "limits": list(self.limits)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         return cls(**{**data, "limits": tuple(data["limits"])})
+
+
+class Guarantees(tuple[Guarantee, ...]):
+    """All promises of a release; printed, they stand one to a line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self))
 
 
 # --- reading numbers -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
-from scumble.guarantee import Guarantee
+from scumble.guarantee import Guarantee, Guarantees
 from scumble.ledger import Account
 from scumble.mechanism import Mechanism, Publisher, Summary
 from scumble.noise.source import Source
@@ -60,7 +60,7 @@ def publish(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,
         schema=known,
-        guarantees=tuple(_qualified(promise, known, noise.seeded) for promise in guarantees),
+        guarantees=Guarantees(_qualified(promise, known, noise.seeded) for promise in guarantees),
         evidence=evidence,
         outside=outside,
         seeded=noise.seeded,

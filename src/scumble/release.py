@@ -15,7 +15,7 @@ from scumble._version import __version__
 from scumble.errors import ParameterError
 from scumble.estimate import Estimate, Estimates
 from scumble.evidence import Evidence, Records
-from scumble.guarantee import Guarantee
+from scumble.guarantee import Guarantees
 from scumble.query import Query
 from scumble.schema import Schema
 
@@ -35,7 +35,7 @@ class Manifest:
     mechanism: str
     parameters: Mapping[str, Any]
     schema: Schema
-    guarantees: tuple[Guarantee, ...]
+    guarantees: Guarantees
     evidence: Evidence
     outside: str = "error"
     seeded: bool = False
@@ -64,7 +64,7 @@ class Release:
         return self.manifest.schema
 
     @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
+    def guarantees(self) -> Guarantees:
         return self.manifest.guarantees
 
     @property

@@ -1,0 +1,40 @@
+"""The README and the tour run as they stand, and the mechanism cards are up to date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scumble import cards
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _code(page: Path) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md"])
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = _code(ROOT / page)
+    assert len(code.splitlines()) >= 15
+    exec(compile(code, page, "exec"), {"__name__": "example"})
+
+
+def test_cards_are_made_from_the_docstrings(tmp_path: Path) -> None:
+    for made in cards.write(tmp_path):
+        kept = ROOT / "docs" / "mechanisms" / made.name
+        assert kept.read_text("utf-8") == made.read_text("utf-8"), "run `make docs`"
+    assert {p.name for p in tmp_path.iterdir()} == {
+        p.name for p in (ROOT / "docs" / "mechanisms").iterdir()
+    }
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
