@@ -29,7 +29,7 @@ def check(done, code, *parts):
     ("words", "part"),
     [
         (("-m", "uniform"), "epsilon"),
-        (("-m", "uniform", "--epsilon", "-1"), "must be a number above 0. Got -1"),
+        (("-m", "uniform", "--epsilon", "-1"), "must be a number above 0 and at most 100. Got -1"),
         (("-m", "uniform", "--epsilon", "nan"), "must be a number above 0"),
         (("-m", "uniform", "--epsilon", "inf"), "must be a number above 0"),
         (("-m", "uniform", "--epsilon", "1", "--gamma", "2"), "exactly one"),

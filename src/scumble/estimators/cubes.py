@@ -23,21 +23,27 @@ Codes = npt.NDArray[Any]
 MOST_CELLS = 1 << 22
 # Two tables are counted as one if that one still fits a usual second-level cache.
 _MERGED_CELLS = 1 << 18
-_BATCH = 1 << 17
+_BATCH = 1 << 19
+
+
+def cells(schema: Schema, names: Iterable[str]) -> int:
+    """How many cells the table of these attributes has."""
+    return prod(schema[name].size for name in names)
+
+
+def fits(schema: Schema, names: Iterable[str]) -> bool:
+    """Whether the table of these attributes is small enough to be counted in memory."""
+    return cells(schema, names) <= MOST_CELLS
 
 
 class Cubes:
-    """Counts of the rows by any subset of the asked sets of attributes."""
+    """Counts of the rows by the asked sets of attributes, each of which `fits`."""
 
-    def __init__(self, path: Path, schema: Schema, asked: Iterable[frozenset[str]]) -> None:
+    def __init__(self, path: Path, schema: Schema, asked: set[frozenset[str]]) -> None:
         self._schema = schema
-        wanted = {names for names in asked if self._cells(names) <= MOST_CELLS}
-        self._sets = [self._ordered(names) for names in self._merged(wanted)]
+        self._sets = [self._ordered(names) for names in self._merged(asked)]
         self._counts = self._count(path) if self._sets else []
         self._found: dict[frozenset[str], Cube] = {}
-
-    def __contains__(self, names: frozenset[str]) -> bool:
-        return any(names <= set(larger) for larger in self._sets)
 
     def of(self, names: frozenset[str]) -> Cube:
         """The counts by these attributes, with axes in the order of the schema."""
@@ -65,7 +71,7 @@ class Cubes:
         return tuple(name for name in self._schema.names if name in names)
 
     def _cells(self, names: Iterable[str]) -> int:
-        return prod(self._schema[name].size for name in names)
+        return cells(self._schema, names)
 
     def _count(self, path: Path) -> list[Cube]:
         columns = self._ordered(frozenset().union(*self._sets))

@@ -8,6 +8,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+# Rows at a time: their codes and cells stay in the first-level cache for all tables.
+_BLOCK = 2048
+
 
 @numba.njit(cache=True, nogil=True)
 def count_cells(
@@ -20,15 +23,17 @@ def count_cells(
     """Add each row to its cell in every table: the cells of table t begin at starts[t]."""
     tables, width = places.shape
     rows = codes.shape[1]
-    cells = np.empty(rows, np.uint32)
-    for table in range(tables):
-        cells[:] = starts[table]
-        # Column by column this is arithmetic that the compiler turns into vector instructions.
-        for axis in range(width):
-            stride = np.uint32(strides[table, axis])
-            if stride:
-                column = codes[places[table, axis]]
-                for row in range(rows):
-                    cells[row] += stride * np.uint32(column[row])
-        for row in range(rows):
-            counts[cells[row]] += np.uint32(1)
+    cells = np.empty(_BLOCK, np.uint32)
+    for begin in range(0, rows, _BLOCK):
+        size = min(_BLOCK, rows - begin)
+        for table in range(tables):
+            cells[:] = starts[table]
+            # Column by column this is arithmetic that the compiler turns into vector instructions.
+            for axis in range(width):
+                stride = np.uint32(strides[table, axis])
+                if stride:
+                    column = codes[places[table, axis], begin : begin + size]
+                    for row in range(size):
+                        cells[row] += stride * np.uint32(column[row])
+            for row in range(size):
+                counts[cells[row]] += np.uint32(1)

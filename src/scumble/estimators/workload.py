@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +15,7 @@ from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
 from scumble.estimators.clauses import Clauses
-from scumble.estimators.cubes import Cube, Cubes
+from scumble.estimators.cubes import Cube, Cubes, fits
 from scumble.estimators.tally import Tally
 from scumble.evidence import Records
 from scumble.query import Expression, Query
@@ -29,19 +31,17 @@ def answer_many(
 ) -> list[Answer]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
     plans = [records.Plan(evidence, schema, query) for query in queries]
-    names = [
-        frozenset(query.attributes) if _plain(plan) else None
-        for plan, query in zip(plans, queries, strict=True)
-    ]
+    names = [frozenset(query.attributes) for query in queries]
+    pairs = zip(plans, names, strict=True)
+    together = [_plain(plan) and fits(schema, some) for plan, some in pairs]
     file = cast(Path, engine.view)  # the engine of a release has one
-    cubes = Cubes(file, schema, [some for some in names if some])
-    together = [some is not None and some in cubes for some in names]
-    clauses = Clauses(
-        schema, [q for q, shared in zip(queries, together, strict=True) if shared], engine
-    )
+    with ThreadPoolExecutor(1) as pool:  # the rows are counted while the clauses are evaluated
+        counting = pool.submit(Cubes, file, schema, set(compress(names, together)))
+        clauses = Clauses(schema, compress(queries, together), engine)
+        cubes = counting.result()
     answers: list[Answer] = []
     for plan, some, shared in zip(plans, names, together, strict=True):
-        if shared and some:
+        if shared:
             answers.append(_from_cube(plan, cubes.of(some), clauses))
         else:
             engine.check(plan.query)
@@ -52,9 +52,8 @@ def answer_many(
 def _plain(plan: records.Plan) -> bool:
     """A count without groups, whose conditions on true and on perturbed attributes are apart."""
     query = plan.query
-    return (
-        query.aggregate == "count" and not query.groups and plan.shared and bool(query.attributes)
-    )
+    ungrouped = query.aggregate == "count" and not query.groups
+    return ungrouped and plan.shared and bool(query.attributes)
 
 
 def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
