@@ -27,7 +27,7 @@ class Case:
 
 
 def _histogram(**changed) -> Mechanism:
-    given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
     return sc.Histogram(given.pop("attributes"), **given)
 
 
@@ -98,6 +98,8 @@ def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
         "SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5",
         "SELECT AVG(age) FROM t WHERE job <> 'cook'",
         "SELECT job, COUNT(*) FROM t GROUP BY job",
+        "SELECT COUNT(*) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
+        "SELECT AVG(age) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
     ]
     for question in questions:
         before, after = release.answer(question), saved.answer(question)
@@ -124,6 +126,11 @@ def test_many_answers_are_the_single_ones(name: str) -> None:
         "SELECT COUNT(*) FROM t WHERE job = 'cook'",
         "SELECT COUNT(*) FROM t WHERE age = 3 AND job IN ('cook', 'nurse')",
         "SELECT COUNT(*) FROM t WHERE age BETWEEN 2 AND 5",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age < 7",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age <> 5 AND job = 'cook' AND job <> 'nurse'",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age + length(sex) > 4 AND age < 9",
+        "SELECT COUNT(*) FROM t WHERE age < 0 AND job = 'cook'",
+        "SELECT COUNT(*) FROM t WHERE age < 0 AND (job = 'cook' OR age = 3)",
         "SELECT COUNT(*) FROM t WHERE length(job) > age",
         "SELECT COUNT(*) FROM t",
         "SELECT SUM(age) FROM t WHERE job = 'smith'",

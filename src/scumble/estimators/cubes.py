@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import combinations
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from scumble.schema import Schema
 Cube = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
 
-MOST_CELLS = 1 << 22
+MOST_CELLS = 1 << 25  # of all tables together
 # Two tables are counted as one if that one still fits a usual second-level cache.
 _MERGED_CELLS = 1 << 18
 _BATCH = 1 << 19
@@ -31,13 +31,19 @@ def cells(schema: Schema, names: Iterable[str]) -> int:
     return prod(schema[name].size for name in names)
 
 
-def fits(schema: Schema, names: Iterable[str]) -> bool:
-    """Whether the table of these attributes is small enough to be counted in memory."""
-    return cells(schema, names) <= MOST_CELLS
+def affordable(schema: Schema, asked: Iterable[frozenset[str] | None]) -> set[frozenset[str]]:
+    """The sets of attributes whose tables fit in memory together, oftenest asked first."""
+    chosen: set[frozenset[str]] = set()
+    left = MOST_CELLS
+    for names, _ in Counter(names for names in asked if names).most_common():
+        if (size := cells(schema, names)) <= left:
+            chosen.add(names)
+            left -= size
+    return chosen
 
 
 class Cubes:
-    """Counts of the rows by the asked sets of attributes, each of which `fits`."""
+    """Counts of the rows by the asked sets of attributes, which are `affordable`."""
 
     def __init__(self, path: Path, schema: Schema, asked: set[frozenset[str]]) -> None:
         self._schema = schema
@@ -55,17 +61,16 @@ class Cubes:
         return self._found[names]
 
     def _merged(self, wanted: set[frozenset[str]]) -> list[frozenset[str]]:
-        """Few sets in which all wanted ones lie: the cheapest union first, while it is small."""
-        sets = {names for names in wanted if not any(names < other for other in wanted)}
-        while len(sets) > 1:
-            pairs = combinations(sorted(sets, key=sorted), 2)
-            union, one, other = min(
-                ((a | b, a, b) for a, b in pairs), key=lambda pair: self._cells(pair[0])
-            )
-            if self._cells(union) > _MERGED_CELLS:
-                break
-            sets = {names for names in sets - {one, other} if not names <= union} | {union}
-        return sorted(sets, key=sorted)
+        """Few sets in which all wanted ones lie: each joins where the union is smallest."""
+        merged: list[frozenset[str]] = []
+        for names in sorted(wanted, key=lambda names: (-self._cells(names), sorted(names))):
+            unions = [(self._cells(names | other), place) for place, other in enumerate(merged)]
+            size, place = min(unions, default=(_MERGED_CELLS + 1, 0))
+            if merged and size <= max(_MERGED_CELLS, self._cells(merged[place])):
+                merged[place] |= names
+            else:
+                merged.append(names)
+        return merged
 
     def _ordered(self, names: frozenset[str]) -> tuple[str, ...]:
         return tuple(name for name in self._schema.names if name in names)

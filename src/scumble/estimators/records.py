@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from scumble.estimate import Estimate, Exact, Unknown
 from scumble.estimators.count_law import RandomizedCount
 from scumble.estimators.ratio_law import Ratio
 from scumble.estimators.tally import Floats, Groups, Tally, tally
-from scumble.evidence import Records, Tensor
+from scumble.evidence import Records, Tensor, UniformChannel
 from scumble.noise.laws import Normal
 from scumble.query import Expression, Query
 from scumble.schema import Schema
@@ -110,14 +111,19 @@ class Plan:
         """Cov[w1(y), w2(y) | x] of the weights of two functions, as a function of x."""
         return self.apply(self.invert(one) * self.invert(other)) - one * other
 
+    @cached_property
+    def one_channel(self) -> UniformChannel | None:
+        """The channel, if all perturbed attributes of the question went through the same one."""
+        met = [c for c in self.evidence.channels if self._places(c.attributes)]
+        return met[0] if len(met) == 1 else None
+
     def one_count(self, share: float, rows: int, shown: int) -> Estimate:
-        """A count on one perturbed attribute, of whose domain a share counts, and which `shown` of
-        the rows show: its law is known exactly.
+        """A count through one channel, of whose domain a share counts, and of whose rows some show
+        a value that counts: its law is known exactly.
         """
-        if share in (0, 1):
+        if share in (0, 1) or self.one_channel is None:
             return Estimate(float(rows * share), Exact(), EXACT, self.query.notes)
-        [channel] = [c for c in self.evidence.channels if self.axes[0] in c.attributes]
-        keep = float(channel.keep)
+        keep = float(self.one_channel.keep)
         outside = (1 - keep) * share
         law = RandomizedCount(rows, shown, keep + outside, outside)
         return Estimate(law.value, law, BINOMIAL, self.query.notes)
@@ -245,10 +251,9 @@ class Sums:
         law = Ratio(total, count, *(float(variance[group]) for variance in variances))
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
 
-    # h is 0 for every value or 1 for every value: the published rows are then all the truth there
-    # is.
     @cached_property
     def _untouched(self) -> bool:
+        """Whether h is 0 for every value or 1 for every value: then the rows are all the truth."""
         constant = self.holds.size == 0 or (self.holds == self.holds.flat[0]).all()
         return bool(constant and self.amount is None)
 
@@ -258,15 +263,15 @@ class Sums:
         for all combinations: then the number of rows that show a value that counts has an exact
         law.
         """
-        if len(self.plan.axes) != 1:
+        if self.plan.one_channel is None:
             return None
-        shares = np.unique(self.holds.mean(axis=1))
+        shares = np.unique(_flat(self.holds).mean(axis=1))
         return float(shares[0]) if len(shares) == 1 else None
 
     @cached_property
     def possible(self) -> Floats:
         """For each group, how many rows could satisfy the condition with some perturbed values."""
-        some = self.holds.reshape(len(self.holds), -1).max(axis=1)
+        some = _flat(self.holds).max(axis=1)
         return self.groups.sums(self.counted.count * some[self._combination])
 
     @cached_property
@@ -311,16 +316,21 @@ class Sums:
     def _variance(self, lines: Floats, tensor: Tensor) -> Floats:
         """The unbiased estimate of a variance, but never less than the variance surely is."""
         spread = self.plan.covariance(tensor, tensor)
-        least = spread.reshape(len(spread), -1).min(axis=1).clip(0)
+        least = _flat(spread).min(axis=1).clip(0)
         floor = self.groups.sums(lines * least[self._combination])
         return np.maximum(self._weighted(lines, spread), floor)
 
     def _at(self, tensor: Tensor) -> Floats:
         """The entry of a tensor for every line."""
-        entries: Floats = tensor.reshape(len(tensor), -1)[self._combination, self.counted.cell]
+        entries: Floats = _flat(tensor)[self._combination, self.counted.cell]
         return entries
 
     @property
     def _combination(self) -> Any:
         shared = self.plan.shared
         return np.zeros_like(self.counted.cell) if shared else self.counted.combination
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """One row per combination, one column per cell of the perturbed domains."""
+    return tensor.reshape(len(tensor), prod(tensor.shape[1:]))

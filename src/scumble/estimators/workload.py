@@ -15,8 +15,8 @@ from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
 from scumble.estimators.clauses import Clauses
-from scumble.estimators.cubes import Cube, Cubes, fits
-from scumble.estimators.tally import Tally
+from scumble.estimators.cubes import Cube, Cubes, affordable
+from scumble.estimators.tally import Indices, Tally
 from scumble.evidence import Records
 from scumble.query import Expression, Query
 from scumble.schema import Schema
@@ -33,10 +33,12 @@ def answer_many(
     plans = [records.Plan(evidence, schema, query) for query in queries]
     names = [frozenset(query.attributes) for query in queries]
     pairs = zip(plans, names, strict=True)
-    together = [_plain(plan) and fits(schema, some) for plan, some in pairs]
+    plain = [some if _plain(plan) else None for plan, some in pairs]
+    counted = affordable(schema, plain)
+    together = [some in counted for some in plain]
     file = cast(Path, engine.view)  # the engine of a release has one
     with ThreadPoolExecutor(1) as pool:  # the rows are counted while the clauses are evaluated
-        counting = pool.submit(Cubes, file, schema, set(compress(names, together)))
+        counting = pool.submit(Cubes, file, schema, counted)
         clauses = Clauses(schema, compress(queries, together), engine)
         cubes = counting.result()
     answers: list[Answer] = []
@@ -59,10 +61,8 @@ def _plain(plan: records.Plan) -> bool:
 def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
     """The cells that satisfy the clauses on true attributes, added up by perturbed value."""
     order = [name for name in plan.schema.names if name in plan.query.attributes]
-    counts = cube
-    for clause in plan.query.clauses:
-        if clause not in plan.conditions:
-            counts = _selected(counts, clause, clauses, order)
+    filters = [clause for clause in plan.query.clauses if clause not in plan.conditions]
+    counts = _selected(cube, filters, clauses, order)
     true = tuple(place for place, name in enumerate(order) if name not in plan.axes)
     shown = counts.sum(axis=true)
     holds = np.ones(shown.shape, bool)
@@ -70,7 +70,7 @@ def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
         holds = holds & clauses.along(clause, plan.axes)
     if not plan.axes:
         return [((), Estimate(float(shown), Exact(), records.EXACT, plan.query.notes))]
-    if len(plan.axes) == 1:
+    if plan.one_channel:
         return [((), plan.one_count(holds.mean(), int(shown.sum()), int(shown[holds].sum())))]
     lines = shown.reshape(-1).astype(np.float64)
     cell = np.arange(len(lines), dtype=np.intp)
@@ -78,17 +78,26 @@ def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
     return list(records.estimates(plan, counted, holds[np.newaxis].astype(np.float64), None))
 
 
-def _selected(cube: Cube, clause: Expression, clauses: Clauses, order: Sequence[str]) -> Cube:
-    """The cube where a clause holds; on one attribute its other cells are cut off, not set to
-    zero.
+def _selected(
+    cube: Cube, filters: Sequence[Expression], clauses: Clauses, order: Sequence[str]
+) -> Cube:
+    """The cells in which all filters hold. What a filter on one attribute excludes is cut off, the
+    other cells that must not count are set to zero.
     """
-    truth = clauses.along(clause, order)
-    if len(clause.attributes) != 1:
-        return cube * truth
-    places = np.flatnonzero(truth)
-    axis = order.index(clause.attributes[0])
+    for clause in filters:
+        if len(clause.attributes) != 1:
+            cube = cube * clauses.along(clause, order)
+    for axis, name in enumerate(order):
+        alone = [clauses.along(c, [name]) for c in filters if c.attributes == (name,)]
+        if alone:
+            cube = _cut(cube, np.flatnonzero(np.logical_and.reduce(alone)), axis)
+    return cube
+
+
+def _cut(cube: Cube, places: Indices, axis: int) -> Cube:
+    """The cube at some places of an axis; neighbouring ones are a view, and nothing is copied."""
     if len(places) and places[-1] - places[0] + 1 == len(places):
         where: list[slice] = [slice(None)] * cube.ndim
-        where[axis] = slice(places[0], places[-1] + 1)  # a view, nothing is copied
+        where[axis] = slice(places[0], places[-1] + 1)
         return cube[tuple(where)]
     return cube.take(places, axis=axis)
