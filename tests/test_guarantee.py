@@ -47,7 +47,7 @@ def test_epsilon_for_gamma_rounds_up_and_returns(gamma: Fraction) -> None:
 )
 def test_rho_both_ways(rho1: Fraction, rho2: Fraction) -> None:
     gamma = g.gamma_for_rho(rho1, rho2)
-    assert g.posterior_at_most(float(rho1), float(gamma)) == pytest.approx(float(rho2))
+    assert g.posterior_at_most(rho1, gamma) == rho2
 
 
 @given(st.floats(0.01, 8), st.integers(2, 100))
@@ -66,9 +66,43 @@ def test_exposure_extremes() -> None:
 
 
 def test_ten_percent_at_epsilon_one() -> None:
-    assert g.percent_at_most(g.posterior_at_most(0.1, math.e)) == "23.2 %"
-    assert g.percent_at_most(0.1) == "10 %"
-    assert g.percent_at_most(0.23201) == "23.3 %"
+    end = g.posterior_at_most(Fraction(1, 10), g.gamma_above_epsilon(Fraction(1)))
+    assert g.percent_at_most(end) == "23.2 %"
+
+
+@pytest.mark.parametrize(
+    ("number", "most", "least"),
+    [
+        (Fraction(1, 10), "10 %", "10 %"),
+        (Fraction(23201, 100000), "23.3 %", "23.2 %"),
+        (Fraction(1, 10**6), "0.0001 %", "0.0001 %"),
+        (Fraction(1, 3 * 10**6), "0.0000334 %", "0.0000333 %"),
+        (Fraction(99999, 100000), "100 %", "99.9 %"),
+        (Fraction(1), "100 %", "100 %"),
+    ],
+)
+def test_percent_rounds_so_that_the_sentence_is_true(number, most: str, least: str) -> None:
+    assert g.percent_at_most(number) == most
+    assert g.percent_at_least(number) == least
+
+
+def test_bounds_are_rounded_up() -> None:
+    assert g.at_most(math.e) == "2.719"
+    assert g.at_most(1) == "1"
+    assert g.at_most(Fraction(100004, 100000)) == "1.001"
+    assert g.at_most(12344) == "12350"
+    assert Fraction(g.float_at_least(Fraction(1, 3))) >= Fraction(1, 3)
+
+
+@given(st.fractions(Fraction(1, 10**6), 100, max_denominator=10**6))
+def test_gamma_above_and_below(epsilon: Fraction) -> None:
+    below, above = g.gamma_for_epsilon(epsilon), g.gamma_above_epsilon(epsilon)
+    with localcontext() as context:
+        context.prec = 200
+        exact = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
+        assert Decimal(below.numerator) / Decimal(below.denominator) <= exact
+        assert Decimal(above.numerator) / Decimal(above.denominator) >= exact
+    assert above - below == Fraction(2, 2**64)
 
 
 def test_composition() -> None:

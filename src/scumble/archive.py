@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
             f"{folder} exists and is not a release: it is not replaced even by force."
         )
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+        partial.mkdir(parents=True)
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
@@ -56,7 +56,7 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
 
 def load(folder: str | Path) -> Release:
     """Open a release folder, and refuse one that is damaged or was changed."""
-    path = Path(folder)
+    path = Path(folder).resolve()
     if not path.is_dir():
         raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
     try:
@@ -101,7 +101,6 @@ def _fill(release: Release, folder: Path) -> None:
     data["checksum"] = _digest_of_json(data)
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, "utf-8")
-    folder.chmod(0o755)
     for path in (folder / name, folder / MANIFEST, folder):
         _to_disk(path)
 

@@ -14,6 +14,9 @@ No message carries a private value or an exact count, unless the owner asked to 
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
 _SHOWN = 120  # characters of a line of SQL
 
 
@@ -32,7 +35,7 @@ class ParameterError(ScumbleError, ValueError):
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
         """The one sentence used for every bad parameter."""
         sentence = f"The '{parameter}' parameter of {owner} must be {allowed}."
-        return cls(f"{sentence} Got {given!r} instead.")
+        return cls(f"{sentence} Got {_brief(given)} instead.")
 
 
 class SchemaError(ScumbleError, ValueError):
@@ -80,6 +83,16 @@ class PromiseError(ScumbleError):
     """The privacy promise does not allow what was asked."""
 
     exit_code = 7
+
+
+def _brief(given: object) -> str:
+    """A parameter as it was written, or its type: a whole table must not get into a message."""
+    if isinstance(given, (list, tuple)) and all(isinstance(item, (str, int)) for item in given):
+        return repr(given) if len(repr(given)) <= _SHOWN else f"{len(given)} items"
+    if given is None or isinstance(given, (str, int, float, complex, Fraction, Decimal)):
+        text = repr(given)
+        return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return f"an object of type {type(given).__name__}"
 
 
 def _pointer(text: str, line: int | None, column: int | None) -> str:

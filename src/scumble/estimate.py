@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEVEL = 0.95
+_MOST_LINES = 60
 
 
 class Law(Protocol):
@@ -145,16 +146,23 @@ class Estimates:
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
         return [
-            {**dict(zip(self.groups, key, strict=True)), **estimate.to_dict(level)}
+            {**dict(zip(self._columns, key, strict=True)), **estimate.to_dict(level)}
             for key, estimate in self.rows
         ]
+
+    @property
+    def _columns(self) -> list[str]:
+        """The groups as columns of a table that has columns of its own."""
+        taken = ("value", "stderr", "low", "high", "level", "method", "notes")
+        return [f"group {name}" if name in taken else name for name in self.groups]
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         import pyarrow as pa
 
         records = self.to_dicts(level)
+        kinds = [kind for _, kind in self._types]
         fields = [
-            *self._types,
+            *zip(self._columns, kinds, strict=True),
             *((name, pa.float64()) for name in ("value", "stderr", "low", "high")),
         ]
         fields += [
@@ -169,12 +177,18 @@ class Estimates:
         return frame
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Header and lines of a table for people; of many groups, the first and the last."""
         header = [*self.groups, "value", "stderr", "low 95 %", "high 95 %"]
+        shown, half = self.rows, _MOST_LINES // 2
+        if len(shown) > _MOST_LINES:
+            shown = (*shown[:half], *shown[-half:])
         body = []
-        for key, estimate in self.rows:
+        for key, estimate in shown:
             numbers = (estimate.value, estimate.stderr, *estimate.interval())
             names = ["(missing)" if part is None else str(part) for part in key]
             body.append(names + [digits(number, estimate.stderr) for number in numbers])
+        if len(shown) < len(self.rows):
+            body.insert(half, ["..."] * len(header))
         return header, body
 
     def _notes(self) -> list[str]:
@@ -192,7 +206,8 @@ class Estimates:
             ).rstrip()
             for line in [header, *body]
         ]
-        return "\n".join(lines + [f"note: {note}" for note in self._notes()])
+        count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
+        return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
 
     def _repr_html_(self) -> str:
         header, body = self._cells()
@@ -210,7 +225,7 @@ def digits(number: float, error: float) -> str:
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
     if error == 0 or not math.isfinite(error):
-        return f"{number:,.6g}" if abs(number) < 1e6 and number % 1 else f"{number:,.0f}"
+        return f"{number:,}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
 

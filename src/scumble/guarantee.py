@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from decimal import Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -50,7 +50,7 @@ class Guarantee:
         return self.sentence
 
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{name} = {value:.4g}" for name, value in self.parameters.items())
+        numbers = ", ".join(f"{name} = {at_most(value)}" for name, value in self.parameters.items())
         return f"{self.statement} ({numbers}): {self.sentence}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,6 +119,11 @@ def gamma_for_epsilon(epsilon: Fraction, parts: int = 1) -> Fraction:
         return Fraction(int(scaled * (1 - Decimal(10) ** -100)), _GRID)
 
 
+def gamma_above_epsilon(epsilon: Fraction) -> Fraction:
+    """A ratio on the grid just above e^ε, for sentences that bound what an attacker may reach."""
+    return gamma_for_epsilon(epsilon) + Fraction(2, _GRID)
+
+
 def gamma_root(gamma: Fraction, parts: int) -> Fraction:
     """The largest ratio on the grid whose `parts`-th power is at most γ (γ itself for one part)."""
     if parts == 1:
@@ -148,10 +153,8 @@ def gamma_for_rho(rho1: Fraction, rho2: Fraction) -> Fraction:
     return rho2 * (1 - rho1) / (rho1 * (1 - rho2))
 
 
-def posterior_at_most(prior: float, gamma: float) -> float:
+def posterior_at_most(prior: Fraction, gamma: Fraction) -> Fraction:
     """Where a prior can end under γ-amplification: the inverse reading of `gamma_for_rho`."""
-    if math.isinf(gamma):
-        return 1.0 if prior > 0 else 0.0
     return gamma * prior / (1 + (gamma - 1) * prior)
 
 
@@ -191,6 +194,34 @@ def sampled(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def percent_at_most(probability: float) -> str:
-    """A probability rounded up to a tenth of a percent, so that "at most" stays true."""
-    return f"{math.ceil(1000 * probability - 1e-9) / 10:g} %"
+# --- numbers in sentences, rounded so that the sentence stays true -------------------------------
+
+
+def float_at_least(number: Fraction) -> float:
+    """The nearest float that is not below an exact number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def at_most(number: float | Fraction, digits: int = 4) -> str:
+    """A bound in so many digits, rounded up."""
+    return _rounded(number, digits, ROUND_CEILING)
+
+
+def percent_at_most(probability: float | Fraction) -> str:
+    """A bound on a probability in percent, rounded up to three digits."""
+    return _rounded(100 * Fraction(probability), 3, ROUND_CEILING) + " %"
+
+
+def percent_at_least(probability: float | Fraction) -> str:
+    """A prior, or the success of a blind guess, in percent, rounded down to three digits."""
+    return _rounded(100 * Fraction(probability), 3, ROUND_FLOOR) + " %"
+
+
+def _rounded(number: float | Fraction, digits: int, direction: str) -> str:
+    exact = Fraction(number)
+    with localcontext() as context:
+        context.prec, context.rounding = digits, direction
+        short = Decimal(exact.numerator) / Decimal(exact.denominator)
+    plain = abs(short.adjusted()) < 7
+    return f"{short.normalize():f}" if plain else f"{short.normalize():e}"

@@ -56,11 +56,15 @@ def publish(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     guarantees = mechanism.guarantee(known, getattr(evidence, "rows", None))
+    shown = _shown(known, evidence)
+    weakened = _weakened(mechanism, shown, outside)
     manifest = Manifest(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,
-        schema=known,
-        guarantees=Guarantees(_qualified(promise, known, noise.seeded) for promise in guarantees),
+        schema=shown,
+        guarantees=Guarantees(
+            _qualified(promise, weakened, noise.seeded) for promise in guarantees
+        ),
         evidence=evidence,
         outside=outside,
         seeded=noise.seeded,
@@ -75,17 +79,36 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
     return mechanism.measure(PrivateTable(rows, account, noise), folder)
 
 
-def _qualified(promise: Guarantee, schema: Schema, seeded: bool) -> Guarantee:
-    """The promise with what weakens it: domains that were read from the data, and a fixed seed."""
+def _shown(schema: Schema, evidence: Evidence) -> Schema:
+    """What is published of the schema: the columns of the evidence, and names of identifiers."""
+    hidden = [attribute.name for attribute in schema.identifiers]
+    named = {*evidence.columns, *hidden}
+    return schema.select([name for name in schema.names if name in named])
+
+
+def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
+    """What the promises of any mechanism do not cover, because of how the table was read."""
+    limits = []
     if schema.from_data:
         names = ", ".join(schema.from_data)
-        leak = (
+        limits.append(
             f"The domain of {names} was read from the private data and is published with the "
             "schema: a leak that this promise does not cover, until the owner declares it public."
         )
-        promise = replace(promise, limits=(leak, *promise.limits))
-    if seeded:
-        promise = replace(
-            promise, sentence=f"{SEEDED} {promise.sentence}", limits=(SEEDED, *promise.limits)
+    if outside == "error":
+        limits.append("That there is a release tells that every value lies in its domain.")
+    if outside == "drop" and isinstance(mechanism, Publisher):
+        limits.append(
+            "Rows with a value outside its domain were left out: who is known to be in the table, "
+            "and is missing from the release, had such a value. It is not protected."
         )
-    return promise
+    return tuple(limits)
+
+
+def _qualified(promise: Guarantee, weakened: tuple[str, ...], seeded: bool) -> Guarantee:
+    """The promise with what weakens it."""
+    promise = replace(promise, limits=(*weakened, *promise.limits))
+    if not seeded:
+        return promise
+    sentence, limits = f"{SEEDED} {promise.sentence}", (SEEDED, *promise.limits)
+    return replace(promise, sentence=sentence, limits=limits)

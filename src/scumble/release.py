@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import math
 import shutil
 import weakref
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from scumble.engine.duckdb import Engine
 
 FORMAT = 1
+DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
 
 
@@ -43,7 +45,7 @@ class Manifest:
     format: int = FORMAT
 
 
-@dataclass
+@dataclass(repr=False)
 class Release:
     """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`.
 
@@ -95,15 +97,18 @@ class Release:
         """The answers to many questions, in their order, with few passes over the published
         data.
         """
+        if isinstance(questions, (str, Query)):
+            raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
         engine = self._engine_with(tables)
         queries = [self._parsed(sql, engine) for sql in questions]
         answers = self._estimator.answer_many(self.evidence, self._asked, queries, engine)
         return [self._present(q, rows, clamp) for q, rows in zip(queries, answers, strict=True)]
 
-    def parse(self, sql: str) -> Query:
+    def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query:
         """A question, understood and checked, to be answered later or often."""
-        query = self._parsed(sql, self._engine)
-        self._engine.check(query)
+        engine = self._engine_with(tables)
+        query = self._parsed(sql, engine)
+        engine.check(query)
         return query
 
     def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
@@ -120,10 +125,16 @@ class Release:
             self._remove()
         return saved
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
         columns = ", ".join(self.evidence.columns)
         return f"Release by {self.manifest.mechanism} of {columns}\n{promises}"
+
+    def _repr_html_(self) -> str:
+        promises = "".join(f"<li>{html.escape(str(promise))}</li>" for promise in self.guarantees)
+        columns = html.escape(", ".join(self.evidence.columns))
+        title = f"Release by {html.escape(self.manifest.mechanism)} of {columns}"
+        return f"<b>{title}</b><ul>{promises}</ul>"
 
     @cached_property
     def _asked(self) -> Schema:
@@ -146,6 +157,8 @@ class Release:
 
     def _parsed(self, sql: str | Query, engine: Engine) -> Query:
         if isinstance(sql, Query):
+            for name in sql.attributes:
+                self._asked[name]  # a name that is not there has its sentence
             return sql
         from scumble.sql import parse
 
@@ -163,15 +176,21 @@ class Release:
         return measurements
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
-        found = list(rows)
+        found = [(key, self._noted(estimate)) for key, estimate in rows]
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
-            return estimate  # type: ignore[no-any-return]
-        order = {name: _places(self.schema, name) for name in query.groups}
-        found.sort(key=lambda row: [order[n][v] for n, v in zip(query.groups, row[0], strict=True)])
+            return estimate
+        order = _order(self.schema, query.groups, [key for key, _ in found])
+        found = [found[place] for place in order]
         return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
+
+    def _noted(self, estimate: Estimate) -> Estimate:
+        """Say what is true of every answer from rows that lack some people."""
+        if self.manifest.outside != "drop":
+            return estimate
+        return replace(estimate, notes=(*estimate.notes, DROPPED))
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":
@@ -182,6 +201,14 @@ class Release:
         return estimate.clamped(0.0, most)
 
 
-def _places(schema: Schema, name: str) -> dict[Any, int]:
-    """The place of each value in its domain."""
-    return {value: place for place, value in enumerate(schema[name].labels().to_pylist())}
+def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The places of the keys in the order of the domains, the first name counting most."""
+    import numpy as np
+    import pyarrow as pa
+
+    codes = []
+    for place, name in enumerate(names):
+        values = pa.array([key[place] for key in keys], schema[name].arrow_type)
+        codes.append(schema[name].encode(values)[0])
+    order: list[int] = np.lexsort(codes[::-1]).tolist()
+    return order

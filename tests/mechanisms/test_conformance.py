@@ -51,6 +51,7 @@ CASES = {
             ({"gamma": 1}, "'gamma' parameter of Uniform must be a number above 1"),
             ({"keep": 0}, "between 0 and 1"),
             ({"keep": 1}, "between 0 and 1"),
+            ({"keep": 1e-15}, "at least 1e-12"),
             ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
             ({"rho1": 0.6, "rho2": 0.5}, "below rho2"),
             ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),

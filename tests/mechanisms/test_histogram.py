@@ -170,3 +170,41 @@ def test_other_columns_cannot_be_asked_for() -> None:
     )
     with pytest.raises(sc.QueryError, match="no column 'job'"):
         release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook'")
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_the_posterior_in_the_sentence_by_enumeration(neighbours: str) -> None:
+    """One person, two cells: the attacker's best posterior over all outputs is that of the sentence,
+    both for presence and for what the row says."""
+    epsilon = Fraction(1)
+    law = DiscreteLaplace(Person(neighbours).sensitivity / epsilon)
+    sentence = str(sc.Histogram(["age"], epsilon=1, neighbours=neighbours).guarantee(schema())[0])
+    outputs = range(-15, 16)
+
+    def worst(one: tuple[int, int], other: tuple[int, int]) -> float:
+        ends = []
+        for x, y in itertools.product(outputs, outputs):
+            first = 0.1 * law.pmf(x - one[0]) * law.pmf(y - one[1])
+            second = 0.9 * law.pmf(x - other[0]) * law.pmf(y - other[1])
+            ends.append(first / (first + second))
+        return 100 * max(ends)
+
+    content = worst((1, 0), (0, 1))
+    if neighbours == "replace":
+        assert content == pytest.approx(23.2, abs=0.05)
+        assert "at most at 23.2 %" in sentence
+    else:
+        assert worst((1, 0), (0, 0)) == pytest.approx(23.2, abs=0.05)
+        assert content == pytest.approx(45.1, abs=0.05)
+        assert "at most at 23.2 %" in sentence
+        assert sentence.endswith("at most at 45.1 %.")
+
+
+def test_only_the_counted_attributes_are_published() -> None:
+    release = sc.publish(
+        people(9, schema()),
+        schema(),
+        sc.Histogram(["age"], epsilon=1, neighbours="replace"),
+        seed=1,
+    )
+    assert release.schema.names == ("age",)

@@ -190,3 +190,34 @@ def test_missing_values_are_values_like_any_other() -> None:
 def test_a_promise_too_strict_to_keep_anything() -> None:
     with pytest.raises(sc.ParameterError, match="nothing of the values would be left"):
         sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1e-30))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"keep": Fraction(10**50 - 1, 10**50)}, {"rho1": 1e-60, "rho2": 0.5}]
+)
+def test_what_is_no_privacy_is_refused(parameters: dict) -> None:
+    with pytest.raises(sc.ParameterError, match="no privacy"):
+        sc.publish("no such file", schema(), sc.Uniform(**parameters))
+
+
+def test_every_promise_has_its_limits() -> None:
+    for promise in sc.Uniform(epsilon=1).guarantee(schema()):
+        assert any("who is in the table" in limit for limit in promise.limits)
+        assert any("more releases, add up" in limit for limit in promise.limits)
+        assert any("by statistics is not hidden" in limit for limit in promise.limits)
+
+
+def test_a_small_prior_is_not_rounded_up() -> None:
+    promise = sc.Uniform(rho1=0.0001, rho2=0.0099).guarantee(schema())[1]
+    assert "gave 0.01 %" in str(promise)
+    assert "at most at 0.99 %" in str(promise)
+
+
+def test_rows_left_out_are_said_in_promises_and_answers() -> None:
+    private = people(50, schema()).to_pylist()
+    private[3]["job"] = "astronaut"
+    release = sc.publish(
+        pa.Table.from_pylist(private), schema(), sc.Uniform(epsilon=1), outside="drop"
+    )
+    assert all("It is not protected" in promise.limits[0] for promise in release.guarantees)
+    assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scumble.guarantee import percent_at_most, posterior_at_most
+from scumble.guarantee import gamma_above_epsilon, percent_at_most, posterior_at_most
 from scumble.plot.figure import COLOURS, INK, MARKERS, blank
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def _say_on_top(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
     top = axes.secondary_xaxis("top")
     top.spines["top"].set_visible(False)
     top.tick_params(colors=INK, length=0, labelsize=10)
-    ends = [posterior_at_most(prior, math.exp(epsilon)) for epsilon in epsilons]
+    gammas = [gamma_above_epsilon(Fraction(str(epsilon))) for epsilon in epsilons]
+    ends = [posterior_at_most(Fraction(str(prior)), gamma) for gamma in gammas]
     top.set_xticks(epsilons, [percent_at_most(end) for end in ends])
     top.minorticks_off()
     top.set_xlabel(

@@ -14,12 +14,14 @@ from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Records, UniformChannel
 from scumble.guarantee import (
     Guarantee,
+    at_most,
     epsilon_for_gamma,
-    exposure_at_most,
+    float_at_least,
     gamma_for_epsilon,
     gamma_for_rho,
     gamma_root,
     loss,
+    percent_at_least,
     percent_at_most,
     positive,
     posterior_at_most,
@@ -32,7 +34,12 @@ if TYPE_CHECKING:
     from scumble.engine.rows import Rows
     from scumble.noise.source import Source
 
-ONE_ROW = "The promise is for one row: the losses of several rows about the same person add up."
+LIMITS = (
+    "Everybody can see who is in the table: other columns are published as they are.",
+    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
+    "What the other rows and columns tell about a person by statistics is not hidden.",
+)
+SMALLEST_KEEP = Fraction(1, 10**12)
 LARGEST_GAMMA = 10**40
 _ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
 
@@ -61,9 +68,9 @@ class Uniform(Publisher):
     Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification:
         Evfimievski, Gehrke, Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz,
         Ramage, ICML 2016).
-    Differs: the papers state (ρ1, ρ2)-privacy; this is the ε-LDP that implies it for every prior at
-        once. Rows are published in sorted order, since the order of the private table may tell who
-        is who.
+    Differs: the papers state (ρ1, ρ2)-privacy for one prior; this is the ε-LDP that implies it for
+        every prior about one value. Rows are published in sorted order, since the order of the
+        private table may tell who is who.
     """
 
     name = "uniform"
@@ -98,7 +105,13 @@ class Uniform(Publisher):
                 allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
                 raise ParameterError.of("Uniform", name, allowed, value)
             return number
-        return loss("Uniform", value) if name == "epsilon" else share("Uniform", name, value)
+        if name == "epsilon":
+            return loss("Uniform", value)
+        number = share("Uniform", name, value)
+        if name == "keep" and number < SMALLEST_KEEP:
+            allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
+            raise ParameterError.of("Uniform", name, allowed, value)
+        return number
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -110,6 +123,11 @@ class Uniform(Publisher):
             raise SchemaError(
                 "Uniform needs at least one sensitive attribute; the schema has none. "
                 'Give one of its attributes role = "sensitive".'
+            )
+        if self.gamma(schema) > LARGEST_GAMMA:
+            raise ParameterError(
+                "What is asked of Uniform is no privacy: its odds ratio would be above "
+                f"{LARGEST_GAMMA:.0e}. Ask for a smaller keep or rho2, or a larger rho1."
             )
         for channel in self.channels(schema):
             if schema.size(channel.attributes) >= 1 << 64:
@@ -152,30 +170,10 @@ class Uniform(Publisher):
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         gamma = self.gamma(schema)
-        epsilon = epsilon_for_gamma(gamma)
         names = ", ".join(attribute.name for attribute in schema.sensitive)
-        return (
-            _local(epsilon, float(gamma), names),
-            self._posterior(float(gamma), names),
-            _exposure(epsilon, schema),
-        )
-
-    def _posterior(self, gamma: float, names: str) -> Guarantee:
-        rho1 = float(self._numbers.get("rho1", Fraction(1, 10)))
-        rho2 = posterior_at_most(rho1, gamma)
-        return Guarantee(
-            statement="(ρ1, ρ2)-privacy",
-            parameters={"rho1": rho1, "rho2": rho2},
-            scope="the whole release",
-            neighbourhood="one person's sensitive values",
-            trust="local",
-            proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
-            sentence=(
-                f"An attacker who gave {percent_at_most(rho1)} to a value of {names} can end at "
-                f"most at {percent_at_most(rho2)}."
-            ),
-            limits=(ONE_ROW,),
-        )
+        prior = self._numbers.get("rho1", Fraction(1, 10))
+        values = min(attribute.size for attribute in schema.sensitive)
+        return _local(gamma, names), _posterior(prior, gamma, names), _exposure(gamma, values)
 
     def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
@@ -215,40 +213,54 @@ def _through(
         columns[place] = column
 
 
-def _local(epsilon: float, gamma: float, names: str) -> Guarantee:
+def _local(gamma: Fraction, names: str) -> Guarantee:
+    epsilon = epsilon_for_gamma(gamma)
     return Guarantee(
         statement="ε-LDP",
-        parameters={"epsilon": epsilon, "gamma": gamma},
+        parameters={"epsilon": epsilon, "gamma": float_at_least(gamma)},
         scope="the whole release",
         neighbourhood="one person's sensitive values",
         trust="local",
         proof="(p+q)/q = γ for every pair of values; computed exactly from the published p",
         sentence=(
             f"Whatever an attacker knows, the published value of {names} in a row changes the odds "
-            f"between any two true values by a factor of at most {gamma:.4g} (ε = {epsilon:.4g})."
+            f"between any two true values by a factor of at most {at_most(gamma)} "
+            f"(ε = {at_most(epsilon)})."
         ),
-        limits=(
-            "Everybody can see who is in the table: other columns are published as they are.",
-            ONE_ROW,
-            "What the other columns tell about a sensitive value by statistics is not hidden.",
-        ),
+        limits=LIMITS,
     )
 
 
-def _exposure(epsilon: float, schema: Schema) -> Guarantee:
-    values = min(attribute.size for attribute in schema.sensitive)
-    success = exposure_at_most(epsilon, values)
+def _posterior(prior: Fraction, gamma: Fraction, names: str) -> Guarantee:
+    end = posterior_at_most(prior, gamma)
+    return Guarantee(
+        statement="(ρ1, ρ2)-privacy",
+        parameters={"rho1": float(prior), "rho2": float_at_least(end)},
+        scope="each single value",
+        neighbourhood="one person's sensitive values",
+        trust="local",
+        proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
+        sentence=(
+            f"An attacker who knows everybody else's values, and gave {percent_at_least(prior)} to "
+            f"a value of {names}, can end at most at {percent_at_most(end)}."
+        ),
+        limits=LIMITS,
+    )
+
+
+def _exposure(gamma: Fraction, values: int) -> Guarantee:
+    success = gamma / (gamma + values - 1)
     return Guarantee(
         statement="p-exposure",
-        parameters={"p": success, "values": values},
+        parameters={"p": float_at_least(success), "values": values},
         scope="each single value",
         neighbourhood="one person's sensitive values",
         trust="local",
         proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute",
         sentence=(
-            f"An attacker who must guess one of {values} equally likely values of a person is "
-            f"right with probability at most {percent_at_most(success)} "
-            f"(blind guessing: {percent_at_most(1 / values)})."
+            f"An attacker who must guess one of {values} equally likely values of a person, and "
+            f"knows everybody else's, is right with probability at most {percent_at_most(success)} "
+            f"(blind guessing: {percent_at_least(Fraction(1, values))})."
         ),
-        limits=("The attacker of this test has no other knowledge about the value.",),
+        limits=LIMITS,
     )

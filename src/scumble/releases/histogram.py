@@ -15,7 +15,9 @@ from scumble.evidence import Measurements
 from scumble.guarantee import (
     NEIGHBOURS,
     Guarantee,
-    gamma_for_epsilon,
+    at_most,
+    float_at_least,
+    gamma_above_epsilon,
     loss,
     percent_at_most,
     posterior_at_most,
@@ -117,27 +119,36 @@ class Histogram(Summary):
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        epsilon = float(self._promise)
-        end = posterior_at_most(0.1, float(gamma_for_epsilon(self._promise)))
-        hidden = {
-            "replace": "what the rows of one person say",
-            "add_remove": "whether one person is in the table, and what the person's rows say",
-        }[self.person.neighbours]
         return (
             Guarantee(
                 statement="ε-DP",
-                parameters={"epsilon": epsilon, "contribution": self.person.rows},
+                parameters={
+                    "epsilon": float_at_least(self._promise),
+                    "contribution": self.person.rows,
+                },
                 scope="the whole release",
                 neighbourhood=NEIGHBOURS[self.person.neighbours],
                 trust="central",
                 proof="noise on disjoint counts: Dwork, McSherry, Nissim, Smith, TCC 2006",
-                sentence=(
-                    f"Hidden is {hidden}: an attacker who knows everybody else, and gave 10 % to a "
-                    f"guess about that, can end at most at {percent_at_most(end)} "
-                    f"(ε = {epsilon:.4g})."
-                ),
+                sentence=self._sentence(),
                 limits=self._limits(),
             ),
+        )
+
+    def _sentence(self) -> str:
+        """What an attacker can learn; under add or remove, two contents are two steps apart."""
+        once, twice = (
+            percent_at_most(posterior_at_most(Fraction(1, 10), gamma_above_epsilon(loss)))
+            for loss in (self._promise, 2 * self._promise)
+        )
+        attacker = "an attacker who knows everybody else, and gave 10 % to a guess about that,"
+        epsilon = f"(ε = {at_most(self._promise)})"
+        if self.person.neighbours == "replace":
+            hidden = "Hidden is what the rows of one person say"
+            return f"{hidden}: {attacker} can end at most at {once} {epsilon}."
+        return (
+            f"Hidden is whether one person is in the table: {attacker} can end at most at {once} "
+            f"{epsilon}; about what the rows of a person in the table say, at most at {twice}."
         )
 
     def _limits(self) -> tuple[str, ...]:
