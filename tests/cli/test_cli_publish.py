@@ -59,7 +59,7 @@ def test_publish_says_what_it_promises(place, tmp_path):
     done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
-    assert "gave 10 % to a value of condition can end at most at 23.2 %" in text
+    assert "gave 10 % to a value of condition, can end at most at 23.2 %" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v"]
 
 

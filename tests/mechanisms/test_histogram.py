@@ -174,8 +174,9 @@ def test_other_columns_cannot_be_asked_for() -> None:
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 def test_the_posterior_in_the_sentence_by_enumeration(neighbours: str) -> None:
-    """One person, two cells: the attacker's best posterior over all outputs is that of the sentence,
-    both for presence and for what the row says."""
+    """One person, two cells: the best posterior over all outputs is that of the sentence, both for
+    presence and for what the row says.
+    """
     epsilon = Fraction(1)
     law = DiscreteLaplace(Person(neighbours).sensitivity / epsilon)
     sentence = str(sc.Histogram(["age"], epsilon=1, neighbours=neighbours).guarantee(schema())[0])

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sql_cases import SCHEMA, TABLES, cases, complaint, shown
 
+from scumble.attribute import Attribute
 from scumble.errors import QueryError
+from scumble.kinds import Category
 from scumble.query import Expression, Query, place
+from scumble.schema import Schema
 from scumble.sql import parse
 
 WORDS = (
@@ -156,3 +159,14 @@ def _refusal(text: str) -> QueryError | None:
     except QueryError as error:
         return error
     return None
+
+
+@pytest.mark.parametrize(
+    "condition", ["level > 'low'", "'low' < level", "level BETWEEN 'a' AND 'b'"]
+)
+def test_ordered_text_is_compared_by_the_alphabet_and_that_is_said(condition: str) -> None:
+    levels = Category(("low", "middle", "high"), ordered=True)
+    schema = Schema([Attribute("level", "quasi", levels)])
+    [note] = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
+    assert "follows the alphabet" in note
+    assert not parse("SELECT COUNT(*) FROM t WHERE level IN ('low')", schema).notes

@@ -14,7 +14,7 @@ from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.attribute import Attribute
-from scumble.kinds import Bins, Dates
+from scumble.kinds import Bins, Category, Dates
 from scumble.sql.words import Tokens
 
 _COMPARISONS = {T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE}
@@ -41,6 +41,16 @@ class Comparison:
             yield from self._notes_on_bins(attribute.name, attribute.domain)
         elif isinstance(attribute.domain, Dates) and attribute.domain.by != "day":
             yield from self._notes_on_dates(attribute.name, attribute.domain)
+        elif isinstance(attribute.domain, Category) and attribute.domain.ordered:
+            yield from self._notes_on_order(attribute.name)
+
+    def _notes_on_order(self, name: str) -> Iterator[str]:
+        text = any(token.token_type is T.STRING for token in self.literals)
+        if text and (self.operator in _ORDERED or self.operator is T.BETWEEN):
+            yield (
+                f"'{name}' is text: this comparison follows the alphabet, not the order of the "
+                "domain. List the values with IN to be sure."
+            )
 
     def _notes_on_bins(self, name: str, bins: Bins) -> Iterator[str]:
         by_order = self.operator in _ORDERED or self.operator is T.BETWEEN
