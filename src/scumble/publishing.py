@@ -22,6 +22,11 @@ from scumble.release import SEEDED, Manifest, Release
 from scumble.schema import Schema
 
 
+EXISTS = (
+    "That a release exists tells that its owner could make it, so that the table fits the schema."
+)
+
+
 def publish(
     source: Any,
     schema: Schema | str | Path,
@@ -95,8 +100,6 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
             f"The domain of {names} was read from the private data and is published with the "
             "schema: a leak that this promise does not cover, until the owner declares it public."
         )
-    if outside == "error":
-        limits.append("That there is a release tells that every value lies in its domain.")
     if outside == "drop" and isinstance(mechanism, Publisher):
         limits.append(
             "Rows with a value outside its domain were left out: who is known to be in the table, "
@@ -106,8 +109,8 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
 
 
 def _qualified(promise: Guarantee, weakened: tuple[str, ...], seeded: bool) -> Guarantee:
-    """The promise with what weakens it."""
-    promise = replace(promise, limits=(*weakened, *promise.limits))
+    """The promise with what weakens it, the worst first."""
+    promise = replace(promise, limits=(*weakened, *promise.limits, EXISTS))
     if not seeded:
         return promise
     sentence, limits = f"{SEEDED} {promise.sentence}", (SEEDED, *promise.limits)
