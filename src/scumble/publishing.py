@@ -21,10 +21,7 @@ from scumble.private import PrivateTable
 from scumble.release import SEEDED, Manifest, Release
 from scumble.schema import Schema
 
-
-EXISTS = (
-    "That a release exists tells that its owner could make it, so that the table fits the schema."
-)
+EXISTS = "That a release exists tells that every value lies in its domain."
 
 
 def publish(
@@ -60,15 +57,16 @@ def publish(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    guarantees = mechanism.guarantee(known, getattr(evidence, "rows", None))
     shown = _shown(known, evidence)
-    weakened = _weakened(mechanism, shown, outside)
+    worst = _weakened(mechanism, shown, outside)
+    fine_print = (EXISTS,) if outside == "error" else ()
     manifest = Manifest(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,
         schema=shown,
         guarantees=Guarantees(
-            _qualified(promise, weakened, noise.seeded) for promise in guarantees
+            _qualified(each, worst, fine_print, noise.seeded)
+            for each in mechanism.guarantee(known, getattr(evidence, "rows", None))
         ),
         evidence=evidence,
         outside=outside,
@@ -108,10 +106,10 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
     return tuple(limits)
 
 
-def _qualified(promise: Guarantee, weakened: tuple[str, ...], seeded: bool) -> Guarantee:
+def _qualified(
+    promise: Guarantee, worst: tuple[str, ...], fine_print: tuple[str, ...], seeded: bool
+) -> Guarantee:
     """The promise with what weakens it, the worst first."""
-    promise = replace(promise, limits=(*weakened, *promise.limits, EXISTS))
-    if not seeded:
-        return promise
-    sentence, limits = f"{SEEDED} {promise.sentence}", (SEEDED, *promise.limits)
+    sentence = f"{SEEDED} {promise.sentence}" if seeded else promise.sentence
+    limits = (*((SEEDED,) if seeded else ()), *worst, *promise.limits, *fine_print)
     return replace(promise, sentence=sentence, limits=limits)
