@@ -182,10 +182,10 @@ def query(
 
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
-    from scumble.estimate import checked_level
+    from scumble.noise.law import check_level
 
     text = _question(sql, file)
-    level = checked_level(level)
+    level = check_level(level)
     answer = scumble.open(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
     if as_json:
         console.print_json(listing.answer_fields(answer, level))

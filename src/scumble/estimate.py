@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scumble.errors import ParameterError
+from scumble.noise.law import check_level
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +19,7 @@ _MOST_LINES = 60
 
 
 class Law(Protocol):
-    """The law of `estimate - truth`: all that an estimate needs to know about its error."""
+    """The law of `estimate - truth`: what an estimate needs of it. Laws of noise know more."""
 
     @property
     def stderr(self) -> float: ...
@@ -85,7 +85,7 @@ class Estimate:
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Limits that hold the truth with probability `level` (over the noise of the release)."""
-        return self.law.interval(self.value, checked_level(level))
+        return self.law.interval(self.value, check_level(level))
 
     def clamped(self, low: float, high: float) -> Estimate:
         """The same estimate cut to known limits. This trades the estimate's lack of bias away."""
@@ -228,12 +228,3 @@ def digits(number: float, error: float) -> str:
         return f"{number:,}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
-
-
-def checked_level(level: float) -> float:
-    """A confidence level, or the sentence that says what one is."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise ParameterError.of(
-            "interval", "level", "a number between 0 and 1 (both excluded), such as 0.95", level
-        )
-    return float(level)

@@ -1,9 +1,9 @@
 """Evidence: what crosses the wall. Mechanisms make it, estimators read it, nothing else passes.
 
-| kind         | what it says                                                                    |
-|--------------|---------------------------------------------------------------------------------| |
-Records      | rows with true quasi-identifiers; sensitive columns passed through a known channel |
-| Measurements | noisy linear counts of cells, with the law of their noise                       |
+| kind         | what it says                                                            |
+|--------------|-------------------------------------------------------------------------|
+| Records      | true rows, but for columns that went through a known channel            |
+| Measurements | noisy linear counts of cells, with the law of their noise               |
 
 Each kind names a Parquet file inside the release folder and carries the public facts that an
 estimator needs to read it.
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from scumble.noise.laws import DiscreteLaplace
+from scumble.noise.laws import DiscreteLaplace, from_dict
 
 Tensor = npt.NDArray[np.float64]
 
@@ -111,7 +111,9 @@ class Measurements:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        noise = DiscreteLaplace(Fraction(data["noise"]["scale"]))
+        noise = from_dict(data["noise"])
+        if not isinstance(noise, DiscreteLaplace):
+            raise ValueError("cells have discrete Laplace noise")
         return cls(data["file"], tuple(data["columns"]), data["count"], noise)
 
 

@@ -10,7 +10,6 @@ import glob
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from pyarrow import types
 
 from scumble.engine import cells
 from scumble.engine.cells import Axis
-from scumble.engine.functions import catalogue
 from scumble.errors import ParameterError, QueryError, ReleaseError
 from scumble.query import Expression, Query, place, quoted
 from scumble.schema import Schema
@@ -34,7 +32,8 @@ Values = npt.NDArray[Any]
 
 _CELLS = "scumble cells"
 _BATCH = 1 << 22
-_SAMPLE = 2048
+_SAMPLE = "scumble sample"
+_SAMPLE_ROWS = 2048
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -50,7 +49,7 @@ class Engine:
         if "view" in map(str.lower, sides):
             raise ParameterError("A public side table cannot be called 'view': the release is.")
         self.columns = {name: tuple(table.column_names) for name, table in sides.items()}
-        self._connection = _open(sides, view)
+        self._connection = _open({**sides, _SAMPLE: _sample(schema)}, view)
 
     def check(self, query: Query) -> None:
         """Complain, with the place, if types do not fit or constants cannot be converted.
@@ -59,7 +58,7 @@ class Engine:
         that what DuckDB notices only while it computes is noticed here.
         """
         try:
-            table = self._select(query.expressions, self._sample)
+            table = self._select(query.expressions)
         except QueryError:
             for expression in query.expressions:
                 self._check_alone(expression, query.text)
@@ -110,11 +109,6 @@ class Engine:
                 raise QueryError(f"{expression.sql} is a number. WHERE needs conditions.")
         return found
 
-    @staticmethod
-    def deterministic_functions() -> frozenset[str]:
-        """The scalar functions that a question may call."""
-        return catalogue().deterministic
-
     def close(self) -> None:
         """Give back the memory; the engine cannot be used afterwards."""
         self._connection.close()
@@ -133,31 +127,36 @@ class Engine:
                 part.append(_values(expression, column))
         return [np.concatenate(part) for part in parts]
 
-    @cached_property
-    def _sample(self) -> pa.Table:
-        """Rows in which every attribute runs through its domain, or evenly through a large one."""
-        attributes = self.schema.published
-        rows = min(max((attribute.size for attribute in attributes), default=1), _SAMPLE)
-        columns = {}
-        for attribute in attributes:
-            codes = np.arange(rows) % attribute.size
-            if attribute.size > rows:
-                codes = np.array([i * (attribute.size - 1) // (rows - 1) for i in range(rows)])
-            columns[attribute.name] = attribute.decode(codes.astype(attribute.code_type))
-        return pa.table(columns)
-
-    def _select(self, expressions: Sequence[Expression], table: pa.Table) -> pa.Table:
+    def _select(
+        self, expressions: Sequence[Expression], table: pa.Table | None = None
+    ) -> pa.Table:
+        """The values of expressions in every row of a table, or of the sample."""
         listed = ", ".join(f"({expression.sql})" for expression in expressions) or "1"
         with closing(self._connection.cursor()) as cursor:
-            cursor.register(_CELLS, table)
-            found = _run(cursor, f"SELECT {listed} FROM {quoted(_CELLS)}")
+            if table is not None:
+                cursor.register(_CELLS, table)
+            source = _SAMPLE if table is None else _CELLS
+            found = _run(cursor, f"SELECT {listed} FROM {quoted(source)}")
         return found if expressions else found.select([])
 
     def _check_alone(self, expression: Expression, text: str) -> None:
         try:
-            self._select([expression], self._sample)
+            self._select([expression])
         except QueryError as error:
             raise _at(expression, text, error.message) from None
+
+
+def _sample(schema: Schema) -> pa.Table:
+    """Rows in which every attribute runs through its domain, or evenly through a large one."""
+    attributes = schema.published
+    rows = min(max((attribute.size for attribute in attributes), default=1), _SAMPLE_ROWS)
+    columns = {}
+    for attribute in attributes:
+        codes = np.arange(rows) % attribute.size
+        if attribute.size > rows:
+            codes = np.array([i * (attribute.size - 1) // (rows - 1) for i in range(rows)])
+        columns[attribute.name] = attribute.decode(codes.astype(attribute.code_type))
+    return pa.table(columns)
 
 
 def _open(sides: Mapping[str, pa.Table], view: Path | None) -> duckdb.DuckDBPyConnection:
@@ -179,9 +178,8 @@ def _open(sides: Mapping[str, pa.Table], view: Path | None) -> duckdb.DuckDBPyCo
     if view is not None:
         files = sorted(view.rglob("*.parquet")) if view.is_dir() else [view]
         paths = [str(file.resolve()) for file in files]
-        patterns = [
-            glob.escape(path) for path in paths
-        ]  # DuckDB asks for both when it opens a file
+        # DuckDB asks for both when it opens a file.
+        patterns = [glob.escape(path) for path in paths]
         connection.execute(f"SET allowed_paths = {_list(sorted({*paths, *patterns}))}")
         try:
             connection.execute(f"CREATE VIEW view AS FROM read_parquet({_list(patterns)})")

@@ -18,9 +18,8 @@ from scumble.noise.source import Source
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
 _ARENA = 1 << 16
-MOST = (
-    1 << 12
-)  # cuts in one table: beyond it, too many of the 65536 prefixes would have a cut inside
+# Cuts in one table: beyond it, too many of the 65536 prefixes would have a cut inside.
+MOST = 1 << 12
 
 Step = Callable[[slice, NDArray[np.uint16], NDArray[np.int64]], int]
 Floors = Callable[[int], tuple[Sequence[int], Sequence[bool]]]

@@ -40,7 +40,8 @@ class Discrete(Law, Protocol):
 def check_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise ParameterError.of("interval", "level", "a number between 0 and 1", level)
+        allowed = "a number between 0 and 1 (both excluded), such as 0.95"
+        raise ParameterError.of("interval", "level", allowed, level)
     return float(level)
 
 
