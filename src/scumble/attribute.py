@@ -119,7 +119,7 @@ class Attribute:
 
         Takes values in their own type, spelled as text, or as a dictionary of either. Empty text,
         `null_words` and NaN are missing. White space around text is ignored, unless a category
-        declares exactly that spelling.
+        declares exactly that spelling. The code of a value depends on no other value.
         """
         if isinstance(values, pa.ChunkedArray):
             if values.num_chunks == 1:
@@ -127,8 +127,9 @@ class Attribute:
             parts = [self.encode(chunk) for chunk in values.chunks]
             parts = parts or [(np.empty(0, self.code_type), np.empty(0, bool))]
             return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-        values = spelling.plain(values)
-        if spelling.is_text(values.type):
+        values = spelling.bare(values)
+        kind = values.type
+        if spelling.is_text(kind) or spelling.is_bytes(kind) or types.is_decimal(kind):
             values = values.dictionary_encode()
         if isinstance(values, pa.DictionaryArray):
             return self._encode_dictionary(values)
@@ -136,8 +137,11 @@ class Attribute:
 
     def _encode_dictionary(self, values: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
         """Each distinct value is read once; null is one more entry of the table."""
-        words = spelling.plain(values.dictionary)
+        words, garbled = spelling.plain(values.dictionary)
         codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
+        if garbled is not None:
+            garbled = np.append(garbled, False)
+            codes, outside = put(codes, garbled, 0), outside | garbled
         indices = values.indices
         if indices.null_count:
             places = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
@@ -160,18 +164,22 @@ class Attribute:
 
     def _is_missing(self, values: pa.Array) -> pa.Array:
         """Where a value that is there means that there is none."""
-        if spelling.is_text(values.type):
+        kind = values.type
+        if spelling.is_text(kind):
             trimmed = pc.utf8_trim_whitespace(values)
             return pc.is_in(trimmed, pa.array(("", *self.null_words), trimmed.type))
-        numbers, unread = spelling.numbers(pa.array(self.null_words, pa.string()))
-        words = pa.array(numbers if unread is None else numbers[~unread])
-        if types.is_floating(values.type):
-            blank = pc.is_nan(values)
-            return (
-                pc.or_(blank, pc.is_in(values.cast(pa.float64()), words)) if len(words) else blank
-            )
-        if types.is_integer(values.type):
-            return pc.is_in(values.cast(pa.float64(), safe=False), words)
+        words = pa.array(self.null_words, pa.string())
+        if types.is_integer(kind):
+            numbers, unread = spelling.integers(words)
+            numbers = numbers if unread is None else numbers[~unread]
+            held = np.iinfo(kind.to_pandas_dtype())
+            numbers = numbers[(numbers >= held.min) & (numbers <= held.max)]
+            return pc.is_in(values, pa.array(numbers, kind))
+        if types.is_floating(kind) or types.is_decimal(kind):
+            numbers, unread = spelling.numbers(words)
+            numbers = numbers if unread is None else numbers[~unread]
+            found = values.cast(pa.float64(), safe=False)
+            return pc.or_(pc.is_nan(found), pc.is_in(found, pa.array(numbers)))
         return pa.scalar(False)
 
     def decode(self, codes: np.ndarray) -> pa.Array:

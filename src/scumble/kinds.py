@@ -35,7 +35,7 @@ class Category:
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
+        object.__setattr__(self, "values", tuple(map(_bare, self.values)))
         _check_values(self.values)
 
     @property
@@ -103,13 +103,13 @@ class IntegerRange:
     kind: ClassVar[str] = "integer"
 
     def __post_init__(self) -> None:
-        for bound in (self.low, self.high):
+        for end in ("low", "high"):
+            bound = _bare(getattr(self, end))
+            object.__setattr__(self, end, bound)
             if isinstance(bound, bool) or not isinstance(bound, int):
                 raise SchemaError(f"The range must be two whole numbers. Got {bound!r} instead.")
             if not _INTEGER_LOW <= bound <= _INTEGER_HIGH:
-                raise SchemaError(
-                    f"The range must lie within 64-bit integers. Got {bound} instead."
-                )
+                raise SchemaError("The range must lie within 64-bit integers.")
         if self.low > self.high:
             raise SchemaError(
                 f"The range must start at its lower end. Got {self.low} to {self.high}."
@@ -153,6 +153,7 @@ class Bins:
     kind: ClassVar[str] = "binned"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(map(_bare, self.edges)))
         for edge in self.edges:
             if isinstance(edge, bool) or not isinstance(edge, int | float) or not isfinite(edge):
                 raise SchemaError(f"Edges must be numbers. Got {edge!r} instead.")
@@ -313,6 +314,11 @@ def put(codes: np.ndarray, mask: np.ndarray, code: int) -> np.ndarray:
     """The codes with `code` where the mask is set; arithmetic is ten times faster than branches."""
     kept: np.ndarray = codes * ~mask
     return kept + mask * codes.dtype.type(code) if code else kept
+
+
+def _bare(value: Any) -> Any:
+    """A number or text of numpy as Python has it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_values(values: tuple[Any, ...]) -> None:

@@ -1,6 +1,10 @@
 """Spellings: one value may arrive as a number, as text, as a timestamp. This room reads any Arrow
 array as whole numbers, numbers, days, truth values or text.
 
+Every value is read by itself, given the declared type of its column: what it is read as never
+depends on the values next to it. Privacy rests on this, because one person's value must not change
+how the rows of others are coded.
+
 Every reader returns the values and a mask of those that it could not read, or None when it could
 read them all. What stands at a null is of no account. Nothing here ever quotes a value.
 """
@@ -22,6 +26,9 @@ Unread = np.ndarray | None
 
 TRUE_WORDS = ("true", "yes", "t", "y", "1", "1.0")
 FALSE_WORDS = ("false", "no", "f", "n", "0", "0.0")
+UNREADABLE = b"\xff(unreadable)"  # in the place of an object that is no value; never UTF-8
+_TICKS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
+_LONGEST = 400  # digits; no float has an exponent beyond
 _EPOCH = date(1970, 1, 1).toordinal()
 _SHORT_INTEGER = r"^[+-]?[0-9]{1,18}(\.0*)?$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -34,19 +41,49 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def plain(values: pa.Array) -> pa.Array:
-    """Without extension wrappers or unusual layouts of text; bytes become text if UTF-8."""
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds bytes in any of its layouts."""
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def bare(values: pa.Array) -> pa.Array:
+    """Without extension wrappers, runs of equal values, or layouts that few functions take."""
     if isinstance(values, pa.ExtensionArray):
-        values = values.storage
+        return bare(values.storage)
     kind = values.type
+    if types.is_run_end_encoded(kind):
+        return bare(pc.run_end_decode(values))
+    small = values.nbytes < 2**30
     if types.is_large_string(kind) or types.is_string_view(kind):
-        return values.cast(pa.string()) if values.nbytes < 2**30 else values.cast(pa.large_string())
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
-        try:
-            return values.cast(pa.string())
-        except pa.ArrowInvalid:
-            return values
+        return values.cast(pa.string() if small else pa.large_string())
+    if is_bytes(kind) and not types.is_binary(kind):
+        return values.cast(pa.binary() if small else pa.large_binary())
+    if types.is_decimal(kind) and kind.bit_width < 128:
+        return values.cast(pa.decimal128(kind.precision, kind.scale))
     return values
+
+
+def plain(values: pa.Array) -> tuple[pa.Array, Unread]:
+    """`bare` values, bytes as text; the mask says which are not UTF-8, and null stands there.
+
+    What is declared to be text is looked at too, for no one may have checked it.
+    """
+    values = bare(values)
+    if not (is_text(values.type) or is_bytes(values.type)):
+        return values, None
+    large = types.is_large_string(values.type) or types.is_large_binary(values.type)
+    raw = values.cast(pa.large_binary() if large else pa.binary())
+    text = pa.large_string() if large else pa.string()
+    try:
+        return raw.cast(text), None
+    except pa.ArrowInvalid:
+        garbled = np.array([not _is_utf8(word) for word in raw.to_pylist()], bool)
+    return pc.if_else(pa.array(garbled), None, raw).cast(text), garbled
 
 
 def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
@@ -56,8 +93,10 @@ def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
         return _numpy(values, 0), None
     if types.is_boolean(kind):
         return _numpy(values, False).view(np.uint8), None
-    if types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_floating(kind):
         return _whole(_numpy(values.cast(pa.float64(), safe=False), 0.0))
+    if types.is_decimal(kind):
+        values, kind = values.cast(pa.string()), pa.string()
     if is_text(kind):
         text = pc.utf8_trim_whitespace(values)
         short = pc.match_substring_regex(text, _SHORT_INTEGER)
@@ -70,7 +109,7 @@ def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
 def numbers(values: pa.Array) -> tuple[np.ndarray, Unread]:
     """Numbers as float64."""
     kind = values.type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if _is_number(kind):
         return _numpy(values.cast(pa.float64(), safe=False), 0.0), None
     if types.is_boolean(kind):
         return _numpy(values, False).astype(np.float64), None
@@ -86,16 +125,19 @@ def days(values: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
     """Days since 1970-01-01.
 
     Text is ISO (2024-03-01; a time after it is ignored); a month or a year alone will do where
-    `by` asks for no more.
+    `by` asks for no more, and a whole number is a year.
     """
     kind = values.type
     if types.is_timestamp(kind) and kind.tz is not None:
         values, kind = pc.local_timestamp(values), pa.timestamp(kind.unit)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        as_days = values.cast(pa.date32(), safe=False)
-        return _numpy(as_days.cast(pa.int32()), 0), None
-    if types.is_integer(kind) and by == "year":
-        values, kind = values.cast(pa.string()), pa.string()
+    if types.is_date32(kind):
+        return _numpy(values.cast(pa.int32()), 0), None
+    if types.is_date64(kind) or types.is_timestamp(kind):
+        ticks = _TICKS["ms" if types.is_date64(kind) else kind.unit]
+        return _numpy(values.cast(pa.int64()), 0) // ticks, None
+    if by == "year" and _is_number(kind):
+        values, _ = texts(values)
+        kind = values.type
     if is_text(kind):
         return _days_of_text(pc.utf8_trim_whitespace(values), by)
     return np.zeros(len(values), np.int64), _all(values)
@@ -117,13 +159,43 @@ def truths(values: pa.Array) -> tuple[np.ndarray, Unread]:
 
 
 def texts(values: pa.Array) -> tuple[pa.Array, Unread]:
-    """Text as it is; whole numbers and truth values in their usual spelling."""
+    """Text as it is; numbers and truth values in their usual spelling, 3.0 as 3."""
     kind = values.type
     if is_text(kind):
         return values, None
     if types.is_integer(kind) or types.is_boolean(kind):
         return values.cast(pa.string()), None
+    if types.is_floating(kind):
+        whole, broken = integers(values)
+        text = pa.array(whole).cast(pa.string())
+        if broken is not None:
+            text = pc.if_else(pa.array(broken), values.cast(pa.string()), text)
+        return pc.if_else(values.is_null(), None, text), None
+    if types.is_decimal(kind):
+        found = [None if value is None else decimal_text(value) for value in values.to_pylist()]
+        return pa.array(found, pa.string()), None
     return pa.nulls(len(values), pa.string()), _all(values)
+
+
+def decimal_text(number: Decimal) -> str:
+    """Without an exponent, unless that took a long row of zeros, and without zeros at its end."""
+    if not number.is_finite() or abs(number.adjusted()) > _LONGEST:
+        return str(number).lower()
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_utf8(word: bytes | None) -> bool:
+    """Null passes: it is no spelling at all."""
+    try:
+        return word is None or word.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _numpy(values: pa.Array, filler: Any) -> np.ndarray:

@@ -35,18 +35,43 @@ class Source(ABC):
     description: str
     columns: list[str]
     rows: int | None = None  # exact and private: for progress bars only
+    hint: str = ""  # what may be wrong if a column is not there
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """These columns, in the order of the rows, in batches of about `BATCH_ROWS` rows."""
 
-    def require(self, columns: Sequence[str]) -> None:
-        """Refuse columns that the table does not have."""
+    def require(self, columns: Sequence[str], *, reveal: bool = False) -> None:
+        """Refuse columns that the table does not have.
+
+        Names that nobody asked for are shown only with `reveal`: where a header line is lacking,
+        they are the values of a person.
+        """
         lost = [name for name in columns if name not in self.columns]
         if lost:
-            have = ", ".join(repr(name) for name in self.columns)
-            wanted = ", ".join(repr(name) for name in lost)
-            raise SourceError(f"{self.description} has no column {wanted}. It has {have}.")
+            found = [name for name in columns if name in self.columns]
+            shown = f", among them {_listed(found)}" if found else ""
+            shown = f": {_listed(self.columns)}" if reveal else shown
+            count = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+            raise SourceError(
+                f"{self.description} has no column {_listed(lost)}. "
+                f"It has {count}{shown}.{self.hint}"
+            )
+
+
+def distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:
+    """The names of columns, which must differ; which they are may be private."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise SourceError(
+                f"{description} has two columns of the same name, the columns "
+                f"{names.index(name) + 1} and {place + 1}.{hint}"
+            )
+    return list(names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
 
 
 def attempt(description: str, action: Callable[[], Result]) -> Result:

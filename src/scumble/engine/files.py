@@ -10,16 +10,20 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
-from scumble.engine.base import BATCH_ROWS, Source, attempt, guarded
+from scumble.engine.base import BATCH_ROWS, Source, attempt, distinct, guarded
 from scumble.errors import SourceError
-from scumble.spelling import is_text
+from scumble.spelling import is_bytes, is_text
 
 _DELIMITERS = ",;\t|"
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _GZIP = b"\x1f\x8b"
 
 
@@ -29,6 +33,8 @@ class CsvFile(Source):
     The delimiter (comma, semicolon, tab or bar) is the one that splits the header into most names.
     """
 
+    hint = " Does the file have a header line?"
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.description = f"The CSV file '{path}'"
@@ -36,10 +42,8 @@ class CsvFile(Source):
         header = attempt(self.description, self._header)
         if not header.strip():
             raise SourceError(f"{self.description} is empty: it has no header line.")
-        self.delimiter, self.columns = _names(header)
-        twice = next((n for k, n in enumerate(self.columns) if n in self.columns[:k]), None)
-        if twice is not None:
-            raise SourceError(f"{self.description} has two columns named {twice!r}.")
+        self.delimiter, names = _names(header)
+        self.columns = distinct(self.description, names, self.hint)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """These columns as text, read in parallel and in order."""
@@ -76,29 +80,23 @@ class CsvFile(Source):
 class ParquetFiles(Source):
     """One Parquet file, or several with the same columns read one after the other.
 
-    Folders like `year=2024` (Hive partitions) add a column each.
+    Each file is read in the types that it declares. Folders like `year=2024` (Hive partitions) add
+    a column of text each.
     """
 
     def __init__(self, description: str, paths: Sequence[Path], base: Path | None = None) -> None:
         self.description = description
-        files = [str(path) for path in paths]
-        options = {"partition_base_dir": str(base), "partitioning": "hive"} if base else {}
-
-        def opened(names: Sequence[str]) -> ds.Dataset:
-            read = ds.ParquetReadOptions(dictionary_columns=set(names))
-            return ds.dataset(files, format=ds.ParquetFileFormat(read_options=read), **options)
-
-        plain = attempt(description, lambda: opened([]))
-        # Text that stays a dictionary is never spelled out: each distinct value is looked at once.
-        text = [field.name for field in plain.schema if is_text(field.type)]
-        self.dataset = attempt(description, lambda: opened(text))
-        self.columns = list(self.dataset.schema.names)
-        self.rows = attempt(description, self._count)
+        self.parts = attempt(description, lambda: [_Part(path, base) for path in paths])
+        self.columns = distinct(description, self.parts[0].columns)
+        self.rows = sum(part.fragment.metadata.num_rows for part in self.parts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """These columns, text as dictionaries."""
         self.require(columns)
-        attempt(self.description, lambda: self._require_everywhere(columns))
+        for part in self.parts:
+            lost = next((name for name in columns if name not in part.columns), None)
+            if lost is not None:  # the path of the file may hold private values
+                raise SourceError(f"{self.description} has a file without the column {lost!r}.")
         return guarded(self.description, self._read_ahead(list(columns)))
 
     def _read_ahead(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -106,44 +104,58 @@ class ParquetFiles(Source):
 
         Arrow's own scanner of a whole dataset reads further and further ahead of a slow caller.
         """
-
-        def read(piece: ds.ParquetFileFragment) -> list[pa.RecordBatch]:
-            scanner = piece.scanner(self.dataset.schema, columns=columns, batch_size=BATCH_ROWS)
-            return list(scanner.to_batches())
-
         with ThreadPoolExecutor(1) as pool:
             waiting: deque[Future[list[pa.RecordBatch]]] = deque()
-            for piece in self._pieces():
-                waiting.append(pool.submit(read, piece))
-                if len(waiting) > 1:
-                    yield from waiting.popleft().result()
+            for part in self.parts:
+                for piece in part.pieces():
+                    waiting.append(pool.submit(part.read, piece, columns))
+                    if len(waiting) > 1:
+                        yield from waiting.popleft().result()
             for future in waiting:
                 yield from future.result()
 
-    def _pieces(self) -> Iterator[ds.ParquetFileFragment]:
-        """Row groups of every file, small neighbours together."""
-        for part in self.dataset.get_fragments():
-            groups: list[int] = []
-            rows = 0
-            for group in part.row_groups:
-                groups.append(group.id)
-                rows += group.num_rows
-                if rows >= BATCH_ROWS:
-                    yield part.subset(row_group_ids=groups)
-                    groups, rows = [], 0
-            if groups:
-                yield part.subset(row_group_ids=groups)
 
-    def _count(self) -> int:
-        return sum(part.metadata.num_rows for part in self.dataset.get_fragments())
+class _Part:
+    """One Parquet file, and the values that the names of its folders give all its rows."""
 
-    def _require_everywhere(self, columns: Sequence[str]) -> None:
-        """Arrow would fill a column that one file lacks with nulls, silently."""
-        for part in self.dataset.get_fragments():
-            given = {*part.physical_schema.names, *ds.get_partition_keys(part.partition_expression)}
-            lost = next((name for name in columns if name not in given), None)
-            if lost is not None:
-                raise SourceError(f"The Parquet file '{part.path}' has no column {lost!r}.")
+    def __init__(self, path: Path, base: Path | None) -> None:
+        self.given = {} if base is None else _folder_values(path.relative_to(base))
+        schema = _fragment(path, []).physical_schema
+        # Text that stays a dictionary is never spelled out: each distinct value is looked at once.
+        text = [field.name for field in schema if is_text(field.type) or is_bytes(field.type)]
+        self.fragment = _fragment(path, text)
+        self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
+
+    def pieces(self) -> Iterator[ds.ParquetFileFragment]:
+        """Its row groups, small neighbours together."""
+        groups: list[int] = []
+        rows = 0
+        for group in self.fragment.row_groups:
+            groups.append(group.id)
+            rows += group.num_rows
+            if rows >= BATCH_ROWS:
+                yield self.fragment.subset(row_group_ids=groups)
+                groups, rows = [], 0
+        if groups:
+            yield self.fragment.subset(row_group_ids=groups)
+
+    def read(self, piece: ds.ParquetFileFragment, columns: list[str]) -> list[pa.RecordBatch]:
+        """These columns of a piece."""
+        inside = [name for name in columns if name not in self.given]
+        scanner = piece.scanner(columns=inside, batch_size=BATCH_ROWS)
+        return [self._completed(batch, columns) for batch in scanner.to_batches()]
+
+    def _completed(self, batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+        if not self.given:
+            return batch
+        same = pa.array(np.zeros(batch.num_rows, np.int8))
+        arrays = [
+            pa.DictionaryArray.from_arrays(same, pa.array([self.given[name]], pa.string()))
+            if name in self.given
+            else batch.column(name)
+            for name in columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
 class DatabaseTable(Source):
@@ -192,6 +204,18 @@ class DatabaseTable(Source):
             lacks = "several tables; say which one" if table is None else f"no table {table!r}"
             raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
         return chosen
+
+
+def _fragment(path: Path, text: Sequence[str]) -> ds.ParquetFileFragment:
+    options = ds.ParquetReadOptions(dictionary_columns=set(text))
+    return ds.ParquetFileFormat(read_options=options).make_fragment(str(path), LocalFileSystem())
+
+
+def _folder_values(path: Path) -> dict[str, str | None]:
+    """The names and values of folders like `year=2024`, always text: what type the names of all
+    folders would suggest depends on all of them."""
+    pairs = [folder.split("=", 1) for folder in path.parts[:-1] if "=" in folder]
+    return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 
 
 def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

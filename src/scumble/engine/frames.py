@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.engine.base import BATCH_ROWS, Source, attempt, guarded
+from scumble import spelling
+from scumble.engine.base import BATCH_ROWS, Source, attempt, distinct, guarded
 from scumble.errors import SourceError
 
 
@@ -18,7 +24,7 @@ class ArrowTable(Source):
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
-        self.columns = _distinct(self.description, table.column_names)
+        self.columns = distinct(self.description, table.column_names)
         self.rows = table.num_rows
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -41,7 +47,7 @@ class ArrowStream(Source):
             # The stream opened here to see its columns serves the first pass.
             self.waiting = self._open()
             names = self.waiting.schema.names
-        self.columns = _distinct(self.description, names)
+        self.columns = distinct(self.description, names)
         height = getattr(stream, "height", None)  # as polars calls it
         self.rows = height if isinstance(height, int) else None
 
@@ -75,7 +81,7 @@ class PandasFrame(Source):
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
-        self.columns = _distinct(self.description, [str(name) for name in frame.columns])
+        self.columns = distinct(self.description, [str(name) for name in frame.columns])
         self.rows = len(frame)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -88,13 +94,73 @@ class PandasFrame(Source):
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _column(self, piece: Any, place: int) -> pa.Array:
-        description = f"Column {self.columns[place]!r} of the pandas DataFrame"
-        found = attempt(description, lambda: pa.array(piece.iloc[:, place], from_pandas=True))
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        description = f"Column {place + 1} of the pandas DataFrame"
+        return attempt(description, lambda: _array(piece.iloc[:, place]))
 
 
-def _distinct(description: str, names: Sequence[str]) -> list[str]:
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise SourceError(f"{description} has two columns named {twice!r}.")
-    return list(names)
+def _array(column: Any) -> pa.Array:
+    """A column, or the categories of one, in a type that its dtype decides, not its values."""
+    kind = column.dtype
+    if str(kind) == "category":
+        codes = column.cat.codes.to_numpy()
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes, mask=codes < 0), _array(column.cat.categories)
+        )
+    # Arrow would look at the values of an object column, piece by piece, to find a type.
+    declared = hasattr(column.array, "__arrow_array__") or kind.kind in "biufmM"
+    if not declared or str(kind).startswith("Sparse"):
+        return _spelled(list(column))
+    try:
+        found = pa.array(column, from_pandas=True)
+    except UnicodeEncodeError:  # half a character in a column of text
+        return _spelled(list(column))
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _spelled(values: Sequence[object]) -> pa.Array:
+    """Objects as bytes: each one's text, by itself; columns of one kind take a short way."""
+    kinds = set(map(type, values)) - {type(None)}
+    try:
+        if kinds == {str}:
+            return pa.array(values, pa.large_string()).cast(pa.large_binary())
+        if kinds == {int}:
+            return pa.array(values, pa.int64()).cast(pa.large_string()).cast(pa.large_binary())
+        if kinds == {float}:
+            return _spelled_floats(values)
+    except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
+        pass
+    return pa.array([_spelling(value) for value in values], pa.large_binary())
+
+
+def _spelling(value: object) -> bytes | None:
+    """What one Python object is in text: null, its text, or `UNREADABLE` if it is no value."""
+    if isinstance(value, np.generic) and value.dtype.kind not in "mM":
+        value = value.item()
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode("utf-8", "surrogatepass")
+        case bytes() | bytearray():
+            return bytes(value)
+        case bool():
+            return b"true" if value else b"false"
+        case int():
+            # Python spells no number of thousands of digits; none is inside a domain anyway.
+            return (str(value) if abs(value) < 10**1000 else hex(value)).encode()
+        case float():
+            found: bytes | None = _spelled_floats([value])[0].as_py()
+            return found
+        case Decimal():
+            return None if value.is_nan() else spelling.decimal_text(value).encode()
+        case UUID() | np.datetime64():
+            return None if str(value) == "NaT" else str(value).encode()
+        case date() | time():  # a datetime is a date
+            return None if str(value) == "NaT" else value.isoformat().encode()
+    return None if type(value).__name__ == "NAType" else spelling.UNREADABLE
+
+
+def _spelled_floats(values: Sequence[object]) -> pa.Array:
+    numbers = pa.array(values, pa.float64())
+    text, _ = spelling.texts(pc.if_else(pc.is_nan(numbers), None, numbers))
+    return text.cast(pa.binary()).cast(pa.large_binary())

@@ -117,8 +117,10 @@ def _counts_people(profile: Profile) -> bool:
 
 def _whole(profile: Profile) -> Domain:
     low, high = int(profile.low["integer"]), int(profile.high["integer"])
+    if high >= 1 << 63:  # unsigned numbers that no range of 64-bit integers holds
+        return Bins(round_edges(low, high))
     values = (
-        {int(float(str(value))) for value in profile.seen} if len(profile.seen) <= _FEW else set()
+        {int(Decimal(str(value))) for value in profile.seen} if len(profile.seen) <= _FEW else set()
     )
     if values and high - low >= 10 * len(values):
         return Category(tuple(sorted(values)), ordered=True)
@@ -133,8 +135,8 @@ def round_edges(low: float, high: float) -> tuple[float, ...]:
     >>> round_edges(13, 97)[:4]
     (10.0, 15.0, 20.0, 25.0)
     """
-    if low == high:
-        return float(floor(low)), max(float(floor(low) + 1), nextafter(low, inf))
+    if float(low) == float(high):
+        return float(floor(low)), max(float(floor(high) + 1), nextafter(high, inf))
     raw = (Decimal(high) - Decimal(low)) / _BINS
     unit = Fraction(10) ** raw.adjusted()
     step = next(unit * size for size in _ROUND if unit * size >= raw)

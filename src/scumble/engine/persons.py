@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scumble import spelling
+from scumble.errors import SourceError
 
 
 class Persons:
     """Lets through the first `most` rows of each identifier of the column `name`.
 
-    Identifiers are kept as they are: sharing a hash would let one person push out the rows of
-    another, and the bound on what one person changes would no longer hold.
+    Identifiers are kept as they are spelled: sharing a hash would let one person push out the rows
+    of another, and the bound on what one person changes would no longer hold.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -25,30 +26,60 @@ class Persons:
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Which rows of the next batch pass, and which have no identifier (they do not)."""
-        coded = _identifiers(people).dictionary_encode()
-        nobody = coded.indices.is_null().to_numpy(zero_copy_only=False)
-        codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
-        everyone = coded.dictionary.to_numpy(zero_copy_only=False).tolist()
+        codes, names = self._coded(people)
+        nobody = codes == len(names)
         # One more place, for nobody. Loops that stay inside map, update and zip are fast ones.
-        before = np.fromiter(map(self._seen.get, [*everyone, None], repeat(0)), np.int64)
+        before = np.fromiter(map(self._seen.get, [*names, None], repeat(0)), np.int64)
         keep = (before[codes] + _ranks(codes) < self.most) & ~nobody
         after = before + np.bincount(codes, minlength=len(before))
         # No more than `most` matters, and small integers are shared by all.
-        self._seen.update(zip(everyone, np.minimum(after, self.most).tolist(), strict=False))
+        self._seen.update(zip(names, np.minimum(after, self.most).tolist(), strict=False))
         return keep, nobody
 
+    def _coded(self, people: pa.Array) -> tuple[np.ndarray, list[bytes]]:
+        """The places of identifiers in a list of those that differ; its length for nobody."""
+        people = spelling.bare(people)
+        if not _is_simple(people.type):
+            raise SourceError(
+                f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
+                "compounds. An identifier is text, a number, a date or bytes."
+            )
+        if not isinstance(people, pa.DictionaryArray):
+            people = people.dictionary_encode()
+        spelled = identifiers(people.dictionary).dictionary_encode()
+        # Two entries of the dictionary may be spellings of one person.
+        places = pc.take(spelled.indices, people.indices)
+        names = spelled.dictionary.to_numpy(zero_copy_only=False).tolist()
+        return places.fill_null(len(names)).to_numpy(), names
 
-def _identifiers(people: pa.Array) -> pa.Array:
-    """Plain values; empty text and NaN become null, white space around text does not count."""
-    people = spelling.plain(people)
-    if isinstance(people, pa.DictionaryArray):
-        people = spelling.plain(people.dictionary_decode())
-    if spelling.is_text(people.type):
-        text = pc.utf8_trim_whitespace(people)
-        return pc.if_else(pc.equal(text, ""), None, text)
-    if pa.types.is_floating(people.type):
-        return pc.if_else(pc.is_nan(people), None, people)
-    return people
+
+def identifiers(values: pa.Array) -> pa.Array:
+    """Each identifier as bytes in one spelling, whatever it came in; null where there is none.
+
+    Numbers are spelled as they usually are in text, so 1, 1.0 and the text "1" are one person (the
+    text "01" is another). Empty text and NaN are nobody, and white space around text does not
+    count. Bytes that are not UTF-8 stay as they are.
+    """
+    text, garbled = spelling.plain(values)
+    if pa.types.is_floating(text.type):
+        text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
+    if pa.types.is_timestamp(text.type):
+        text = text.cast(pa.timestamp(text.type.unit))  # the same moment, by the clock of UTC
+    if pa.types.is_temporal(text.type):
+        text = text.cast(pa.string())
+    text = pc.utf8_trim_whitespace(spelling.texts(text)[0])
+    spelled = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
+    if garbled is None:
+        return spelled
+    raw = spelling.bare(values).cast(pa.large_binary())
+    strange = pc.and_(pa.array(garbled), pc.not_equal(raw, spelling.UNREADABLE))
+    return pc.if_else(strange, raw, spelled)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_simple(kind.value_type)
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind))
 
 
 def _ranks(codes: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ _TRUTH_PAIRS = (
 )
 _TRUTH_WORDS = {"true", "false", "yes", "no"}
 _EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 class Profile:
@@ -41,14 +42,19 @@ class Profile:
 
     def update(self, values: pa.Array) -> None:
         """Learn from the next batch."""
-        values = spelling.plain(values)
+        values = spelling.bare(values)
         if pa.types.is_nested(values.type):
             self.seen.add(values.type)
             self.possible.clear()
             return
         distinct = pc.unique(values)
         if isinstance(distinct, pa.DictionaryArray):
-            distinct = spelling.plain(distinct.dictionary_decode())
+            distinct = distinct.dictionary_decode()
+        distinct, garbled = spelling.plain(distinct)
+        if garbled is not None:
+            self.seen.add(values.type)
+            self.possible.clear()
+            distinct = distinct.filter(pa.array(~garbled))
         distinct = self._without_missing(distinct)
         if not self.many:
             self.filled += len(values) - values.null_count
@@ -115,6 +121,8 @@ class Profile:
         found = found[np.isfinite(found)]
         if len(found):
             low, high = found.min().item(), found.max().item()
+            if kind == "date" and not (_FIRST <= low and high <= _LAST):
+                return False
             self.low[kind] = min(self.low.get(kind, low), low)
             self.high[kind] = max(self.high.get(kind, high), high)
         return True

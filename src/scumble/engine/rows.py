@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.attribute import Attribute
+from scumble.engine.base import attempt
 from scumble.engine.persons import Persons
 from scumble.engine.source import Source, open_source
 from scumble.errors import DomainError, ParameterError, SchemaError
@@ -21,7 +22,8 @@ class Rows:
     """The rows of a source as codes of a schema, streamed batch by batch in flat memory.
 
     `outside` says what becomes of a value outside its domain: an error, its whole row dropped, or
-    the value set missing. Only the columns that a pass asks for are looked at. `outside_columns`
+    the value set missing. The code of a row depends on no other row, but for the limit on the rows
+    of its own person. Only the columns that a pass asks for are looked at. `outside_columns`
     names, after a pass, the columns in which something was dropped or set missing; how often is
     private and told in `outside_counts` only with `reveal`. `progress` is called with the number of
     rows done.
@@ -37,7 +39,7 @@ class Rows:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         if outside not in get_args(Outside):
-            raise ParameterError.of("Rows", "outside", "'error', 'drop' or 'missing'", outside)
+            raise ParameterError.of("publish", "outside", "'error', 'drop' or 'missing'", outside)
         self.source: Source = open_source(source)
         self.schema = schema
         self.outside: Outside = outside
@@ -46,19 +48,20 @@ class Rows:
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
         self._person: tuple[str, int] | None = None
-        self.source.require([attribute.name for attribute in schema.published])
+        self._require([attribute.name for attribute in schema.published])
 
     def limited(self, person: str, most: int) -> Rows:
         """The first `most` rows of each person, in the order of the source.
 
         `person` is an identifier column; a row without a person counts as outside the domain. Every
-        person's identifier is kept in memory during a pass (about 150 bytes each).
+        person's identifier is kept in memory during a pass (about 150 bytes each). 1, 1.0 and the
+        text "1" are one person.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise ParameterError.of("Rows.limited", "most", "a whole number above 0", most)
         if self.schema[person].role != "identifier":
             raise SchemaError(f"Attribute '{person}' must be an identifier to tell persons apart.")
-        self.source.require([person])
+        self._require([person])
         rows = Rows(
             self.source,
             self.schema,
@@ -76,9 +79,12 @@ class Rows:
             "drop": "Rows with a value of '{}' outside its domain were left out{}.",
             "missing": "Values of '{}' outside its domain were set missing{}.",
         }.get(self.outside, "")
+        nobody = "Rows without an identifier in '{}' were left out{}."
         times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
-        names = sorted(self.outside_columns)
-        return tuple(done.format(name, times.get(name, "")) for name in names)
+        return tuple(
+            (done if self.schema[name].domain else nobody).format(name, times.get(name, ""))
+            for name in sorted(self.outside_columns)
+        )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """The codes of these attributes, one array for each; call it again for another pass."""
@@ -109,19 +115,30 @@ class Rows:
             columns.append(name)
         start = 0
         for batch in self.source.batches(list(dict.fromkeys(columns))):
-            kept = None if persons is None else self._limit(batch, persons, start)
-            part = batch if kept is None else batch.take(pa.array(kept))
-            coded = [attribute.encode(part.column(attribute.name)) for attribute in attributes]
+            coded = [self._encode(attribute, batch) for attribute in attributes]
+            kept = None
+            if persons is not None:
+                kept = self._limit(batch, persons, start)
+                coded = [(codes[kept], mask[kept]) for codes, mask in coded]
             strays = {
                 a.name: mask for a, (_, mask) in zip(attributes, coded, strict=True) if mask.any()
             }
             if strays and self.outside == "error":
-                raise self._complaint(part, strays, start, kept)
+                raise self._complaint(batch, strays, start, kept)
             codes = [codes for codes, _ in coded]
             yield self._settle(attributes, codes, strays) if strays else codes
             start += batch.num_rows
             if self.progress is not None:
                 self.progress(start)
+
+    def _encode(
+        self, attribute: Attribute, batch: pa.RecordBatch
+    ) -> tuple[np.ndarray, np.ndarray]:
+        description = f"Column '{attribute.name}'"
+        return attempt(description, lambda: attribute.encode(batch.column(attribute.name)))
+
+    def _require(self, names: Sequence[str]) -> None:
+        self.source.require(names, reveal=self.reveal)
 
     def _limit(self, batch: pa.RecordBatch, persons: Persons, start: int) -> np.ndarray:
         """The places of the rows that the limit on each person keeps."""
@@ -164,7 +181,7 @@ class Rows:
 
     def _complaint(
         self,
-        part: pa.RecordBatch,
+        batch: pa.RecordBatch,
         strays: dict[str, np.ndarray],
         start: int,
         kept: np.ndarray | None,
@@ -172,14 +189,23 @@ class Rows:
         """The first stray, by its place; its value only if the owner asked."""
         name = min(strays, key=lambda name: int(np.argmax(strays[name])))
         place = int(np.argmax(strays[name]))
-        row = start + (place if kept is None else int(kept[place])) + 1
-        value = f"the value {part.column(name)[place].as_py()!r}" if self.reveal else "the value"
+        place = place if kept is None else int(kept[place])
+        value = f"the value {_shown(batch.column(name)[place])}" if self.reveal else "the value"
         attribute = self.schema[name]
         no_null = "" if attribute.missing else "; a missing value does not belong to it"
         return DomainError(
-            f"Column '{name}', row {row}: {value} is outside the domain "
+            f"Column '{name}', row {start + place + 1}: {value} is outside the domain "
             f"({attribute.describe()}{no_null}). Change the schema, or choose outside='drop' to "
             "leave such rows out or outside='missing' to blank such values.",
             column=name,
-            row=row,
+            row=start + place + 1,
         )
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for the owner's eyes; bytes that are text as text."""
+    try:
+        found = value.as_py()
+        return repr(found.decode() if isinstance(found, bytes) else found)
+    except (ValueError, OverflowError):
+        return "(garbled text, or a moment beyond all calendars)"
