@@ -13,7 +13,7 @@ import typer
 import scumble
 from scumble import console, listing, options
 from scumble._version import __version__
-from scumble.errors import ParameterError, ReleaseError, SourceError
+from scumble.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,28 +258,15 @@ def _question(sql: str | None, file: Path | None) -> str:
 
 def _side_tables(given: list[str]) -> dict[str, pa.Table]:
     """The public tables of `--with name=file`."""
+    from scumble.engine.side import side_table
+
     tables = {}
     for pair in given:
         name, _, path = pair.partition("=")
         if not name or not path:
             raise ParameterError.of("query", "with", "NAME=FILE", pair)
-        tables[name] = _side_table(Path(path))
+        tables[name] = side_table(path)
     return tables
-
-
-def _side_table(path: Path) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    read = parquet.read_table if path.suffix.lower() in (".parquet", ".pq") else csv.read_csv
-    try:
-        return read(path)
-    except FileNotFoundError:
-        raise SourceError(f"There is no file '{path}'.") from None
-    except (pa.ArrowException, OSError):
-        raise SourceError(
-            f"The side table '{path}' is not a readable CSV or Parquet file."
-        ) from None
 
 
 def main() -> None:

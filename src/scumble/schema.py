@@ -241,8 +241,11 @@ class Schema:
         """
         from scumble.engine.infer import infer
 
-        schema = infer(source, identifiers=_names(identifier), limit=limit, table=table)
-        return schema.with_roles(sensitive=_names(sensitive), insensitive=_names(insensitive))
+        roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
+        named = (*roles["sensitive"], *roles["insensitive"])
+        known = _names(identifier)
+        schema = infer(source, identifiers=known, named=named, limit=limit, table=table)
+        return schema.with_roles(**roles)
 
 
 _UNCHECKED = "read from the data; list what is possible, then delete the from_data line."

@@ -14,7 +14,10 @@ from scumble.errors import SourceError
 
 BATCH_ROWS = 1 << 18
 
-_COMPLAINTS = (duckdb.Error, pa.ArrowException, OSError, ValueError, TypeError, EOFError)
+_COMPLAINTS = (
+    *(duckdb.Error, pa.ArrowException, OSError),
+    *(ValueError, TypeError, EOFError, OverflowError),
+)
 _SENTENCES = (
     (r"unicode|utf-?8", "it is not UTF-8 text"),
     (r"unterminated quote", "a quote is opened and not closed"),

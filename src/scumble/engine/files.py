@@ -212,8 +212,10 @@ def _fragment(path: Path, text: Sequence[str]) -> ds.ParquetFileFragment:
 
 
 def _folder_values(path: Path) -> dict[str, str | None]:
-    """The names and values of folders like `year=2024`, always text: what type the names of all
-    folders would suggest depends on all of them."""
+    """The names and values of folders like `year=2024`, always as text.
+
+    The type that all the names together suggest could change with one more folder.
+    """
     pairs = [folder.split("=", 1) for folder in path.parts[:-1] if "=" in folder]
     return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 

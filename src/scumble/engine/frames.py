@@ -137,27 +137,28 @@ def _spelling(value: object) -> bytes | None:
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":
         value = value.item()
     match value:
-        case None:
-            return None
         case str():
             return value.encode("utf-8", "surrogatepass")
         case bytes() | bytearray():
             return bytes(value)
-        case bool():
-            return b"true" if value else b"false"
-        case int():
-            # Python spells no number of thousands of digits; none is inside a domain anyway.
-            return (str(value) if abs(value) < 10**1000 else hex(value)).encode()
-        case float():
-            found: bytes | None = _spelled_floats([value])[0].as_py()
-            return found
-        case Decimal():
-            return None if value.is_nan() else spelling.decimal_text(value).encode()
-        case UUID() | np.datetime64():
-            return None if str(value) == "NaT" else str(value).encode()
-        case date() | time():  # a datetime is a date
-            return None if str(value) == "NaT" else value.isoformat().encode()
-    return None if type(value).__name__ == "NAType" else spelling.UNREADABLE
+        case int() | float() | Decimal():
+            return _spelled_number(value)
+        case date() | time() | np.datetime64() | UUID():
+            text = value.isoformat() if isinstance(value, date | time) else str(value)
+            return None if text == "NaT" else text.encode()
+    return None if value is None or type(value).__name__ == "NAType" else spelling.UNREADABLE
+
+
+def _spelled_number(number: float | Decimal) -> bytes | None:
+    if isinstance(number, bool):
+        return b"true" if number else b"false"
+    if isinstance(number, int):
+        # Python spells no number of thousands of digits, and none is inside a domain.
+        return (str(number) if abs(number) < 10**1000 else hex(number)).encode()
+    if isinstance(number, Decimal):
+        return None if number.is_nan() else spelling.decimal_text(number).encode()
+    found: bytes | None = _spelled_floats([number])[0].as_py()
+    return found
 
 
 def _spelled_floats(values: Sequence[object]) -> pa.Array:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, inf, nextafter
 
+import pyarrow as pa
+
 from scumble.attribute import Attribute
+from scumble.engine.base import attempt, distinct
 from scumble.engine.profile import Profile
 from scumble.engine.source import open_source
 from scumble.kinds import Bins, Boolean, Category, Dates, Domain, IntegerRange
@@ -43,21 +47,23 @@ def infer(
     source: object,
     *,
     identifiers: Iterable[str] = (),
+    named: Iterable[str] = (),
     limit: int = 1000,
     table: str | None = None,
 ) -> Schema:
     """A proposal for the schema of a source, in one pass over its private rows.
 
-    Columns in `identifiers` are not looked at. Text with more than `limit` distinct values is taken
-    for an identifier.
+    Columns in `identifiers` are not looked at; those in `named` must be there. Text with more than
+    `limit` distinct values is taken for an identifier.
     """
     opened = open_source(source, table=table)
     known = tuple(identifiers)
-    opened.require(known)
+    opened.require((*known, *named))
+    same = " Names that differ in case only are the same to SQL."
+    distinct(opened.description, [name.lower() for name in opened.columns], same)
     profiles = {name: Profile() for name in opened.columns if name not in known}
     for batch in opened.batches(list(profiles)) if profiles else ():
-        for name, profile in profiles.items():
-            profile.update(batch.column(name))
+        attempt(opened.description, partial(_learn, profiles, batch))
     return Schema(
         tuple(
             _attribute(name, profiles[name], limit)
@@ -66,6 +72,11 @@ def infer(
             for name in opened.columns
         )
     )
+
+
+def _learn(profiles: Mapping[str, Profile], batch: pa.RecordBatch) -> None:
+    for name, profile in profiles.items():
+        profile.update(batch.column(name))
 
 
 def _attribute(name: str, profile: Profile, limit: int) -> Attribute:
@@ -97,13 +108,14 @@ def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
         return _noted(Bins(round_edges(profile.low["number"], profile.high["number"])))
     if "date" in profile.possible:
         return _noted(_dates(*profile.days()))
-    if not profile.text:
+    values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
+    if not (profile.text and values):
         return None, _STRANGE
     if profile.unique:
         return None, _SINGULAR
     if profile.many or len(profile.seen) > limit:
         return None, _ENDLESS
-    return _noted(Category(tuple(sorted(str(value) for value in profile.seen))))
+    return _noted(Category(tuple(sorted(values))))
 
 
 def _noted(domain: Domain) -> tuple[Domain, str]:

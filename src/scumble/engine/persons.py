@@ -31,9 +31,10 @@ class Persons:
         # One more place, for nobody. Loops that stay inside map, update and zip are fast ones.
         before = np.fromiter(map(self._seen.get, [*names, None], repeat(0)), np.int64)
         keep = (before[codes] + _ranks(codes) < self.most) & ~nobody
-        after = before + np.bincount(codes, minlength=len(before))
         # No more than `most` matters, and small integers are shared by all.
-        self._seen.update(zip(names, np.minimum(after, self.most).tolist(), strict=False))
+        after = np.minimum(before + np.bincount(codes, minlength=len(before)), self.most)
+        more = np.flatnonzero(after[:-1] > before[:-1]).tolist()
+        self._seen.update(zip(map(names.__getitem__, more), after[more].tolist(), strict=True))
         return keep, nobody
 
     def _coded(self, people: pa.Array) -> tuple[np.ndarray, list[bytes]]:

@@ -58,7 +58,7 @@ class Profile:
         distinct = self._without_missing(distinct)
         if not self.many:
             self.filled += len(values) - values.null_count
-            self.seen.update(distinct.to_pylist())
+            self.seen.update(_listed(distinct))
             self.many = len(self.seen) > _KEEP
         for kind in tuple(self.possible):
             # A glance at a few values spares the slow look at many that are not of that kind.
@@ -121,8 +121,18 @@ class Profile:
         found = found[np.isfinite(found)]
         if len(found):
             low, high = found.min().item(), found.max().item()
-            if kind == "date" and not (_FIRST <= low and high <= _LAST):
+            if kind == "date" and (low < _FIRST or high > _LAST):
                 return False
             self.low[kind] = min(self.low.get(kind, low), low)
             self.high[kind] = max(self.high.get(kind, high), high)
         return True
+
+
+def _listed(values: pa.Array) -> list[object]:
+    """Values to tell apart; moments as text, for Python cannot hold the farthest."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit)).cast(pa.string())
+    elif pa.types.is_date(values.type):
+        values = values.cast(pa.string())
+    found: list[object] = values.to_pylist()
+    return found

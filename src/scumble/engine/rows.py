@@ -131,9 +131,7 @@ class Rows:
             if self.progress is not None:
                 self.progress(start)
 
-    def _encode(
-        self, attribute: Attribute, batch: pa.RecordBatch
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, attribute: Attribute, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         description = f"Column '{attribute.name}'"
         return attempt(description, lambda: attribute.encode(batch.column(attribute.name)))
 
