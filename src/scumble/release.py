@@ -78,8 +78,9 @@ class Release:
     ) -> Estimate | Estimates:
         """The answer to one question: an `Estimate`, or `Estimates` for a GROUP BY.
 
-        `tables` are public side tables by name, for `IN (SELECT ... FROM name)`. `clamp` cuts
-        counts to what a count can be, at the price of a bias.
+        `tables` are public side tables by name, as paths or data frames, for conditions such as
+        `IN (SELECT ... FROM name)`. `clamp` cuts counts to what a count can be, at the price of a
+        bias.
         """
         engine = self._engine_with(tables)
         query = self._parsed(sql, engine)

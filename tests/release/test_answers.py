@@ -160,3 +160,17 @@ def test_answers_without_a_law() -> None:
     assert repr(Estimate(3.0, Exact(), "exact")).startswith("3 exactly")
     assert Estimate(math.nan, Unknown(), "none").to_dict()["low"] is None
     assert Estimate(3.0, Normal(4.0), "x").stderr == 2
+
+
+def test_side_tables_from_files_and_bad_ones(release: sc.Release, tmp_path) -> None:
+    file = tmp_path / "codes.csv"
+    file.write_text("name,code\nnurse,01\nsmith,02\n")
+    question = "SELECT COUNT(*) FROM t WHERE job IN (SELECT name FROM codes WHERE code = '01')"
+    answer = release.answer(question, tables={"codes": file})
+    assert answer.value == release.answer("SELECT COUNT(*) FROM t WHERE job = 'nurse'").value
+    same = pa.table({"x": [1]})
+    for tables in ({"a": 3}, {"a": same, "A": same}, {"view": same}):
+        with pytest.raises(sc.ParameterError):
+            release.answer("SELECT COUNT(*) FROM t", tables=tables)
+    with pytest.raises(sc.SourceError, match="There is no file"):
+        release.answer("SELECT COUNT(*) FROM t", tables={"a": tmp_path / "nowhere.csv"})

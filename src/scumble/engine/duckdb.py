@@ -21,6 +21,7 @@ from pyarrow import types
 
 from scumble.engine import cells
 from scumble.engine.cells import Axis
+from scumble.engine.side import side_table
 from scumble.errors import ParameterError, QueryError, ReleaseError
 from scumble.query import Expression, Query, place, quoted
 from scumble.schema import Schema
@@ -45,9 +46,12 @@ class Engine:
     ) -> None:
         self.schema = schema
         self.view = view
-        sides = {name: pa.table(table) for name, table in tables.items()}
-        if "view" in map(str.lower, sides):
+        sides = {name: side_table(table) for name, table in tables.items()}
+        names = [name.lower() for name in sides]
+        if "view" in names:
             raise ParameterError("A public side table cannot be called 'view': the release is.")
+        if len(set(names)) < len(names):
+            raise ParameterError("Two public side tables have names that differ only by case.")
         self.columns = {name: tuple(table.column_names) for name, table in sides.items()}
         self._connection = _open({**sides, _SAMPLE: _sample(schema)}, view)
 
