@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from scumble.estimators import count_law
 from scumble.estimators.count_law import RandomizedCount
@@ -31,7 +32,7 @@ def test_exact_coverage_for_every_count(inside: str, outside: str, level: float)
     rows, t1, t0 = 14, Fraction(inside), Fraction(outside)
     limits = []
     for shown in range(rows + 1):
-        law = RandomizedCount(rows, shown, float(t1), float(t0))
+        law = RandomizedCount(rows, shown, float(t1 - t0), float(t0))
         limits.append(law.interval(law.value, level))
     for count in range(rows + 1):
         law = _pmf(rows, count, t1, t0)
@@ -44,29 +45,52 @@ def test_value_is_unbiased_and_inside_its_interval() -> None:
     for count in range(rows + 1):
         mean = Fraction(0)
         for shown, probability in enumerate(_pmf(rows, count, t1, t0)):
-            law = RandomizedCount(rows, shown, float(t1), float(t0))
+            law = RandomizedCount(rows, shown, float(t1 - t0), float(t0))
             low, high = law.interval(law.value, 0.95)
             assert low <= law.value <= high
             mean += probability * (shown - rows * t0) / (t1 - t0)
         assert mean == count
 
 
-def test_score_limits_approach_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the exact range the normal limits take over: at the border the two agree to a
-    percent.
-    """
-    law = RandomizedCount(rows=200_000, shown=30_000, inside=0.25, outside=0.12)
-    exact = np.array(law.interval(law.value, 0.95))
+def test_normal_tails_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the exact range the normal law takes over: at the border the limits agree to a row."""
+    law = RandomizedCount(rows=200_000, shown=30_000, keep=0.13, outside=0.12)
+    assert law.exact
+    exact = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
     monkeypatch.setattr(count_law, "_EXACT_SPREAD", 0.0)
-    score = np.array(law.interval(law.value, 0.95))
-    width = exact[1] - exact[0]
-    assert np.abs(exact - score).max() < 0.01 * width
+    normal = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
+    assert np.abs(exact - normal).max() <= 1
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("expected", [0.0168, 0.1, 1.0, 3.0])
+def test_rare_values_of_a_large_table(expected: float, level: float) -> None:
+    """Of 200,000 rows none truly counts, and so few are expected to show that the shown number is
+    far from normal, although it would be normal if all rows counted.
+    """
+    rows, keep, outside = 200_000, 0.5, expected / 200_000
+    covered = 0.0
+    for shown in range(30):
+        law = RandomizedCount(rows, shown, keep, outside)
+        low, _ = law.interval(law.value, level)
+        covered += binom.pmf(shown, rows, outside) * (low <= 0)
+    assert covered >= level
+
+
+@pytest.mark.parametrize("keep", [1e-12, 1e-15, 1e-17, 1e-200])
+def test_tiny_keep(keep: float) -> None:
+    law = RandomizedCount(rows=100, shown=60, keep=keep, outside=0.5)
+    assert law.value == pytest.approx(10 / keep)
+    assert law.stderr == pytest.approx(5 / keep)
+    low, high = law.interval(law.value, 0.95)
+    assert low <= 0
+    assert high >= 100
 
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_tiny_tables(rows: int) -> None:
     for shown in range(rows + 1):
-        law = RandomizedCount(rows, shown, 0.6, 0.2)
+        law = RandomizedCount(rows, shown, 0.4, 0.2)
         low, high = law.interval(law.value, 0.95)
         assert low <= 0
         assert high >= rows

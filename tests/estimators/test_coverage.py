@@ -3,8 +3,10 @@
 One table holds many independent copies of the same people, told apart by the public attribute
 `copy`; grouping by it gives as many independent answers to one question. The number of intervals
 that hold the truth is binomial; a test fails below its 10^-6 quantile, so that with about 60 such
-checks a false alarm happens once in 16,000 runs. Each test also cuts the intervals to 70 % of their
-width and expects the same check to fail: intervals that are 30 % too narrow are found.
+checks a false alarm happens once in 16,000 runs. Where intervals are meant to be as narrow as they
+can be, a test also cuts them to 70 % of their width and expects the same check to fail: intervals
+that are 30 % too narrow are found. Sums and averages of a few hundred perturbed rows are not: their
+intervals allow for what a single row can change.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ def test_coverage(kind: str, name: str, level: float, request: pytest.FixtureReq
     least = binom.ppf(FALSE_ALARM, COPIES, level)
     covered, narrower = _covered(answer, truth, level)
     assert covered >= least
-    if "few" not in name:  # an interval of a handful of rows is wider than it must be
+    plain = name.startswith("count") and "few" not in name
+    if kind == "histogram" or plain:
         assert narrower < least
 
 

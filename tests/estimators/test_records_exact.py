@@ -10,7 +10,9 @@ from people import all_outcomes, records_release, schema
 
 from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
-from scumble.estimators.records import Plan, Sums, _gather
+from scumble.estimators.plan import Plan
+from scumble.estimators.records import _gather
+from scumble.estimators.sums import Sums
 from scumble.evidence import UniformChannel
 
 ONE = schema(ages=4, jobs=("cook", "nurse", "smith"))

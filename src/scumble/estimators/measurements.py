@@ -19,7 +19,7 @@ from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Law, Unknown
 from scumble.estimators.clauses import Clauses
-from scumble.estimators.ratio_law import Ratio
+from scumble.estimators.ratio_law import NoisyRatio
 from scumble.estimators.tally import Floats, Groups, Indices, distinct, floats
 from scumble.evidence import Measurements
 from scumble.noise.laws import NoiseSum
@@ -165,14 +165,7 @@ class Sums:
             return Estimate(
                 float("nan"), Unknown(), "average of no rows", (*self.query.notes, nothing)
             )
-        unit = self.evidence.noise.variance
-        law = Ratio(
-            total,
-            count,
-            total_variance=unit * float(weights**2 @ cells),
-            count_variance=unit * float(cells.sum()),
-            covariance=unit * float(weights @ cells),
-        )
+        law = NoisyRatio(total, count, self.evidence.noise.variance, weights, cells)
         return Estimate(law.value, law, FIELLER, (*self.query.notes, *law.notes))
 
 

@@ -30,20 +30,30 @@ class Groups:
         sums = np.bincount(self.members, weights=weights, minlength=len(self.keys))
         return sums.astype(np.float64, copy=False)
 
+    def largest(self, numbers: Floats) -> Floats:
+        """The largest number of each group; 0 in a group without lines."""
+        largest = np.full(len(self.keys), -np.inf)
+        np.maximum.at(largest, self.members, numbers)
+        return np.where(np.isfinite(largest), largest, 0.0)
+
 
 @dataclass(frozen=True)
 class Tally:
-    """Lines of equal rows: how many, and the sum and sum of squares of an expression over them."""
+    """Lines of equal rows: how many, and the sum, the sum of squares and the limits of an
+    expression over them.
+
+    `combinations` are the distinct values of the kept attributes, in the order of the domains.
+    """
 
     schema: Schema
-    combinations: (
-        pa.Table
-    )  # the distinct values of the kept attributes, in the order of the domains
+    combinations: pa.Table
     combination: Indices  # of each line: the row of `combinations`
     cell: Indices  # of each line: the flat index of its values of the other attributes
     count: Floats
     total: Floats
     squares: Floats
+    least: Floats
+    most: Floats
 
     def groups(self, names: Sequence[str]) -> Groups:
         """The lines grouped by some of the kept attributes; by none, they are one group."""
@@ -73,19 +83,26 @@ def tally(
     sums = ["count(*)"]
     if summed is not None:
         value = f"CAST({summed} AS DOUBLE)"
-        sums += [f"sum({value})", f"sum({value} * {value})"]
+        sums += [f"sum({value})", f"sum({value} * {value})", f"min({value})", f"max({value})"]
     where = f" WHERE {' AND '.join(f'({clause})' for clause in filters)}" if filters else ""
     grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
     listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate(columns + sums))
     table = engine.rows(f"SELECT {listed} FROM view{where}{grouping}")
     names = table.column_names
     split, end = len(kept), len(columns)
+    found = [floats(table[name]) for name in names[end:]]
     return _lines(
         schema,
         table.select(names[:split]).rename_columns(list(kept)),
         _cells(schema, cells, table.select(names[split:end]), hits),
-        [floats(table[name]) for name in names[end:]],
+        found if summed is not None else sums_of_ones(found[0]),
     )
+
+
+def sums_of_ones(count: Floats) -> list[Floats]:
+    """Number, sum, sum of squares, least and most of an expression that is 1 for every row."""
+    ones = np.ones_like(count)
+    return [count, count, count, ones, ones]
 
 
 def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) -> Tally:
@@ -94,12 +111,10 @@ def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) ->
             "The summed expression is not a finite number for every row that satisfies the "
             "condition. Exclude such rows in WHERE, or guard the expression with CASE."
         )
-    count = sums[0]
-    total, squares = (sums[1], sums[2]) if len(sums) == 3 else (count, count)
     if not kept.num_columns:
-        return Tally(schema, kept, np.zeros(len(count), np.intp), cell, count, total, squares)
+        return Tally(schema, kept, np.zeros(len(cell), np.intp), cell, *sums)
     first, inverse = distinct(schema, kept)
-    return Tally(schema, kept.take(first), inverse, cell, count, total, squares)
+    return Tally(schema, kept.take(first), inverse, cell, *sums)
 
 
 def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:

@@ -16,7 +16,8 @@ from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.cubes import Cube, Cubes, affordable
-from scumble.estimators.tally import Indices, Tally
+from scumble.estimators.plan import EXACT, Plan
+from scumble.estimators.tally import Indices, Tally, sums_of_ones
 from scumble.evidence import Records
 from scumble.query import Expression, Query
 from scumble.schema import Schema
@@ -30,7 +31,7 @@ def answer_many(
     evidence: Records, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[Answer]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
-    plans = [records.Plan(evidence, schema, query) for query in queries]
+    plans = [Plan(evidence, schema, query) for query in queries]
     names = [frozenset(query.attributes) for query in queries]
     pairs = zip(plans, names, strict=True)
     plain = [some if _plain(plan) else None for plan, some in pairs]
@@ -51,14 +52,14 @@ def answer_many(
     return answers
 
 
-def _plain(plan: records.Plan) -> bool:
+def _plain(plan: Plan) -> bool:
     """A count without groups, whose conditions on true and on perturbed attributes are apart."""
     query = plan.query
     ungrouped = query.aggregate == "count" and not query.groups
     return ungrouped and plan.shared and bool(query.attributes)
 
 
-def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
+def _from_cube(plan: Plan, cube: Cube, clauses: Clauses) -> Answer:
     """The cells that satisfy the clauses on true attributes, added up by perturbed value."""
     order = [name for name in plan.schema.names if name in plan.query.attributes]
     filters = [clause for clause in plan.query.clauses if clause not in plan.conditions]
@@ -69,12 +70,12 @@ def _from_cube(plan: records.Plan, cube: Cube, clauses: Clauses) -> Answer:
     for clause in plan.conditions:
         holds = holds & clauses.along(clause, plan.axes)
     if not plan.axes:
-        return [((), Estimate(float(shown), Exact(), records.EXACT, plan.query.notes))]
+        return [((), Estimate(float(shown), Exact(), EXACT, plan.query.notes))]
     if plan.one_channel:
         return [((), plan.one_count(holds.mean(), int(shown.sum()), int(shown[holds].sum())))]
     lines = shown.reshape(-1).astype(np.float64)
     cell = np.arange(len(lines), dtype=np.intp)
-    counted = Tally(plan.schema, pa.table({}), np.zeros_like(cell), cell, lines, lines, lines)
+    counted = Tally(plan.schema, pa.table({}), np.zeros_like(cell), cell, *sums_of_ones(lines))
     return list(records.estimates(plan, counted, holds[np.newaxis].astype(np.float64), None))
 
 

@@ -1,0 +1,42 @@
+"""The error law of a sum of independent weights that a channel made of the true amounts.
+
+The variance is estimated from the same rows as the sum, so it is low when the sum is low: with few
+rows behind an answer the normal law promises far too much. What a single row can change at most
+bounds this. If the sum is wrong by t, its estimated variance is wrong by about `largest * t` at
+most, as it is for Poisson counts, and so t is held against the variance plus that much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """The estimated variance of a sum, and the largest error that one row can add to it."""
+
+    variance: float
+    largest: float
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = reach(self.variance, self.largest, level)
+        return value - half, value + half
+
+
+def reach(variance: float, largest: float, level: float) -> float:
+    """The largest t with t² <= z² (variance + largest · t), and half a row for sums that jump.
+
+    With many rows this is the normal law's z standard errors; for counts of rare events it is the
+    score interval of a Poisson mean, on both sides. Enumeration and simulation found no case that
+    covers less than its level: one to three channels, keep 0.05 to 0.99, 1 to 10,000 rows, amounts
+    of one or both signs, single rows that outweigh all others.
+    """
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    drift = z * z * largest / 2
+    return drift + math.sqrt(drift * drift + z * z * variance) + largest / 2
