@@ -91,8 +91,6 @@ def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
     kind = values.type
     if types.is_integer(kind):
         return _numpy(values, 0), None
-    if types.is_boolean(kind):
-        return _numpy(values, False).view(np.uint8), None
     if types.is_floating(kind):
         return _whole(_numpy(values.cast(pa.float64(), safe=False), 0.0))
     if types.is_decimal(kind):
@@ -111,8 +109,6 @@ def numbers(values: pa.Array) -> tuple[np.ndarray, Unread]:
     kind = values.type
     if _is_number(kind):
         return _numpy(values.cast(pa.float64(), safe=False), 0.0), None
-    if types.is_boolean(kind):
-        return _numpy(values, False).astype(np.float64), None
     if is_text(kind):
         text = pc.utf8_trim_whitespace(values)
         good = pc.match_substring_regex(text, _NUMBER)

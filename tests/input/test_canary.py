@@ -110,6 +110,14 @@ def database_with_a_failing_view(folder):
     return open_source(folder / "t.duckdb", table="v")
 
 
+def folders_that_name_people(folder):
+    for name, columns in ((CANARY, ["age"]), ("b", ["age", "secret"])):
+        (folder / f"person={name}").mkdir()
+        table = pa.table({column: ["a"] for column in columns})
+        pq.write_table(table, folder / f"person={name}" / "part.parquet")
+    return folder
+
+
 def failing_relation(folder):
     return duckdb.connect().sql(
         f"SELECT CAST('{CANARY}' || range AS INTEGER) AS secret FROM range(3)"
@@ -134,6 +142,11 @@ FAILURES = {
     "cut gzip": lambda folder: write(
         folder, "a.csv.gz", gzip.compress(f"secret,person\n{LINE * 90_000}".encode())[:-20]
     ),
+    "no header": lambda folder: write(folder, "a.csv", f"33,{CANARY}\n34,a\n"),
+    "no header twice": lambda folder: write(folder, "a.csv", f"{CANARY},{CANARY}\n34,a\n"),
+    "pandas without a header": lambda folder: pd.DataFrame([[1, 2]], columns=[CANARY, "33"]),
+    "pandas twice": lambda folder: pd.DataFrame([[1, 2]], columns=[CANARY, CANARY]),
+    "folders": folders_that_name_people,
     "not parquet": lambda folder: write(folder, "a.parquet", LINE * 100),
     "not duckdb": lambda folder: write(folder, "a.duckdb", LINE * 1000),
     "broken page": parquet_with_a_broken_page,
@@ -147,7 +160,9 @@ FAILURES = {
 
 
 # These fail for their values or their second pass only.
-READABLE = {"one-shot", "two types", "polars objects"}
+READABLE = {"one-shot", "two types", "polars objects", "pandas objects"}
+# What is asked for is not there; whoever asks for nothing may read it.
+NAMELESS = {"no header", "pandas without a header"}
 
 
 @pytest.mark.parametrize("name", FAILURES)
@@ -161,10 +176,34 @@ def test_tables_that_cannot_be_read(tmp_path, name, caplog, capfd):
 
 
 @pytest.mark.parametrize("name", sorted(FAILURES.keys() - READABLE))
-def test_inference_from_tables_that_cannot_be_read(tmp_path, name):
+@pytest.mark.parametrize("role", ["sensitive", "insensitive", "identifier"])
+def test_inference_from_tables_that_cannot_be_read(tmp_path, name, role):
     with pytest.raises(ScumbleError) as caught:
-        Schema.infer(FAILURES[name](tmp_path))
+        Schema.infer(FAILURES[name](tmp_path), **({role: ["secret"]} if name in NAMELESS else {}))
     assert_silent(caught.value)
+
+
+def test_inference_from_names_that_differ_in_case(tmp_path):
+    with pytest.raises(ScumbleError) as caught:
+        Schema.infer(write(tmp_path, "a.csv", f"{CANARY},{CANARY.upper()}\n1,2\n"))
+    assert_silent(caught.value)
+    assert CANARY.upper() not in str(caught.value)
+
+
+EXTREME = 2**64 - 4711
+EXTREMES = [
+    pa.array([EXTREME], pa.uint64()),
+    pa.array([EXTREME, 1], pa.uint64()),
+    pa.array([str(EXTREME), "1"]),
+    pa.array([EXTREME >> 1]).cast(pa.timestamp("s")),
+    pa.array([float(EXTREME)]),
+]
+
+
+@pytest.mark.parametrize("values", EXTREMES, ids=lambda values: str(values.type))
+def test_inference_from_extremes_does_not_fail(values):
+    """Otherwise a complaint would have to speak of a value."""
+    assert len(Schema.infer(pa.table({"secret": values}))) == 1
 
 
 def test_limits_on_persons():

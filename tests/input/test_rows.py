@@ -106,10 +106,14 @@ def test_codes_come_in_the_type_of_their_attribute():
 
 
 def test_refusals():
-    with pytest.raises(ParameterError, match="'outside' parameter of Rows"):
+    with pytest.raises(ParameterError, match="'outside' parameter of publish"):
         Rows(TABLE, SCHEMA, outside="ignore")
-    with pytest.raises(SourceError, match=r"has no column 'age', 'job'\. It has 'person', 'sex'"):
+    with pytest.raises(
+        SourceError, match=r"no column 'age', 'job'\. It has 2 columns, among them 'sex'\."
+    ):
         Rows(TABLE.select(["person", "sex"]), SCHEMA)
+    with pytest.raises(SourceError, match=r"no column 'age', 'job'\. It has 2 columns: 'person', "):
+        Rows(TABLE.select(["person", "sex"]), SCHEMA, reveal=True)
     with pytest.raises(SchemaError, match="identifier: it has no codes"):
         Rows(TABLE, SCHEMA).batches(["person"])
     with pytest.raises(SchemaError, match="no attribute 'agee'"):
@@ -155,7 +159,8 @@ def test_limits_hold_over_batches_and_match_plain_python():
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
 )
 def test_persons_in_any_layout(kind):
     table = TABLE.set_column(0, "person", TABLE["person"].cast(kind))
@@ -170,6 +175,62 @@ def test_a_row_without_a_person(nobody):
     rows = Rows(table, SCHEMA, outside="drop", reveal=True).limited("person", 1)
     assert columns(rows, ["sex"]) == [[0, 1]]
     assert rows.outside_counts == {"person": 2}
+
+
+def test_columns_in_any_layout_with_a_limit():
+    table = pa.table({name: TABLE[name].cast(pa.string_view()) for name in ("person", "sex")})
+    schema = Schema((PERSON, SEX))
+    assert columns(Rows(table, schema).limited("person", 1), ["sex"]) == [[0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        pa.array([["a"], ["b"]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int8())),
+        pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
+    ],
+)
+def test_compounds_do_not_tell_persons_apart(people):
+    rows = Rows(pa.table({"person": people, "sex": ["f", "m"]}), Schema((PERSON, SEX)))
+    with pytest.raises(SourceError, match="Column 'person' cannot tell persons apart"):
+        columns(rows.limited("person", 1), ["sex"])
+
+
+def test_runs_of_equal_persons():
+    people = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    table = pa.table({"person": people, "sex": ["f", "m", "m"]})
+    rows = Rows(table, Schema((PERSON, SEX))).limited("person", 1)
+    assert columns(rows, ["sex"]) == [[0, 1]]
+
+
+@pytest.mark.parametrize("outside", ["drop", "missing"])
+def test_remarks_say_what_was_done(outside):
+    table = TABLE.set_column(0, "person", pa.array(["a", None, "b", "c", "d"]))
+    rows = Rows(table, SCHEMA, outside=outside, reveal=True).limited("person", 1)
+    columns(rows, ["age"])
+    assert rows.remarks() == (
+        "Rows with a value of 'age' outside its domain were left out (1 times)."
+        if outside == "drop"
+        else "Values of 'age' outside its domain were set missing (1 times).",
+        "Rows without an identifier in 'person' were left out (1 times).",
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (pa.array([b"pirate"]), "'pirate'"),
+        (pa.array([b"\xff"]), "(garbled text"),
+        (pa.array([2**62]).cast(pa.timestamp("s")), "(garbled text, or a moment beyond all"),
+        (pa.array([1.5]), "1.5"),
+    ],
+)
+def test_values_for_the_owners_eyes(values, shown):
+    with pytest.raises(DomainError) as caught:
+        columns(Rows(pa.table({"job": values}), Schema((JOB,)), reveal=True), ["job"])
+    assert f"row 1: the value {shown}" in str(caught.value)
 
 
 def test_white_space_does_not_make_another_person():

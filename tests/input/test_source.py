@@ -245,8 +245,8 @@ REFUSED = {
     "csv pattern": (lambda folder: str(write_csv(folder).parent / "*.csv"), "Parquet files only"),
     "empty folder": (lambda folder: folder, "holds no Parquet file"),
     "empty file": (lambda folder: write_csv(folder, ""), "is empty: it has no header line"),
-    "twice": (lambda folder: write_csv(folder, "age,job,age\n"), "two columns named 'age'"),
-    "lost": (lambda folder: write_csv(folder, "age,jib\n"), "no column 'job'. It has 'age', 'jib'"),
+    "twice": (lambda folder: write_csv(folder, "age,job,age\n"), "the columns 1 and 3. Does"),
+    "lost": (lambda folder: write_csv(folder, "age,jib\n"), "It has 2 columns, among them 'age'."),
     "latin": (lambda folder: write_csv(folder, "age,job\n1,é\n".encode("latin-1")), "not UTF-8"),
     "late latin": (
         lambda folder: write_csv(folder, b"age,job\n" + b"1,cook\n" * 90_000 + b"1,\xe9\n"),
@@ -266,14 +266,14 @@ REFUSED = {
     "number": (lambda folder: 3, "Got a int instead"),
     "lazy": (lambda folder: pl.from_arrow(TABLE).lazy(), "Call .collect() on it first"),
     "pandas twice": (
-        lambda folder: pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns named 'age'"
+        lambda folder: pd.DataFrame([[1, 2]], columns=["age", "age"]), "of the same name"
     ),
     "arrow twice": (
-        lambda folder: pa.table([[1], [2]], names=["age", "age"]), "two columns named 'age'"
+        lambda folder: pa.table([[1], [2]], names=["age", "age"]), "same name, the columns 1 and 2"
     ),
     "mixed": (
         lambda folder: pd.DataFrame({"age": [1, "x"], "job": ["cook", "cook"]}),
-        "Column 'age' of the pandas DataFrame cannot be read: its values are of several types",
+        "Column 'age', row 2: the value is outside the domain",
     ),
 }  # fmt: skip
 
@@ -295,10 +295,10 @@ def test_a_damaged_page_of_parquet(tmp_path):
         codes(tmp_path / "t.parquet")
 
 
-def test_a_part_that_lacks_a_column_is_named(tmp_path):
+def test_a_part_that_lacks_a_column(tmp_path):
     pq.write_table(TABLE, tmp_path / "a.parquet")
     pq.write_table(TABLE.drop_columns("job"), tmp_path / "b.parquet")
-    with pytest.raises(SourceError, match=r"b\.parquet' has no column 'job'"):
+    with pytest.raises(SourceError, match="has a file without the column 'job'"):
         codes(tmp_path)
 
 

@@ -110,6 +110,8 @@ YEARS = Attribute("year", "quasi", Dates(date(2019, 6, 1), date(2021, 6, 1), "ye
 CODES = Attribute("code", "quasi", Category((5, -3, 100)), missing=True)
 FAR = Attribute("far", "quasi", Category((5, -3, 10**15)), missing=True)
 COLOUR = Attribute("colour", "quasi", COLOURS, missing=True, null_words=("NA",))
+DIGITS = Attribute("digit", "quasi", Category(("1", "2", "0", "1.5")), missing=True)
+BIG = Attribute("big", "quasi", Category((2**53 + 1,)), missing=True, null_words=(f"{2**53 + 2}",))
 WEIGHT = Attribute("weight", "quasi", Bins((0, 10, 20.5)))
 
 SPELLINGS = [
@@ -141,11 +143,20 @@ SPELLINGS = [
     (DAYS, ["2024-02", 3], [None, None]),
     (YEARS, ["2019", "2021-12-31", "2022-01"], [0, 2, None]),
     (YEARS, [2019, 2021, 2022], [0, 2, None]),
+    (YEARS, [2019.0, 2021.0, None, 2020.5, float("nan"), 1e300], [0, 2, *[None] * 4]),
+    (YEARS, [Decimal("2019.0"), Decimal("2020.5")], [0, None]),
     (CODES, [5, -3, 100, 4, 10**12, None], [0, 1, 2, None, None, 3]),
     (CODES, ["5", "-3.0", "100", "x"], [0, 1, 2, None]),
     (FAR, [5, -3, 10**15, 4, None], [0, 1, 2, None, 3]),
     (FAR, [5.0, 1e15, 0.5], [0, 2, None]),
     (COLOUR, ["red", " green", " blue ", "blue", "Red", "NA", " NA "], [0, 1, 2, None, None, 3, 3]),
+    (DIGITS, [1.0, 2.0, None, float("nan"), 3.0, -0.0, 1.5, 1e300], [0, 1, 4, 4, None, 2, 3, None]),
+    (DIGITS, [1, 2, 0, 15], [0, 1, 2, None]),
+    (DIGITS, [Decimal("1.00"), Decimal("1.50"), Decimal("-0.00")], [0, 3, 2]),
+    (DIGITS, ["1", "1.0", "01", " 1.5"], [0, None, None, 3]),
+    (BIG, [Decimal(2**53 + 1), Decimal(2**53)], [0, None]),
+    (BIG, [2**53 + 1, 2**53, 2**53 + 2], [0, None, 1]),
+    (BIG, [b"9007199254740993", b"\xff", b""], [0, None, 1]),
     (WEIGHT, [0, 10, 20, 21, -1], [0, 1, 1, None, None]),
     (WEIGHT, ["0", "9.99", "20.5", ".5", "1e1", "1e400", "ten"], [0, 0, 1, 0, 1, None, None]),
     (WEIGHT, [Decimal("9.99"), Decimal("10.00")], [0, 1]),
@@ -181,6 +192,16 @@ def test_bytes_that_are_not_text_are_outside():
 def test_every_width_of_numbers(kind):
     values = pa.array([17, 90, 91, None], getattr(pa, kind)())
     assert encoded(AGE, values) == [0, 73, None, 74]
+
+
+def test_numbers_and_text_of_numpy():
+    assert IntegerRange(np.int64(1), np.uint8(9)) == IntegerRange(1, 9)
+    assert Category(tuple(np.array([1, 2]))) == Category((1, 2))
+    assert Category(tuple(np.array(["a", "b"]))) == Category(("a", "b"))
+    assert Bins(tuple(np.array([0, 1], np.float32))) == Bins((0, 1))
+    assert type(IntegerRange(np.int64(1), np.uint8(9)).high) is int
+    with pytest.raises(SchemaError, match="must be two whole numbers"):
+        IntegerRange(np.float64(1.5), 2)
 
 
 def test_numbers_above_the_signed_range_are_outside():

@@ -88,24 +88,27 @@ class PandasFrame(Source):
         """These columns; NaN, NaT and None become null."""
         self.require(columns)
         places = [self.columns.index(name) for name in columns]
+        words = {place: self._categories(place) for place in places}
         for start in range(0, len(self.frame), BATCH_ROWS):
             piece = self.frame.iloc[start : start + BATCH_ROWS]
-            arrays = [self._column(piece, place) for place in places]
+            arrays = [self._column(piece, place, words[place]) for place in places]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    def _column(self, piece: Any, place: int) -> pa.Array:
-        description = f"Column {place + 1} of the pandas DataFrame"
-        return attempt(description, lambda: _array(piece.iloc[:, place]))
+    def _categories(self, place: int) -> pa.Array | None:
+        column = self.frame.iloc[:, place]
+        return _spelled(list(column.cat.categories)) if str(column.dtype) == "category" else None
+
+    def _column(self, piece: Any, place: int, words: pa.Array | None) -> pa.Array:
+        column = piece.iloc[:, place]
+        if words is not None:
+            codes = column.cat.codes.to_numpy()
+            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
+        return attempt(f"Column {place + 1} of the pandas DataFrame", lambda: _array(column))
 
 
 def _array(column: Any) -> pa.Array:
-    """A column, or the categories of one, in a type that its dtype decides, not its values."""
+    """A column in a type that its dtype decides, not its values."""
     kind = column.dtype
-    if str(kind) == "category":
-        codes = column.cat.codes.to_numpy()
-        return pa.DictionaryArray.from_arrays(
-            pa.array(codes, mask=codes < 0), _array(column.cat.categories)
-        )
     # Arrow would look at the values of an object column, piece by piece, to find a type.
     declared = hasattr(column.array, "__arrow_array__") or kind.kind in "biufmM"
     if not declared or str(kind).startswith("Sparse"):
