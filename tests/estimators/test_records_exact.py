@@ -110,6 +110,20 @@ def test_groups_add_up_and_are_unbiased(groups: str) -> None:
         assert value == pytest.approx(true.count(key), abs=1e-9)
 
 
+def test_groups_are_the_questions_asked_one_by_one() -> None:
+    release = records_release(ONE, THREE_ROWS, (UniformChannel(("job",), KEEP),))
+    grouped = release.answer(
+        "SELECT sex, job, COUNT(*) FROM t WHERE job <> 'cook' GROUP BY sex, job"
+    )
+    assert [key for key, _ in grouped] == [
+        (sex, job) for sex in ("f", "m") for job in ("nurse", "smith")
+    ]
+    for (sex, job), estimate in grouped:
+        alone = release.answer(f"SELECT COUNT(*) FROM t WHERE sex = '{sex}' AND job = '{job}'")
+        assert (estimate.value, estimate.stderr) == pytest.approx((alone.value, alone.stderr))
+        assert estimate.interval() == pytest.approx(alone.interval())
+
+
 def test_what_names_no_perturbed_attribute_is_exact() -> None:
     release = records_release(ONE, THREE_ROWS, (UniformChannel(("job",), KEEP),))
     count = release.answer("SELECT COUNT(*) FROM t WHERE age = 1")

@@ -15,7 +15,7 @@ from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
 from scumble.estimators.plan import Plan
 from scumble.estimators.sums import Sums
-from scumble.estimators.tally import Tally, tally
+from scumble.estimators.tally import Groups, Tally, tally
 from scumble.evidence import Records, Tensor
 from scumble.query import Query
 from scumble.schema import Schema
@@ -77,6 +77,10 @@ def estimates(
 ) -> Iterator[tuple[Key, Estimate]]:
     """One estimate for each group of true attributes and each value of grouped perturbed ones."""
     groups = counted.groups([name for name in plan.kept if name in plan.query.groups])
+    alone = len(plan.axes) == len(plan.grouped_axes) == 1
+    if alone and plan.shared and plan.query.aggregate == "count":
+        yield from _counts_by_value(plan, counted, groups, holds[0])
+        return
     for values, chosen in _axis_values(plan):
         part = None if amount is None else amount * chosen
         sums = Sums(plan, counted, groups, holds * chosen, part)
@@ -87,10 +91,27 @@ def estimates(
             yield tuple(named[name] for name in plan.query.groups), sums.estimate(index)
 
 
-def _axis_values(plan: Plan) -> Iterator[tuple[dict[str, Any], Tensor]]:
-    """Every combination of values of the grouped perturbed attributes, with its indicator
-    tensor.
+def _counts_by_value(
+    plan: Plan, counted: Tally, groups: Groups, holds: Tensor
+) -> Iterator[tuple[Key, Estimate]]:
+    """A count for each value of one perturbed attribute: no tensor per value, since a row counts
+    for the value it shows. Thousands of values are common here.
     """
+    [name] = plan.axes
+    size = plan.schema[name].size
+    pairs = groups.members * size + counted.cell
+    shown = np.bincount(pairs, counted.count, len(groups.keys) * size).astype(np.int64)
+    rows = groups.sums(counted.count)
+    for code, label in enumerate(plan.schema[name].labels().to_pylist()):
+        for index, key in enumerate(groups.keys):
+            if rows[index] and holds[code]:  # as in SQL, a group that cannot be is left out
+                named = {**key, name: label}
+                found = plan.one_count(1 / size, int(rows[index]), int(shown[index * size + code]))
+                yield tuple(named[name] for name in plan.query.groups), found
+
+
+def _axis_values(plan: Plan) -> Iterator[tuple[dict[str, Any], Tensor]]:
+    """Every combination of values of the grouped perturbed attributes, with its indicator."""
     names = plan.grouped_axes
     shape = [plan.schema[name].size for name in plan.axes]
     labels = [plan.schema[name].labels().to_pylist() for name in names]

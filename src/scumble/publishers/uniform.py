@@ -64,7 +64,7 @@ class Uniform(Publisher):
     Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages,
         groups and conditions that mix columns by inverting the channel on the domain. Counts and
         sums are unbiased; the interval is exact binomial for plain counts, Fieller's for averages,
-        and normal elsewhere.
+        and a score interval that allows for what one row can change elsewhere.
     Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification:
         Evfimievski, Gehrke, Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz,
         Ramage, ICML 2016).
