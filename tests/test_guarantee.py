@@ -89,6 +89,8 @@ def test_percent_rounds_so_that_the_sentence_is_true(number, most: str, least: s
 def test_bounds_are_rounded_up() -> None:
     assert g.at_most(math.e) == "2.719"
     assert g.at_most(1) == "1"
+    assert g.at_most(0.1) == "0.1"
+    assert g.percent_at_most(0.1) == g.percent_at_least(0.1) == "10 %"
     assert g.at_most(Fraction(100004, 100000)) == "1.001"
     assert g.at_most(12344) == "12350"
     assert Fraction(g.float_at_least(Fraction(1, 3))) >= Fraction(1, 3)

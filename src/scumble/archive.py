@@ -35,10 +35,8 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
         raise ReleaseError(
             f"{folder} exists already. Choose another folder, or say force (--force) to replace it."
         )
-    if folder.exists() and not _is_release(folder):
-        raise ReleaseError(
-            f"{folder} exists and is not a release: it is not replaced even by force."
-        )
+    if folder.exists():
+        _refuse_strangers(folder)
     try:
         partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
         partial.mkdir(parents=True)
@@ -90,8 +88,17 @@ def load(folder: str | Path) -> Release:
     return Release(manifest, path)
 
 
-def _is_release(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+def _refuse_strangers(folder: Path) -> None:
+    """Force replaces a release, and never a file that somebody else put there."""
+    if not (folder / MANIFEST).is_file():
+        raise ReleaseError(f"{folder} exists and is not a release: not even force replaces it.")
+    own = {MANIFEST, "records.parquet", "cells.parquet"}
+    strangers = sorted(path.name for path in folder.iterdir() if path.name not in own)
+    if strangers:
+        raise ReleaseError(
+            f"{folder} holds files that are not part of a release ({', '.join(strangers[:3])}): "
+            "not even force replaces it."
+        )
 
 
 def _fill(release: Release, folder: Path) -> None:

@@ -128,7 +128,7 @@ def publish(
         "rho1": rho1,
         "rho2": rho2,
         "several": None if compound is None else "compound" if compound else "each",
-        "attributes": attributes and [name.strip() for name in attributes.split(",")],
+        "attributes": [n.strip() for part in attributes or () for n in part.split(",")] or None,
         "neighbours": neighbours,
         "contribution": contribution,
         "person": person,

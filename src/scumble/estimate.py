@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scumble.errors import ScumbleError
 from scumble.noise.law import check_level
 
 if TYPE_CHECKING:
@@ -173,7 +174,11 @@ class Estimates:
         return pa.Table.from_pylist(records, schema=pa.schema(fields))
 
     def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
-        frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
+        try:
+            frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
+        except ModuleNotFoundError:
+            sentence = "to_pandas() needs pandas, which is not installed: use to_arrow()."
+            raise ScumbleError(sentence) from None
         return frame
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:

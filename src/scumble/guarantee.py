@@ -210,16 +210,21 @@ def at_most(number: float | Fraction, digits: int = 4) -> str:
 
 def percent_at_most(probability: float | Fraction) -> str:
     """A bound on a probability in percent, rounded up to three digits."""
-    return _rounded(100 * Fraction(probability), 3, ROUND_CEILING) + " %"
+    return _rounded(100 * _written(probability), 3, ROUND_CEILING) + " %"
 
 
 def percent_at_least(probability: float | Fraction) -> str:
     """A prior, or the success of a blind guess, in percent, rounded down to three digits."""
-    return _rounded(100 * Fraction(probability), 3, ROUND_FLOOR) + " %"
+    return _rounded(100 * _written(probability), 3, ROUND_FLOOR) + " %"
+
+
+def _written(number: float | Fraction) -> Fraction:
+    """A number as it is written: the float 0.1 is a tenth."""
+    return number if isinstance(number, Fraction) else Fraction(str(number))
 
 
 def _rounded(number: float | Fraction, digits: int, direction: str) -> str:
-    exact = Fraction(number)
+    exact = _written(number)
     with localcontext() as context:
         context.prec, context.rounding = digits, direction
         short = Decimal(exact.numerator) / Decimal(exact.denominator)

@@ -29,9 +29,15 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def show_published(release: Release, folder: Path) -> None:
     """What was made, in a few lines, and what to do next."""
+    from scumble.evidence import Records
+
     out = console.stdout()
     out.print(f"Published {folder}: {_made_by(release)}", markup=False)
     _bullets(map(str, release.guarantees))
+    if isinstance(release.evidence, Records):
+        hidden = release.evidence.perturbed
+        plain = [name for name in release.evidence.columns if name not in hidden]
+        _hanging("", f"Published unchanged, for everybody to see: {', '.join(plain) or 'nothing'}.")
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
 

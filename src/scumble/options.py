@@ -110,9 +110,12 @@ Compound = Annotated[
     ),
 ]
 Attributes = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        "--attributes", "-a", metavar="COLUMNS", help="histogram: what to count by, as age,sex."
+        "--attributes",
+        "-a",
+        metavar="COLUMNS",
+        help="histogram: what to count by, as age,sex; may be repeated.",
     ),
 ]
 Neighbours = Annotated[

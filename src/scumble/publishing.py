@@ -46,6 +46,8 @@ def publish(
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
+    if not isinstance(schema, (Schema, str, Path)):
+        raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     mechanism.check(known)
     noise = Source(seed)

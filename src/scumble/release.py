@@ -129,7 +129,9 @@ class Release:
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
         columns = ", ".join(self.evidence.columns)
-        return f"Release by {self.manifest.mechanism} of {columns}\n{promises}"
+        leak = self.schema.from_data
+        warning = f"\n  NOT COVERED: domains read from the data ({', '.join(leak)})" if leak else ""
+        return f"Release by {self.manifest.mechanism} of {columns}\n{promises}{warning}"
 
     def _repr_html_(self) -> str:
         promises = "".join(f"<li>{html.escape(str(promise))}</li>" for promise in self.guarantees)

@@ -90,7 +90,7 @@ def test_bad_sources(place, tmp_path):
     (tmp_path / "folder").mkdir()
     for name in ("nowhere.csv", "empty.csv", "broken.parquet", "broken.csv.gz", "folder"):
         check(publish(place, *UNIFORM, source=tmp_path / name), 4, name)
-    check(publish(place, *UNIFORM, source=tmp_path / "other.csv"), 4, "'age'", "'colour'")
+    check(publish(place, *UNIFORM, source=tmp_path / "other.csv"), 4, "'age'", "header line")
 
 
 def test_value_outside_its_domain(place, tmp_path):

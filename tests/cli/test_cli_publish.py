@@ -134,3 +134,17 @@ def test_what_show_suggests_works(place, monkeypatch):
         command = run("show", release).out.rstrip().splitlines()[-1].strip()
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
+
+
+def test_attributes_may_be_repeated_and_listed(place, tmp_path):
+    method = ("-m", "histogram", "-e", "1", "--neighbours", "replace")
+    columns = ("-a", "age, sex", "-a", "condition")
+    done = run("publish", *options(place, tmp_path / "h"), *method, *columns, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["parameters"]["attributes"] == ["age", "sex", "condition"]
+
+
+def test_publish_says_what_is_published_unchanged(place, tmp_path):
+    done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
+    text = " ".join(done.out.split())
+    assert "Published unchanged, for everybody to see: age, sex, region" in text

@@ -70,6 +70,13 @@ def test_force_does_not_replace_what_is_no_release(made: sc.Release, tmp_path: P
     assert (precious / "chapter1.txt").read_text() == "words"
 
 
+def test_force_does_not_remove_the_files_of_others(made: sc.Release, saved: Path) -> None:
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(sc.ReleaseError, match=r"not part of a release \(notes.txt\)"):
+        made.save(saved, force=True)
+    assert (saved / "notes.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("step", ["_fill", "_swap", "_to_disk"])
 @pytest.mark.parametrize("force", [False, True])
 def test_a_crash_leaves_nothing_half_made(

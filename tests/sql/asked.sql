@@ -81,6 +81,7 @@ SELECT COUNT(*) FROM t WHERE CASE WHEN age > 30 AND smoker THEN TRUE ELSE FALSE 
 --> count
 --> where CASE WHEN "age" > 30 AND "smoker" THEN TRUE ELSE FALSE END  [age, smoker]
 --> where "sex" IN ('Male', 'x')  [sex]
+--> note 'x' is not in the domain of 'sex', so no row has it.
 
 SELECT COUNT(*) FROM t WHERE sex NOT IN ('Male') AND occupation IS NOT NULL AND smoker IS NULL AND smoker IS NOT TRUE
 --> count
@@ -189,3 +190,5 @@ SELECT COUNT(*) FROM t WHERE sex = '( a ,b );--''' AND occupation = ''
 --> count
 --> where "sex" = '( a ,b );--'''  [sex]
 --> where "occupation" = ''  [occupation]
+--> note '( a ,b );--'' is not in the domain of 'sex', so no row has it.
+--> note '' is not in the domain of 'occupation', so no row has it.

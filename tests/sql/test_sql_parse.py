@@ -170,3 +170,15 @@ def test_ordered_text_is_compared_by_the_alphabet_and_that_is_said(condition: st
     [note] = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
     assert "follows the alphabet" in note
     assert not parse("SELECT COUNT(*) FROM t WHERE level IN ('low')", schema).notes
+
+
+def test_a_misspelt_value_is_pointed_out() -> None:
+    schema = Schema([Attribute("job", "quasi", Category(("Sales", "Cook")))])
+
+    def notes(condition: str) -> tuple[str, ...]:
+        return parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
+
+    [note] = notes("job = 'sales'")
+    assert note.endswith("Did you mean 'Sales'?")
+    assert len(notes("job IN ('Sales', 'cook', 'pilot')")) == 2
+    assert notes("job <> 'Cook' AND lower(job) = 'sales'") == ()

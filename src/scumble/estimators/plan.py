@@ -22,7 +22,7 @@ from scumble.evidence import Records, Tensor, UniformChannel
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 
-EXACT = "exact: the question names no perturbed attribute"
+EXACT = "exact: the answer depends on no perturbed value"
 BINOMIAL = "inverted channel; exact binomial interval"
 MANY = "inverted channel; binomial interval, by the normal law where thousands of rows decide"
 

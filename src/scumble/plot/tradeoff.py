@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scumble.guarantee import gamma_above_epsilon, percent_at_most, posterior_at_most
+from scumble.guarantee import (
+    gamma_above_epsilon,
+    percent_at_least,
+    percent_at_most,
+    posterior_at_most,
+)
 from scumble.plot.figure import COLOURS, INK, MARKERS, blank
 
 if TYPE_CHECKING:
@@ -74,5 +79,5 @@ def _say_on_top(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
     top.set_xticks(epsilons, [percent_at_most(end) for end in ends])
     top.minorticks_off()
     top.set_xlabel(
-        f"an attacker who gave {percent_at_most(prior)} to a value can end at most at", color=INK
+        f"an attacker who gave {percent_at_least(prior)} to a value can end at most at", color=INK
     )

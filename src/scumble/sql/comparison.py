@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from difflib import get_close_matches
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -41,8 +42,22 @@ class Comparison:
             yield from self._notes_on_bins(attribute.name, attribute.domain)
         elif isinstance(attribute.domain, Dates) and attribute.domain.by != "day":
             yield from self._notes_on_dates(attribute.name, attribute.domain)
-        elif isinstance(attribute.domain, Category) and attribute.domain.ordered:
-            yield from self._notes_on_order(attribute.name)
+        elif isinstance(attribute.domain, Category):
+            yield from self._notes_on_values(attribute.name, attribute.domain)
+            if attribute.domain.ordered:
+                yield from self._notes_on_order(attribute.name)
+
+    def _notes_on_values(self, name: str, category: Category) -> Iterator[str]:
+        """A value that cannot occur is most often one that was spelled in another way."""
+        if self.operator not in (T.EQ, T.NEQ, T.IN):
+            return
+        known = [str(value) for value in category.values]
+        for token in self.literals:
+            if token.token_type is T.STRING and token.text not in known:
+                alike = {value.casefold(): value for value in known}
+                near = get_close_matches(token.text.casefold(), alike, 1)
+                hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
+                yield f"'{token.text}' is not in the domain of '{name}', so no row has it.{hint}"
 
     def _notes_on_order(self, name: str) -> Iterator[str]:
         text = any(token.token_type is T.STRING for token in self.literals)
