@@ -100,11 +100,12 @@ class Rows:
             raise SchemaError(
                 f"{attribute} is an identifier: it has no codes and is never published."
             )
-        if self.outside == "missing" and not attribute.missing:
-            raise SchemaError(
-                f"{attribute}: a value outside the domain cannot be set missing, because missing "
-                "does not belong to the domain. Write missing = true in the schema."
-            )
+
+    def _allowed(self, name: str) -> bool:
+        """Whether a value of this column may lie outside its domain."""
+        if self.outside == "missing":
+            return self.schema[name].missing
+        return self.outside == "drop"
 
     def _stream(self, attributes: Sequence[Attribute]) -> Iterator[list[np.ndarray]]:
         columns = [attribute.name for attribute in attributes]
@@ -123,8 +124,9 @@ class Rows:
             strays = {
                 a.name: mask for a, (_, mask) in zip(attributes, coded, strict=True) if mask.any()
             }
-            if strays and self.outside == "error":
-                raise self._complaint(batch, strays, start, kept)
+            wrong = {name: mask for name, mask in strays.items() if not self._allowed(name)}
+            if wrong:
+                raise self._complaint(batch, wrong, start, kept)
             codes = [codes for codes, _ in coded]
             yield self._settle(attributes, codes, strays) if strays else codes
             start += batch.num_rows

@@ -53,8 +53,12 @@ class RandomizedCount:
     def interval(self, value: float, level: float) -> tuple[float, float]:
         """All counts that the shown number does not reject, and the estimate itself."""
         tail = (1 - level) / 2
-        low = self._first(lambda count: self._tail(count, upper=True) > tail)
-        beyond = self._first(lambda others: self._tail(self.rows - others, upper=False) > tail)
+        reach = NormalDist().inv_cdf(1 - tail) * self.stderr
+        low = self._first(self.value - reach, lambda count: self._tail(count, upper=True) > tail)
+        guess = self.rows - self.value - reach
+        beyond = self._first(
+            guess, lambda others: self._tail(self.rows - others, upper=False) > tail
+        )
         return min(float(low), value), max(float(self.rows - beyond), value)
 
     def _spread(self, count: float) -> float:
@@ -62,9 +66,23 @@ class RandomizedCount:
         others = self.rows - count
         return count * self.inside * (1 - self.inside) + others * self.outside * (1 - self.outside)
 
-    def _first(self, holds: Callable[[int], bool]) -> int:
-        """The least count for which a condition that stays true once it is true holds."""
-        low, high = 0, self.rows
+    def _first(self, guess: float, holds: Callable[[int], bool]) -> int:
+        """The least count for which a condition that stays true once it is true holds.
+
+        The search begins near a guess, in steps that double, since every look is costly.
+        """
+        place = min(max(round(guess), 0), self.rows)
+        step, low, high = 1, 0, self.rows
+        if holds(place):
+            high = place
+            while high > low and holds(max(high - step, low)):
+                high, step = max(high - step, low), 2 * step
+            low = max(high - step, low)
+        else:
+            low = min(place + 1, self.rows)
+            while low < high and not holds(min(low + step, high)):
+                low, step = min(low + step + 1, high), 2 * step
+            high = min(low + step, high)
         while low < high:
             middle = (low + high) // 2
             if holds(middle):

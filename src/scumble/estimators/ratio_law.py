@@ -2,8 +2,8 @@
 
 A ratio r is in the interval if `total - r * count`, whose mean is zero for the true ratio, is
 within its own error (Fieller). It is the delta method's interval when the count is large against
-its error; when the count is not, the delta method promises too much and this one widens, up to the
-whole line when the count may be zero.
+its error; when the count is not, the delta method promises too much and this one widens, up to all
+that an average can be when the count may be zero.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class Ratio:
         return () if self.count * self.count >= 9 * self.variances[1] else (NEAR_ZERO,)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        return _limits(
+        limits = _limits(
             self.value, self.count, lambda r: reach(self._variance(r), self._largest(r), level)
         )
+        return _cut(limits, self.value, self.bends[0], self.bends[2])
 
     def _variance(self, ratio: float) -> float:
         """Of total - ratio * count."""
@@ -109,7 +110,8 @@ class NoisyRatio:
         return () if safe else (NEAR_ZERO,)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        return _limits(self.value, self.count, lambda r: self._reach(r, level))
+        limits = _limits(self.value, self.count, lambda r: self._reach(r, level))
+        return _cut(limits, self.value, float(self.weights.min()), float(self.weights.max()))
 
     def _reach(self, ratio: float, level: float) -> float:
         squares = (self.weights - ratio) ** 2
@@ -125,6 +127,13 @@ class NoisyRatio:
         half = math.sqrt(float(squares.max())) / 2
         proven: float = min((1 - level) ** -0.5, ((3 + excess) / (1 - level)) ** 0.25)
         return min(expanded * stderr + half, proven * stderr)
+
+
+def _cut(
+    limits: tuple[float, float], value: float, least: float, most: float
+) -> tuple[float, float]:
+    """An average lies between the least and the most that is averaged; the estimate stays in."""
+    return min(max(limits[0], least), value), max(min(limits[1], most), value)
 
 
 def _limits(value: float, count: float, within: Callable[[float], Any]) -> tuple[float, float]:
