@@ -106,7 +106,7 @@ def test_value_outside_its_domain(place, tmp_path):
     dropped = publish(place, *UNIFORM, "--outside", "drop", source=source, output=tmp_path / "v")
     assert dropped.code == 0
     assert CANARY not in dropped.out + dropped.err
-    check(publish(place, *UNIFORM, "--outside", "missing", source=source), 3, "missing = true")
+    check(publish(place, *UNIFORM, "--outside", "missing", source=source), 4, "missing = true")
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,7 @@ class Engine:
                 part.append(_values(expression, column))
         return [np.concatenate(part) for part in parts]
 
-    def _select(
-        self, expressions: Sequence[Expression], table: pa.Table | None = None
-    ) -> pa.Table:
+    def _select(self, expressions: Sequence[Expression], table: pa.Table | None = None) -> pa.Table:
         """The values of expressions in every row of a table, or of the sample."""
         listed = ", ".join(f"({expression.sql})" for expression in expressions) or "1"
         with closing(self._connection.cursor()) as cursor:

@@ -68,8 +68,9 @@ class Profile:
 
     @property
     def unique(self) -> bool:
-        """Whether nearly every value occurs once, in a table large enough to tell."""
-        return self.filled >= 20 and len(self.seen) > 0.9 * self.filled
+        """Whether every value occurs once; of many values, nearly every one."""
+        share = 0.9 if self.filled >= 20 else 0.999
+        return self.filled >= 4 and len(self.seen) > share * self.filled
 
     @property
     def truth(self) -> bool:

@@ -192,11 +192,12 @@ class Rows:
         place = place if kept is None else int(kept[place])
         value = f"the value {_shown(batch.column(name)[place])}" if self.reveal else "the value"
         attribute = self.schema[name]
+        blank = "" if attribute.missing else "write missing = true in the schema and choose "
         no_null = "" if attribute.missing else "; a missing value does not belong to it"
         return DomainError(
             f"Column '{name}', row {start + place + 1}: {value} is outside the domain "
             f"({attribute.describe()}{no_null}). Change the schema, or choose outside='drop' to "
-            "leave such rows out or outside='missing' to blank such values.",
+            f"leave such rows out, or {blank}outside='missing' to blank such values.",
             column=name,
             row=start + place + 1,
         )
