@@ -36,7 +36,7 @@ def test_error_names_column_row_and_domain():
         columns(Rows(TABLE, SCHEMA), ["job", "age"])
     assert str(caught.value) == (
         "Column 'age', row 2: the value is outside the domain (integer 0 to 99, or missing). "
-        "Change the schema, or choose outside='drop' to leave such rows out or outside='missing' "
+        "Change the schema, or choose outside='drop' to leave such rows out, or outside='missing' "
         "to blank such values."
     )
     assert (caught.value.column, caught.value.row) == ("age", 2)
