@@ -12,7 +12,7 @@ from typing import Any, Literal
 from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
-from scumble.evidence import Evidence
+from scumble.evidence import Evidence, Records
 from scumble.guarantee import Guarantee, Guarantees
 from scumble.ledger import Account
 from scumble.mechanism import Mechanism, Publisher, Summary
@@ -68,13 +68,16 @@ def publish(
         schema=shown,
         guarantees=Guarantees(
             _qualified(each, worst, fine_print, noise.seeded)
-            for each in mechanism.guarantee(known, getattr(evidence, "rows", None))
+            for each in mechanism.guarantee(known, _public_size(evidence))
         ),
         evidence=evidence,
         outside=outside,
         seeded=noise.seeded,
     )
-    return Release(manifest, folder, temporary=True, remarks=rows.remarks())
+    remarks = rows.remarks()
+    if isinstance(evidence, Records) and not evidence.rows:
+        remarks += ("The release has no rows.",)
+    return Release(manifest, folder, temporary=True, remarks=remarks)
 
 
 def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder: Path) -> Evidence:
@@ -82,6 +85,11 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
         return mechanism.perturb(rows, noise, folder)
     account = Account(mechanism.promise)
     return mechanism.measure(PrivateTable(rows, account, noise), folder)
+
+
+def _public_size(evidence: Evidence) -> int | None:
+    """How many rows there are, where the evidence shows it anyway."""
+    return evidence.rows if isinstance(evidence, Records) else None
 
 
 def _shown(schema: Schema, evidence: Evidence) -> Schema:

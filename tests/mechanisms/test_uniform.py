@@ -221,3 +221,8 @@ def test_rows_left_out_are_said_in_promises_and_answers() -> None:
     )
     assert all("It is not protected" in promise.limits[0] for promise in release.guarantees)
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
+
+
+def test_an_empty_release_is_remarked() -> None:
+    release = sc.publish(people(0, schema()), schema(), sc.Uniform(epsilon=1))
+    assert release.remarks == ("The release has no rows.",)

@@ -201,7 +201,11 @@ class DatabaseTable(Source):
         chosen = shown.get(table or "") or tables.get(table or "")
         if chosen is None:
             have = ", ".join(repr(name) for name in shown) or "none"
-            lacks = "several tables; say which one" if table is None else f"no table {table!r}"
+            lacks = (
+                "several tables; name one with table (--table)"
+                if table is None
+                else f"no table {table!r}"
+            )
             raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
         return chosen
 
