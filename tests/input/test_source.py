@@ -262,7 +262,10 @@ REFUSED = {
     ),
     "not parquet": (lambda folder: write_csv(folder, CSV, "a.parquet"), "is damaged"),
     "not duckdb": (lambda folder: write_csv(folder, CSV * 999, "a.duckdb"), "is damaged"),
-    "no table": (write_database, "name one with table (--table). Its tables: 'people', 'seen', 'other.odd.name'."),
+    "no table": (
+        write_database,
+        "name one with table (--table). Its tables: 'people', 'seen', 'other.odd.name'.",
+    ),
     "number": (lambda folder: 3, "Got a int instead"),
     "lazy": (lambda folder: pl.from_arrow(TABLE).lazy(), "Call .collect() on it first"),
     "pandas twice": (
