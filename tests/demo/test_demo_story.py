@@ -42,7 +42,7 @@ def test_truth_is_the_truth():
         ("male",): (ill.sex == "male").sum(),
     }
     [age] = true_answers(table, schema, QUESTIONS[2]).values()
-    assert age == pytest.approx(people.age[people.condition == "Heart disease"].mean())
+    assert age == pytest.approx(people.age[people.condition == "High blood pressure"].mean())
     nobody = true_answers(table.slice(0, 0), schema, QUESTIONS[2])
     assert math.isnan(nobody[()])
 

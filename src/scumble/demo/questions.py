@@ -31,11 +31,11 @@ QUESTIONS = (
         "SELECT sex, COUNT(*) FROM people WHERE condition = 'Migraine' GROUP BY sex",
     ),
     Question(
-        "How old are people with heart disease on average?",
-        "SELECT AVG(age) FROM people WHERE condition = 'Heart disease'",
+        "How old are people with high blood pressure on average?",
+        "SELECT AVG(age) FROM people WHERE condition = 'High blood pressure'",
     ),
     Question(
-        "What do people with a depression earn on average?",
+        "What do people with depression earn on average?",
         "SELECT AVG(income) FROM people WHERE condition = 'Depression'",
     ),
     Question(
