@@ -77,13 +77,15 @@ def infer(
     as_json: options.Json = False,
 ) -> None:
     """Propose a schema for a table, and say what to check in it."""
-    schema = scumble.Schema.infer(
-        source,
-        sensitive=sensitive or (),
-        identifier=identifier or (),
-        insensitive=insensitive or (),
-        table=table,
-    )
+    with console.progress("Reading") as progress:
+        schema = scumble.Schema.infer(
+            source,
+            sensitive=sensitive or (),
+            identifier=identifier or (),
+            insensitive=insensitive or (),
+            table=table,
+            progress=progress,
+        )
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")

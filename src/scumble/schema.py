@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -232,19 +232,22 @@ class Schema:
         insensitive: str | Iterable[str] = (),
         limit: int = 1000,
         table: str | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> Schema:
         """Propose a schema by READING PRIVATE DATA; `checks()` says what the owner should look at.
 
         Every domain but a boolean one is marked `from_data`, and a release made with it says so
         until the owner declares it public. A column with more than `limit` distinct values of text
-        is proposed as an identifier.
+        is proposed as an identifier. `progress` is called with the number of rows read.
         """
         from scumble.engine.infer import infer
 
         roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
         named = (*roles["sensitive"], *roles["insensitive"])
         known = _names(identifier)
-        schema = infer(source, identifiers=known, named=named, limit=limit, table=table)
+        schema = infer(
+            source, identifiers=known, named=named, limit=limit, table=table, progress=progress
+        )
         return schema.with_roles(**roles)
 
 

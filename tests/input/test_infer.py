@@ -226,3 +226,9 @@ def test_minneapolis(shared_data):
     assert schema["lat"].kind == schema["long"].kind == "binned"
     assert schema["personSearch"].kind == "boolean"
     assert schema["neighborhood"].size == 87
+
+
+def test_progress_is_told():
+    told = []
+    Schema.infer(pa.table({"age": [1, 2, 3]}), progress=told.append)
+    assert told == [3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -50,6 +50,7 @@ def infer(
     named: Iterable[str] = (),
     limit: int = 1000,
     table: str | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Schema:
     """A proposal for the schema of a source, in one pass over its private rows.
 
@@ -62,8 +63,12 @@ def infer(
     same = " Names that differ in case only are the same to SQL."
     distinct(opened.description, [name.lower() for name in opened.columns], same)
     profiles = {name: Profile() for name in opened.columns if name not in known}
+    rows = 0
     for batch in opened.batches(list(profiles)) if profiles else ():
         attempt(opened.description, partial(_learn, profiles, batch))
+        rows += batch.num_rows
+        if progress is not None:
+            progress(rows)
     return Schema(
         tuple(
             _attribute(name, profiles[name], limit)
