@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.evidence import Records, UniformChannel
+from scumble.channels import UniformChannel
+from scumble.evidence import Records
 from scumble.guarantee import Guarantees
 from scumble.release import Manifest, Release
 

@@ -1,4 +1,4 @@
-"""A release as a folder: `manifest.json` and one Parquet file, each with its checksum.
+"""A release as a folder: `manifest.json` and its Parquet files, each with a checksum.
 
 The checksums find damage and careless edits. They are no signature: who can write the folder can
 also write new checksums.
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from scumble.errors import ReleaseError, ScumbleError
-from scumble.evidence import KINDS
+from scumble.evidence import evidence
 from scumble.guarantee import Guarantee, Guarantees
 from scumble.release import FORMAT, Manifest, Release
 from scumble.schema import Schema
 
 MANIFEST = "manifest.json"
+FILES = ("records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet")
 
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
@@ -82,7 +83,7 @@ def load(folder: str | Path) -> Release:
         raise ReleaseError(
             f"{path} is damaged: its {MANIFEST} does not describe a release."
         ) from None
-    if manifest.evidence.file not in files:
+    if not set(manifest.evidence.files) <= set(files):
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
     _verify(path, files)
     return Release(manifest, path)
@@ -92,7 +93,7 @@ def _refuse_strangers(folder: Path) -> None:
     """Force replaces a release, and never a file that somebody else put there."""
     if not (folder / MANIFEST).is_file():
         raise ReleaseError(f"{folder} exists and is not a release: not even force replaces it.")
-    own = {MANIFEST, "records.parquet", "cells.parquet"}
+    own = {MANIFEST, *FILES}
     strangers = sorted(path.name for path in folder.iterdir() if path.name not in own)
     if strangers:
         raise ReleaseError(
@@ -102,13 +103,14 @@ def _refuse_strangers(folder: Path) -> None:
 
 
 def _fill(release: Release, folder: Path) -> None:
-    name = release.evidence.file
-    _put(release.folder / name, folder / name, temporary=release.temporary)
-    data = _data(release.manifest, {name: digest(folder / name)})
+    names = release.evidence.files
+    for name in names:
+        _put(release.folder / name, folder / name, temporary=release.temporary)
+    data = _data(release.manifest, {name: digest(folder / name) for name in names})
     data["checksum"] = _digest_of_json(data)
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, "utf-8")
-    for path in (folder / name, folder / MANIFEST, folder):
+    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
         _to_disk(path)
 
 
@@ -159,18 +161,19 @@ def _data(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
         "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
         "schema": manifest.schema.to_dict(),
         "evidence": manifest.evidence.to_dict(),
+        "report": dict(manifest.report),
         "files": dict(files),
     }
 
 
 def _manifest(data: Mapping[str, Any]) -> Manifest:
-    evidence = data["evidence"]
     return Manifest(
         mechanism=data["mechanism"],
         parameters=data["parameters"],
         schema=Schema.from_dict(data["schema"]),
         guarantees=Guarantees(map(Guarantee.from_dict, data["guarantees"])),
-        evidence=KINDS[evidence["kind"]].from_dict(evidence),
+        evidence=evidence(data["evidence"]),
+        report=data["report"],
         outside=data["outside"],
         seeded=data["seeded"],
         software=data["software"],

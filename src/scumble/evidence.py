@@ -3,57 +3,26 @@
 | kind         | what it says                                                            |
 |--------------|-------------------------------------------------------------------------|
 | Records      | true rows, but for columns that went through a known channel            |
+| Tuples       | whole tuples, true and false, with the probabilities of their presence  |
+| Groups       | true rows without their sensitive values, which are known by group      |
 | Measurements | noisy linear counts of cells, with the law of their noise               |
 
-Each kind names a Parquet file inside the release folder and carries the public facts that an
-estimator needs to read it.
+Each kind names its Parquet files inside the release folder and carries the public facts that an
+estimator needs to read them. `added` are columns that the mechanism made, and that can be asked
+about like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from scumble.attribute import Attribute
+from scumble.channels import Channel, SplitChannel, channel
+from scumble.kinds import IntegerRange
 from scumble.noise.laws import DiscreteLaplace, from_dict
-
-Tensor = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class UniformChannel:
-    """Keep the value with probability `keep`, else draw it uniformly from the whole domain.
-
-    With several attributes the channel acts on their product as one value. Seen on only some of
-    these attributes it is again a uniform channel with the same `keep`, so tensors need to have
-    axes only for the attributes that a question names.
-    """
-
-    attributes: tuple[str, ...]
-    keep: Fraction
-
-    def apply(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """The mean of `tensor` at the published value, as a function of the true value."""
-        keep = float(self.keep)
-        mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
-        return keep * tensor + (1 - keep) * mean
-
-    def invert(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """The function of the published value whose mean is `tensor` at the true value."""
-        keep = float(self.keep)
-        mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
-        return (tensor - (1 - keep) * mean) / keep
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "uniform", "attributes": list(self.attributes), "keep": str(self.keep)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> UniformChannel:
-        return cls(tuple(data["attributes"]), Fraction(data["keep"]))
+from scumble.presence import Presence, presence
 
 
 @dataclass(frozen=True)
@@ -64,27 +33,111 @@ class Records:
 
     file: str
     columns: tuple[str, ...]
-    channels: tuple[UniformChannel, ...]
+    channels: tuple[Channel, ...]
     rows: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
 
     @property
     def perturbed(self) -> tuple[str, ...]:
         """The attributes that went through a channel."""
-        return tuple(name for channel in self.channels for name in channel.attributes)
+        return tuple(name for each in self.channels for name in each.attributes)
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        split = [each for each in self.channels if isinstance(each, SplitChannel)]
+        return tuple(_numbered(each.column, len(each.domains)) for each in split)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "file": self.file,
             "columns": list(self.columns),
-            "channels": [channel.to_dict() for channel in self.channels],
+            "channels": [each.to_dict() for each in self.channels],
             "rows": self.rows,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Records:
-        channels = tuple(UniformChannel.from_dict(channel) for channel in data["channels"])
+        channels = tuple(map(channel, data["channels"]))
         return cls(data["file"], tuple(data["columns"]), channels, int(data["rows"]))
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Whole tuples of the product of `columns`, true ones and false ones mixed; `presence` says
+    with which probabilities a tuple is there.
+    """
+
+    kind: ClassVar[str] = "tuples"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+
+    file: str
+    columns: tuple[str, ...]
+    presence: Presence
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
+
+    @property
+    def rows(self) -> int:
+        """How many true rows there are: public, since the probabilities depend on it."""
+        return self.presence.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "columns": list(self.columns),
+            "presence": self.presence.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
+        return cls(data["file"], tuple(data["columns"]), presence(data["presence"]))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """True rows with the number of their group in the column `group`, and in a second file the
+    sensitive values of each group: `group`, the attributes `sensitive`, and how often in `count`.
+    """
+
+    kind: ClassVar[str] = "groups"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+
+    file: str
+    values: str
+    columns: tuple[str, ...]  # those of the rows, and the sensitive ones
+    sensitive: tuple[str, ...]
+    group: str
+    count: str
+    rows: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file, self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "values": self.values,
+            "columns": list(self.columns),
+            "sensitive": list(self.sensitive),
+            "group": self.group,
+            "count": self.count,
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Groups:
+        lists = {name: tuple(data[name]) for name in ("columns", "sensitive")}
+        plain = {name: data[name] for name in ("file", "values", "group", "count")}
+        return cls(**plain, **lists, rows=int(data["rows"]))
 
 
 @dataclass(frozen=True)
@@ -94,11 +147,17 @@ class Measurements:
     """
 
     kind: ClassVar[str] = "measurements"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+    rows: ClassVar[None] = None  # not told
 
     file: str
     columns: tuple[str, ...]
     count: str
     noise: DiscreteLaplace
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -117,7 +176,16 @@ class Measurements:
         return cls(data["file"], tuple(data["columns"]), data["count"], noise)
 
 
-Evidence = Records | Measurements
-KINDS: Mapping[str, type[Records] | type[Measurements]] = {
-    kind.kind: kind for kind in (Records, Measurements)
-}
+Evidence = Records | Tuples | Groups | Measurements
+_KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Tuples, Groups, Measurements)}
+
+
+def evidence(data: Mapping[str, Any]) -> Evidence:
+    """Evidence out of a manifest."""
+    found: Evidence = _KINDS[data["kind"]].from_dict(data)
+    return found
+
+
+def _numbered(name: str, size: int) -> Attribute:
+    """A column of numbers from 0 on that a mechanism made."""
+    return Attribute(name, "insensitive", IntegerRange(0, size - 1))

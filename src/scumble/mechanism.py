@@ -52,6 +52,14 @@ class Mechanism(ABC):
         size.
         """
 
+    def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
+        """What is promised of this very evidence, where a proof depends on what was published."""
+        return self.guarantee(schema, evidence.rows)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """Facts about the evidence for its readers, made of what is published."""
+        return {}
+
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
         return f"{type(self).__name__}({given})"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
-from scumble.evidence import Evidence, Records
+from scumble.evidence import Evidence
 from scumble.guarantee import Guarantee, Guarantees
 from scumble.ledger import Account
 from scumble.mechanism import Mechanism, Publisher, Summary
@@ -68,14 +68,15 @@ def publish(
         schema=shown,
         guarantees=Guarantees(
             _qualified(each, worst, fine_print, noise.seeded)
-            for each in mechanism.guarantee(known, _public_size(evidence))
+            for each in mechanism.achieved(known, evidence)
         ),
         evidence=evidence,
+        report=mechanism.report(known, evidence),
         outside=outside,
         seeded=noise.seeded,
     )
     remarks = rows.remarks()
-    if isinstance(evidence, Records) and not evidence.rows:
+    if evidence.rows == 0:
         remarks += ("The release has no rows.",)
     return Release(manifest, folder, temporary=True, remarks=remarks)
 
@@ -87,16 +88,14 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
     return mechanism.measure(PrivateTable(rows, account, noise), folder)
 
 
-def _public_size(evidence: Evidence) -> int | None:
-    """How many rows there are, where the evidence shows it anyway."""
-    return evidence.rows if isinstance(evidence, Records) else None
-
-
 def _shown(schema: Schema, evidence: Evidence) -> Schema:
-    """What is published of the schema: the columns of the evidence, and names of identifiers."""
+    """What is published of the schema: the columns of the evidence, names of identifiers, and
+    what the mechanism added.
+    """
     hidden = [attribute.name for attribute in schema.identifiers]
     named = {*evidence.columns, *hidden}
-    return schema.select([name for name in schema.names if name in named])
+    shown = schema.select([name for name in schema.names if name in named])
+    return Schema([*shown, *evidence.added])
 
 
 def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import math
 import shutil
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scumble._version import __version__
 from scumble.errors import ParameterError
 from scumble.estimate import Estimate, Estimates
-from scumble.evidence import Evidence, Records
+from scumble.evidence import Evidence, Groups, Records, Tuples
 from scumble.guarantee import Guarantees
 from scumble.query import Query
 from scumble.schema import Schema
@@ -39,6 +39,7 @@ class Manifest:
     schema: Schema
     guarantees: Guarantees
     evidence: Evidence
+    report: Mapping[str, Any] = field(default_factory=dict)
     outside: str = "error"
     seeded: bool = False
     software: str = f"scumble {__version__}"
@@ -153,7 +154,8 @@ class Release:
     def _new_engine(self, tables: Mapping[str, Any]) -> Engine:
         from scumble.engine.duckdb import Engine
 
-        return Engine(self._asked, tables, self.folder / self.evidence.file)
+        beside = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
+        return Engine(self._asked, tables, self.folder / self.evidence.file, beside)
 
     def _engine_with(self, tables: Mapping[str, Any] | None) -> Engine:
         return self._new_engine(tables) if tables else self._engine
@@ -174,6 +176,14 @@ class Release:
             from scumble.estimators import workload
 
             return workload
+        if isinstance(self.evidence, Tuples):
+            from scumble.estimators import tuples
+
+            return tuples
+        if isinstance(self.evidence, Groups):
+            from scumble.estimators import groups
+
+            return groups
         from scumble.estimators import measurements
 
         return measurements
@@ -200,7 +210,7 @@ class Release:
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
-        most = self.evidence.rows if isinstance(self.evidence, Records) else math.inf
+        most = math.inf if self.evidence.rows is None else self.evidence.rows
         return estimate.clamped(0.0, most)
 
 

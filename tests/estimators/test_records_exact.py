@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from people import all_outcomes, records_release, schema
 
+from scumble.channels import UniformChannel
 from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
 from scumble.estimators.plan import Plan
 from scumble.estimators.records import _gather
 from scumble.estimators.sums import Sums
-from scumble.evidence import UniformChannel
 
 ONE = schema(ages=4, jobs=("cook", "nurse", "smith"))
 TWO = schema(ages=3, jobs=("cook", "nurse", "smith"), health=2)

@@ -18,11 +18,12 @@ import pytest
 from people import all_outcomes, records_release, schema
 from scipy.stats import binom
 
+from scumble.channels import UniformChannel
 from scumble.estimators.plan import Plan
 from scumble.estimators.sum_law import WeightedSum
 from scumble.estimators.sums import Sums
 from scumble.estimators.tally import Groups, Tally
-from scumble.evidence import Records, UniformChannel
+from scumble.evidence import Records
 from scumble.sql import parse
 
 LEVELS = (0.9, 0.95, 0.99)

@@ -39,21 +39,28 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Engine:
-    """Runs SQL over a published view (the table `view`) and side tables, from any thread."""
+    """Runs SQL over a published view (the table `view`), published files `beside` it and public
+    side tables, from any thread.
+    """
 
     def __init__(
-        self, schema: Schema, tables: Mapping[str, Any] = _NOTHING, view: Path | None = None
+        self,
+        schema: Schema,
+        tables: Mapping[str, Any] = _NOTHING,
+        view: Path | None = None,
+        beside: Mapping[str, Path] = _NOTHING,
     ) -> None:
         self.schema = schema
         self.view = view
         sides = {name: side_table(table) for name, table in tables.items()}
         names = [name.lower() for name in sides]
-        if "view" in names:
-            raise ParameterError("A public side table cannot be called 'view': the release is.")
+        files = {**({"view": view} if view else {}), **beside}
+        for name in {"view", *files} & set(names):
+            raise ParameterError(f"A public side table cannot be called '{name}': the release is.")
         if len(set(names)) < len(names):
             raise ParameterError("Two public side tables have names that differ only by case.")
         self.columns = {name: tuple(table.column_names) for name, table in sides.items()}
-        self._connection = _open({**sides, _SAMPLE: _sample(schema)}, view)
+        self._connection = _open({**sides, _SAMPLE: _sample(schema)}, files)
 
     def check(self, query: Query) -> None:
         """Complain, with the place, if types do not fit or constants cannot be converted.
@@ -161,8 +168,8 @@ def _sample(schema: Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def _open(sides: Mapping[str, pa.Table], view: Path | None) -> duckdb.DuckDBPyConnection:
-    """A database that holds the side tables, sees the view, and has then been locked."""
+def _open(sides: Mapping[str, pa.Table], files: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:
+    """A database that holds the side tables, sees the published files, and has then been locked."""
     import duckdb
 
     connection = duckdb.connect()
@@ -177,19 +184,24 @@ def _open(sides: Mapping[str, pa.Table], view: Path | None) -> duckdb.DuckDBPyCo
         connection.register(_CELLS, table)
         connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
         connection.unregister(_CELLS)
-    if view is not None:
-        files = sorted(view.rglob("*.parquet")) if view.is_dir() else [view]
-        paths = [str(file.resolve()) for file in files]
-        # DuckDB asks for both when it opens a file.
-        patterns = [glob.escape(path) for path in paths]
-        connection.execute(f"SET allowed_paths = {_list(sorted({*paths, *patterns}))}")
+    parts = {name: _files(path) for name, path in files.items()}
+    # DuckDB asks for both when it opens a file.
+    plain = [str(file) for paths in parts.values() for file in paths]
+    connection.execute(f"SET allowed_paths = {_list(sorted({*plain, *map(glob.escape, plain)}))}")
+    for name, paths in parts.items():
+        listed = _list([glob.escape(str(file)) for file in paths])
         try:
-            connection.execute(f"CREATE VIEW view AS FROM read_parquet({_list(patterns)})")
+            connection.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({listed})")
         except duckdb.Error as error:
             raise ReleaseError(f"The published table cannot be read. {_sentence(error)}") from None
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _files(view: Path) -> list[Path]:
+    found = sorted(view.rglob("*.parquet")) if view.is_dir() else [view]
+    return [file.resolve() for file in found]
 
 
 def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:

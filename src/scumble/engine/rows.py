@@ -48,6 +48,7 @@ class Rows:
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
         self._person: tuple[str, int] | None = None
+        self._remarks: list[str] = []
         self._require([attribute.name for attribute in schema.published])
 
     def limited(self, person: str, most: int) -> Rows:
@@ -71,20 +72,28 @@ class Rows:
         )
         rows._person = (person, most)
         rows.outside_columns, rows.outside_counts = self.outside_columns, self.outside_counts
+        rows._remarks = self._remarks
         return rows
 
+    def remark(self, sentence: str) -> None:
+        """Note what the owner should know about the table; it is not published."""
+        self._remarks.append(sentence)
+
     def remarks(self) -> tuple[str, ...]:
-        """What the last pass did about values outside their domain, for the owner."""
+        """For the owner: what the last pass did about values outside their domain, and what was
+        noted.
+        """
         done = {
             "drop": "Rows with a value of '{}' outside its domain were left out{}.",
             "missing": "Values of '{}' outside its domain were set missing{}.",
         }.get(self.outside, "")
         nobody = "Rows without an identifier in '{}' were left out{}."
         times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
-        return tuple(
+        strays = (
             (done if self.schema[name].domain else nobody).format(name, times.get(name, ""))
             for name in sorted(self.outside_columns)
         )
+        return (*strays, *self._remarks)
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """The codes of these attributes, one array for each; call it again for another pass."""

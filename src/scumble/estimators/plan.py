@@ -16,9 +16,10 @@ from math import prod
 
 import numpy as np
 
+from scumble.channels import Tensor, UniformChannel
 from scumble.estimate import Estimate, Exact
 from scumble.estimators.count_law import RandomizedCount
-from scumble.evidence import Records, Tensor, UniformChannel
+from scumble.evidence import Records
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 

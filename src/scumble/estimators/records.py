@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from scumble.channels import Tensor
 from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
 from scumble.estimators.plan import Plan
 from scumble.estimators.sums import Sums
 from scumble.estimators.tally import Groups, Tally, tally
-from scumble.evidence import Records, Tensor
+from scumble.evidence import Records
 from scumble.query import Query
 from scumble.schema import Schema
 

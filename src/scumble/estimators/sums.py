@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from scumble.channels import Tensor
 from scumble.estimate import Estimate, Exact, Unknown
 from scumble.estimators.plan import EXACT, Plan, flat
 from scumble.estimators.ratio_law import Ratio
 from scumble.estimators.sum_law import WeightedSum
 from scumble.estimators.tally import Floats, Groups, Tally
-from scumble.evidence import Tensor
 
 SCORE = "inverted channel; score interval"
 FIELLER = "ratio of inverted channels; Fieller interval"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from scumble.channels import UniformChannel
 from scumble.errors import ParameterError, SchemaError
-from scumble.evidence import Records, UniformChannel
+from scumble.evidence import Records
 from scumble.guarantee import (
     Guarantee,
     at_most,
