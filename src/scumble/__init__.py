@@ -24,12 +24,12 @@ from scumble.errors import (
 )
 
 if TYPE_CHECKING:
-    from scumble.archive import load as open
     from scumble.attribute import Attribute
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
     from scumble.mechanism import mechanisms
+    from scumble.owner import open
     from scumble.publishers.uniform import Uniform
     from scumble.publishing import publish
     from scumble.query import Query
@@ -55,7 +55,7 @@ _HOME = {
     "Schema": "schema",
     "Uniform": "publishers.uniform",
     "mechanisms": "mechanism",
-    "open": "archive:load",
+    "open": "owner",
     "publish": "publishing",
 }
 

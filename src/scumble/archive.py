@@ -27,17 +27,7 @@ FILES = ("records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", 
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
     """Write a release: all of it, or nothing."""
-    if release.manifest.seeded and not insecure:
-        raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
-            "undo it. Publish without a seed, or say insecure=True (--insecure-seed) for a test."
-        )
-    if folder.exists() and not force:
-        raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or say force (--force) to replace it."
-        )
-    if folder.exists():
-        _refuse_strangers(folder)
+    refuse(release, folder, force=force, insecure=insecure)
     try:
         partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
         partial.mkdir(parents=True)
@@ -51,6 +41,21 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def refuse(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> None:
+    """Complain about what must not be written, or not to that place."""
+    if release.manifest.seeded and not insecure:
+        raise ReleaseError(
+            "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
+            "undo it. Publish without a seed, or say insecure=True (--insecure-seed) for a test."
+        )
+    if folder.exists() and not force:
+        raise ReleaseError(
+            f"{folder} exists already. Choose another folder, or say force (--force) to replace it."
+        )
+    if folder.exists():
+        _refuse_strangers(folder)
 
 
 def load(folder: str | Path) -> Release:

@@ -135,9 +135,15 @@ class Groups:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Groups:
-        lists = {name: tuple(data[name]) for name in ("columns", "sensitive")}
-        plain = {name: data[name] for name in ("file", "values", "group", "count")}
-        return cls(**plain, **lists, rows=int(data["rows"]))
+        return cls(
+            data["file"],
+            data["values"],
+            tuple(data["columns"]),
+            tuple(data["sensitive"]),
+            data["group"],
+            data["count"],
+            int(data["rows"]),
+        )
 
 
 @dataclass(frozen=True)

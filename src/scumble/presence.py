@@ -63,14 +63,14 @@ class Included:
         return self.noise * (1 - self.kept) ** (view - 1)
 
     def to_dict(self) -> dict[str, Any]:
-        sources = self.sources and {n: [str(p) for p in ps] for n, ps in self.sources.items()}
+        sources = {name: list(map(str, shares)) for name, shares in (self.sources or {}).items()}
         return {
             "kind": self.kind,
             "rows": self.rows,
             "kept": str(self.kept),
             "noise": str(self.noise),
             "multiplicity": self.multiplicity,
-            "sources": sources,
+            "sources": sources or None,
             "most": self.most,
             "views": self.views,
             "fade": str(self.fade),
@@ -79,11 +79,18 @@ class Included:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Included:
-        numbers = {name: Fraction(data[name]) for name in ("kept", "noise", "fade")}
-        wholes = {name: int(data[name]) for name in ("rows", "multiplicity", "most", "views")}
         given = data["sources"]
-        sources = given and {n: tuple(map(Fraction, ps)) for n, ps in given.items()}
-        return cls(**numbers, **wholes, sources=sources, collapsed=bool(data["collapsed"]))
+        return cls(
+            rows=int(data["rows"]),
+            kept=Fraction(data["kept"]),
+            noise=Fraction(data["noise"]),
+            multiplicity=int(data["multiplicity"]),
+            sources=given and {name: tuple(map(Fraction, each)) for name, each in given.items()},
+            most=int(data["most"]),
+            views=int(data["views"]),
+            fade=Fraction(data["fade"]),
+            collapsed=bool(data["collapsed"]),
+        )
 
 
 Presence = Replaced | Included

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from scumble.engine.rows import Rows
+from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
-from scumble.guarantee import Guarantee, Guarantees
 from scumble.ledger import Account
+from scumble.making import manifest_of, new_folder, remarks_of
 from scumble.mechanism import Mechanism, Publisher, Summary
 from scumble.noise.source import Source
+from scumble.owner import OwnedRelease
 from scumble.private import PrivateTable
-from scumble.release import SEEDED, Manifest, Release
 from scumble.schema import Schema
 
-EXISTS = "That a release exists tells that every value lies in its domain."
+
+@overload
+def publish(
+    source: Any,
+    schema: Schema | str | Path,
+    mechanism: Mechanism,
+    *,
+    table: str | None = None,
+    outside: Literal["error", "drop", "missing"] = "error",
+    reveal: bool = False,
+    seed: int | None = None,
+    levels: None = None,
+    progress: Callable[[int], None] | None = None,
+) -> OwnedRelease: ...
+
+
+@overload
+def publish(
+    source: Any,
+    schema: Schema | str | Path,
+    mechanism: Mechanism,
+    *,
+    table: str | None = None,
+    outside: Literal["error", "drop", "missing"] = "error",
+    reveal: bool = False,
+    seed: int | None = None,
+    levels: Sequence[int],
+    progress: Callable[[int], None] | None = None,
+) -> list[OwnedRelease]: ...
 
 
 def publish(
@@ -33,15 +59,17 @@ def publish(
     outside: Literal["error", "drop", "missing"] = "error",
     reveal: bool = False,
     seed: int | None = None,
+    levels: Sequence[int] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Release:
+) -> OwnedRelease | list[OwnedRelease]:
     """Publish a private table.
 
     `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `outside`
     says what happens to a row with a value outside its domain: an error that names the row, the row
     dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
-    eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `progress` is called with
-    the number of rows read.
+    eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `levels` makes one nested
+    view for each k of a list, of which the smallest tells most (Aroma only). `progress` is called
+    with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -49,36 +77,16 @@ def publish(
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
+    steps = None if levels is None else _levels(mechanism, levels)
     mechanism.check(known)
     noise = Source(seed)
     opened = open_source(source, table=table)
     rows = Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
-    folder = Path(tempfile.mkdtemp(prefix="scumble-"))
-    try:
+    if steps is not None:
+        return _publish_levels(steps, rows, noise)
+    with new_folder() as folder:
         evidence = _evidence(mechanism, rows, noise, folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shown = _shown(known, evidence)
-    worst = _weakened(mechanism, shown, outside)
-    fine_print = (EXISTS,) if outside == "error" else ()
-    manifest = Manifest(
-        mechanism=mechanism.name,
-        parameters=mechanism.parameters,
-        schema=shown,
-        guarantees=Guarantees(
-            _qualified(each, worst, fine_print, noise.seeded)
-            for each in mechanism.achieved(known, evidence)
-        ),
-        evidence=evidence,
-        report=mechanism.report(known, evidence),
-        outside=outside,
-        seeded=noise.seeded,
-    )
-    remarks = rows.remarks()
-    if evidence.rows == 0:
-        remarks += ("The release has no rows.",)
-    return Release(manifest, folder, temporary=True, remarks=remarks)
+        return _owned(mechanism, evidence, rows, noise, folder)
 
 
 def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder: Path) -> Evidence:
@@ -88,37 +96,26 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
     return mechanism.measure(PrivateTable(rows, account, noise), folder)
 
 
-def _shown(schema: Schema, evidence: Evidence) -> Schema:
-    """What is published of the schema: the columns of the evidence, names of identifiers, and
-    what the mechanism added.
-    """
-    hidden = [attribute.name for attribute in schema.identifiers]
-    named = {*evidence.columns, *hidden}
-    shown = schema.select([name for name in schema.names if name in named])
-    return Schema([*shown, *evidence.added])
+def _owned(
+    mechanism: Mechanism, evidence: Evidence, rows: Rows, noise: Source, folder: Path
+) -> OwnedRelease:
+    outside: Outside = rows.outside
+    manifest = manifest_of(mechanism, evidence, rows.schema, outside=outside, seeded=noise.seeded)
+    return OwnedRelease(manifest, folder, temporary=True, remarks=remarks_of(rows, evidence))
 
 
-def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
-    """What the promises of any mechanism do not cover, because of how the table was read."""
-    limits = []
-    if schema.from_data:
-        names = ", ".join(schema.from_data)
-        limits.append(
-            f"The domain of {names} was read from the private data and is published with the "
-            "schema: a leak that this promise does not cover, until the owner declares it public."
-        )
-    if outside == "drop" and isinstance(mechanism, Publisher):
-        limits.append(
-            "Rows with a value outside its domain were left out: who is known to be in the table, "
-            "and is missing from the release, had such a value. It is not protected."
-        )
-    return tuple(limits)
+def _levels(mechanism: Mechanism, levels: Sequence[int]) -> Sequence[Any]:
+    """The mechanism of every level, the smallest k first."""
+    from scumble.publishers.aroma import Aroma
+
+    if not isinstance(mechanism, Aroma):
+        raise ParameterError(f"Only Aroma publishes levels; {mechanism.name} does not.")
+    return mechanism.levels(levels)
 
 
-def _qualified(
-    promise: Guarantee, worst: tuple[str, ...], fine_print: tuple[str, ...], seeded: bool
-) -> Guarantee:
-    """The promise with what weakens it, the worst first."""
-    sentence = f"{SEEDED} {promise.sentence}" if seeded else promise.sentence
-    limits = (*((SEEDED,) if seeded else ()), *worst, *promise.limits, *fine_print)
-    return replace(promise, sentence=sentence, limits=limits)
+def _publish_levels(steps: Sequence[Any], rows: Rows, noise: Source) -> list[OwnedRelease]:
+    """One pass over the rows makes all views."""
+    with ExitStack() as stack:
+        folders = {step.k: stack.enter_context(new_folder()) for step in steps}
+        found = steps[-1].perturb_levels(rows, noise, folders)
+        return [_owned(each, found[each.k], rows, noise, folders[each.k]) for each in steps]
