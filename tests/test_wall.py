@@ -17,10 +17,12 @@ FRONT = [
     "scumble._version",
     "scumble.cards",
     "scumble.cli",
+    "scumble.cli_publish",
     "scumble.console",
     "scumble.demo",
     "scumble.listing",
     "scumble.options",
+    "scumble.options_publish",
 ]
 
 

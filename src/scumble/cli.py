@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import scumble
-from scumble import console, listing, options
+from scumble import cli_publish, console, listing, options
 from scumble._version import __version__
-from scumble.errors import ParameterError, ReleaseError
+from scumble.errors import ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from scumble.mechanism import Mechanism
 
 app = typer.Typer(
     name="scumble",
@@ -97,67 +94,8 @@ def infer(
         console.say(f"Check {sentence}")
 
 
-@app.command()
-def publish(
-    source: options.Source,
-    schema: options.SchemaFile,
-    method: options.Method,
-    output: options.ReleaseOutput,
-    epsilon: options.Epsilon = None,
-    gamma: options.Gamma = None,
-    keep: options.Keep = None,
-    rho1: options.Rho1 = None,
-    rho2: options.Rho2 = None,
-    compound: options.Compound = None,
-    attributes: options.Attributes = None,
-    neighbours: options.Neighbours = None,
-    contribution: options.Contribution = None,
-    person: options.Person = None,
-    outside: options.Outside = "error",
-    reveal: options.Reveal = False,
-    table: options.Table = None,
-    force: options.Force = False,
-    insecure_seed: options.InsecureSeed = None,
-    as_json: options.Json = False,
-) -> None:
-    """Publish a table under a stated privacy promise."""
-    from scumble.engine.source import open_source
-
-    parameters = {
-        "epsilon": epsilon,
-        "gamma": gamma,
-        "keep": keep,
-        "rho1": rho1,
-        "rho2": rho2,
-        "several": None if compound is None else "compound" if compound else "each",
-        "attributes": [n.strip() for part in attributes or () for n in part.split(",")] or None,
-        "neighbours": neighbours,
-        "contribution": contribution,
-        "person": person,
-    }
-    given = {name: value for name, value in parameters.items() if value is not None}
-    mechanism = _make(method, given)
-    if output.exists() and not force:
-        # Saving would refuse it as well, but only after the work.
-        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
-    rows = open_source(source, table=table)
-    with console.progress("Publishing", rows.rows) as progress:
-        release = scumble.publish(
-            rows,
-            scumble.Schema.load(schema),
-            mechanism,
-            outside=outside,  # type: ignore[arg-type]  # checked there, with the right sentence
-            reveal=reveal,
-            seed=insecure_seed,
-            progress=progress,
-        )
-        release.save(output, force=force, insecure=insecure_seed is not None)
-    for remark in (*release.remarks, *listing.warnings(release)):
-        console.say(f"Note: {remark}")
-    if as_json:
-        console.print_json({"release": str(output), **listing.manifest(output)})
-    else:
-        listing.show_published(release, output)
+for command in (cli_publish.publish, cli_publish.republish, cli_publish.insert, cli_publish.delete):
+    app.command()(command)
 
 
 @app.command()
@@ -228,22 +166,6 @@ def version(as_json: options.Json = False) -> None:
         console.print_json({"version": __version__})
     else:
         _version(True)
-
-
-def _make(method: str, given: dict[str, Any]) -> Mechanism:
-    """The mechanism, or a sentence about the options that it needs or does not know."""
-    from scumble.mechanism import create
-
-    kind = scumble.mechanisms().get(method)
-    known = inspect.signature(kind).parameters if kind else {}
-    strange = [f"--{name}" for name in given if kind and name not in known]
-    if strange:
-        raise ParameterError(f"The method '{method}' has no option {' or '.join(strange)}.")
-    needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
-    if needed:
-        options = " and ".join(f"--{name}" for name in needed)
-        raise ParameterError(f"The method '{method}' needs {options}.")
-    return create(method, **given)
 
 
 def _question(sql: str | None, file: Path | None) -> str:

@@ -46,6 +46,12 @@ class Records:
         return tuple(name for each in self.channels for name in each.attributes)
 
     @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The columns that are published as they are."""
+        hidden = {*self.perturbed, *(attribute.name for attribute in self.added)}
+        return tuple(name for name in self.columns if name not in hidden)
+
+    @property
     def added(self) -> tuple[Attribute, ...]:
         split = [each for each in self.channels if isinstance(each, SplitChannel)]
         return tuple(_numbered(each.column, len(each.domains)) for each in split)
@@ -72,6 +78,7 @@ class Tuples:
     """
 
     kind: ClassVar[str] = "tuples"
+    unchanged: ClassVar[tuple[str, ...]] = ()
     added: ClassVar[tuple[Attribute, ...]] = ()
 
     file: str
@@ -118,6 +125,11 @@ class Groups:
     rows: int
 
     @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The columns that are published as they are."""
+        return tuple(name for name in self.columns if name not in self.sensitive)
+
+    @property
     def files(self) -> tuple[str, ...]:
         return (self.file, self.values)
 
@@ -153,6 +165,7 @@ class Measurements:
     """
 
     kind: ClassVar[str] = "measurements"
+    unchanged: ClassVar[None] = None  # it publishes no rows
     added: ClassVar[tuple[Attribute, ...]] = ()
     rows: ClassVar[None] = None  # not told
 

@@ -29,14 +29,11 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def show_published(release: Release, folder: Path) -> None:
     """What was made, in a few lines, and what to do next."""
-    from scumble.evidence import Records
-
     out = console.stdout()
     out.print(f"Published {folder}: {_made_by(release)}", markup=False)
     _bullets(map(str, release.guarantees))
-    if isinstance(release.evidence, Records):
-        hidden = release.evidence.perturbed
-        plain = [name for name in release.evidence.columns if name not in hidden]
+    plain = release.evidence.unchanged
+    if plain is not None:
         _hanging("", f"Published unchanged, for everybody to see: {', '.join(plain) or 'nothing'}.")
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
@@ -59,6 +56,9 @@ def show_release(release: Release, folder: Path) -> None:
         _hanging("   ", _fine_print(guarantee), style="dim")
     _heading("Not promised")
     _bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
+    if release.manifest.report:
+        _heading("Facts")
+        _bullets(f"{name}: {_plain(value)}" for name, value in release.manifest.report.items())
     _heading("How to ask")
     out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
 
@@ -119,16 +119,19 @@ def method_fields() -> list[dict[str, str]]:
         {
             "method": each.name,
             "publishes": each.summary,
-            "promises": each.sections["Promises"].partition(" Proof:")[0],
+            "promises": each.sections["Promises"].partition(" Proof:")[0].partition(". ")[0],
         }
         for each in cards
     ]
 
 
 def show_methods() -> None:
-    """The methods, one row each."""
-    rows = [list(fields.values()) for fields in method_fields()]
-    _table(["method", "what it publishes", "what it promises"], rows, text_columns=3)
+    """The methods: a line on what each publishes, and one on what it promises."""
+    out = console.stdout()
+    for fields in method_fields():
+        out.print(fields["method"], style="bold", markup=False)
+        _hanging(" ", fields["publishes"])
+        _hanging(" ", f"Promises {fields['promises'].rstrip('.')}.", style="dim")
 
 
 def show_story(story: Story, folder: Path) -> None:
@@ -200,7 +203,9 @@ def _plain(value: object) -> str:
     """A parameter as a person writes it."""
     if isinstance(value, float):
         return f"{value:.12g}"
-    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plain(part)}" for name, part in value.items())
+    return ", ".join(map(_plain, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _fine_print(guarantee: Guarantee) -> str:

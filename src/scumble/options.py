@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import scumble
 from scumble.console import settings
 
 
@@ -15,10 +14,6 @@ def _remember_json(context: typer.Context, value: bool) -> bool:
     # Errors have to know it too, and they are told outside of the command.
     settings(context).json = value
     return value
-
-
-def _method_names() -> list[str]:
-    return list(scumble.mechanisms())
 
 
 # --- shared --------------------------------------------------------------------------------------
@@ -61,87 +56,6 @@ Insensitive = Annotated[
 SchemaOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: stdout]"),
-]
-
-# --- publish -------------------------------------------------------------------------------------
-
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        "-m",
-        metavar="NAME",
-        help="uniform or histogram: see `scumble methods`.",
-        autocompletion=_method_names,
-    ),
-]
-ReleaseOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person."),
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option("--gamma", metavar="NUMBER", help="uniform: amplification, e to the epsilon."),
-]
-Keep = Annotated[
-    float | None,
-    typer.Option("--keep", metavar="SHARE", help="uniform: probability to keep a value."),
-]
-Rho1 = Annotated[
-    float | None,
-    typer.Option("--rho1", metavar="SHARE", help="uniform: a prior of at most this ..."),
-]
-Rho2 = Annotated[
-    float | None,
-    typer.Option("--rho2", metavar="SHARE", help="... ends at most here; goes with --rho1."),
-]
-Compound = Annotated[
-    bool | None,
-    typer.Option(
-        "--compound/--each",
-        help="uniform: perturb several sensitive columns as one value, or each (the default).",
-        show_default=False,
-    ),
-]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attributes",
-        "-a",
-        metavar="COLUMNS",
-        help="histogram: what to count by, as age,sex; may be repeated.",
-    ),
-]
-Neighbours = Annotated[
-    str | None,
-    typer.Option("--neighbours", metavar="RELATION", help="histogram: replace or add_remove."),
-]
-Contribution = Annotated[
-    int | None,
-    typer.Option("--contribution", metavar="ROWS", help="histogram: most rows of one person."),
-]
-Person = Annotated[
-    str | None,
-    typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
-]
-Outside = Annotated[
-    str,
-    typer.Option(
-        "--outside", metavar="CHOICE", help="A value outside its domain: error, drop or missing."
-    ),
-]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
-InsecureSeed = Annotated[
-    int | None,
-    typer.Option(
-        "--insecure-seed", metavar="NUMBER", help="Draw from a fixed seed. NOT PRIVATE; for tests."
-    ),
 ]
 
 # --- query ---------------------------------------------------------------------------------------

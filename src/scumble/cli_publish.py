@@ -1,0 +1,217 @@
+"""Commands of the owner of a table: publish it, and go on with what was published."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import scumble
+from scumble import console, listing, options
+from scumble import options_publish as given
+from scumble.errors import ParameterError, ReleaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scumble.mechanism import Mechanism
+    from scumble.owner import OwnedRelease
+
+
+def publish(
+    source: options.Source,
+    schema: given.SchemaFile,
+    method: given.Method,
+    output: given.ReleaseOutput,
+    epsilon: given.Epsilon = None,
+    gamma: given.Gamma = None,
+    keep: given.Keep = None,
+    rho1: given.Rho1 = None,
+    rho2: given.Rho2 = None,
+    compound: given.Compound = None,
+    size: given.Size = None,
+    reading: given.Reading = None,
+    k: given.K = None,
+    d: given.D = None,
+    alpha: given.Alpha = None,
+    beta: given.Beta = None,
+    adversary: given.Adversary = None,
+    duplicates: given.Duplicates = None,
+    multiplicity: given.Multiplicity = None,
+    sources: given.Sources = None,
+    views: given.Views = None,
+    l: given.L = None,  # noqa: E741  # the letter that everybody uses for it
+    suppress: given.Suppress = None,
+    f: given.F = None,
+    pool: given.Pool = None,
+    closeness: given.Closeness = None,
+    identifier: given.RecordIdentifier = None,
+    levels: given.Levels = None,
+    attributes: given.Attributes = None,
+    neighbours: given.Neighbours = None,
+    contribution: given.Contribution = None,
+    person: given.Person = None,
+    outside: given.Outside = "error",
+    reveal: given.Reveal = False,
+    table: options.Table = None,
+    book: given.Book = None,
+    force: options.Force = False,
+    insecure_seed: given.InsecureSeed = None,
+    as_json: options.Json = False,
+) -> None:
+    """Publish a table under a stated privacy promise."""
+    from scumble.engine.source import open_source
+
+    parameters = {
+        "epsilon": epsilon,
+        "gamma": gamma,
+        "keep": keep,
+        "rho1": rho1,
+        "rho2": rho2,
+        "several": None if compound is None else "compound" if compound else "each",
+        "size": size,
+        "reading": reading,
+        "k": int(k) if k is not None and k.is_integer() else k,
+        "d": d,
+        "alpha": alpha,
+        "beta": beta,
+        "adversary": adversary,
+        "duplicates": duplicates,
+        "multiplicity": multiplicity,
+        "sources": sources and _json_file("sources", Path(sources)),
+        "views": views,
+        "l": l,
+        "suppress": suppress,
+        "f": f,
+        "pool": pool if pool in (None, "uniform") else _json_file("pool", Path(str(pool))),
+        "closeness": closeness,
+        "identifier": identifier,
+        "attributes": [n.strip() for part in attributes or () for n in part.split(",")] or None,
+        "neighbours": neighbours,
+        "contribution": contribution,
+        "person": person,
+    }
+    mechanism = _make(
+        method, {name: value for name, value in parameters.items() if value is not None}
+    )
+    steps = None if levels is None else _numbers(levels)
+    if output.exists() and not force:
+        # Saving would refuse it as well, but only after the work.
+        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
+    rows = open_source(source, table=table)
+    how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
+    with console.progress("Publishing", rows.rows) as progress:
+        known = scumble.Schema.load(schema)
+        found = scumble.publish(rows, known, mechanism, levels=steps, progress=progress, **how)
+        places = _places(found, output)
+        for folder, release in places.items():
+            release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
+    for folder, release in places.items():
+        _told(release, folder, as_json)
+
+
+def republish(
+    folder: options.ReleaseFolder,
+    source: options.Source,
+    table: options.Table = None,
+    reveal: given.Reveal = False,
+    insecure_seed: given.InsecureSeed = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add the next view of the same table to a release by alphabeta with --views."""
+    release = scumble.open(folder)
+    with console.progress("Publishing") as progress:
+        found = release.republish(
+            source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
+        )
+        found.save(folder, force=True, insecure=found.manifest.seeded)
+    _told(found, folder, as_json)
+
+
+def insert(
+    folder: options.ReleaseFolder,
+    source: options.Source,
+    book: given.KnownBook,
+    table: options.Table = None,
+    reveal: given.Reveal = False,
+    insecure_seed: given.InsecureSeed = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add records to a release by aroma with --identifier."""
+    release = scumble.open(folder, book=book)
+    with console.progress("Publishing") as progress:
+        found = release.insert(
+            source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
+        )
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    _told(found, folder, as_json)
+
+
+def delete(
+    folder: options.ReleaseFolder,
+    identifiers: given.Identifiers,
+    book: given.KnownBook,
+    as_json: options.Json = False,
+) -> None:
+    """Take records out of a release by aroma with --identifier."""
+    release = scumble.open(folder, book=book)
+    try:
+        ids = identifiers.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
+    found = release.delete([line.strip() for line in ids if line.strip()])
+    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    _told(found, folder, as_json)
+
+
+def _told(release: OwnedRelease, folder: Path, as_json: bool) -> None:
+    """Say what was made, and what the owner should know about it."""
+    for remark in (*release.remarks, *listing.warnings(release)):
+        console.say(f"Note: {remark}")
+    if as_json:
+        console.print_json({"release": str(folder), **listing.manifest(folder)})
+    else:
+        listing.show_published(release, folder)
+
+
+def _places(found: OwnedRelease | Sequence[OwnedRelease], output: Path) -> dict[Path, OwnedRelease]:
+    """One folder, or one inside it for every level."""
+    if isinstance(found, scumble.Release):
+        return {output: found}
+    return {output / f"k{release.manifest.parameters['k']}": release for release in found}
+
+
+def _kept(book: Path | None) -> dict[str, Path]:
+    return {} if book is None else {"book": book}
+
+
+def _make(method: str, given: dict[str, Any]) -> Mechanism:
+    """The mechanism, or a sentence about the options that it needs or does not know."""
+    from scumble.mechanism import create
+
+    kind = scumble.mechanisms().get(method)
+    known = inspect.signature(kind).parameters if kind else {}
+    strange = [f"--{name}" for name in given if kind and name not in known]
+    if strange:
+        raise ParameterError(f"The method '{method}' has no option {' or '.join(strange)}.")
+    needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
+    if needed:
+        listed = " and ".join(f"--{name}" for name in needed)
+        raise ParameterError(f"The method '{method}' needs {listed}.")
+    return create(method, **given)
+
+
+def _json_file(option: str, path: Path) -> Any:
+    """Public weights, which are too many for the command line."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError):
+        raise ParameterError.of("publish", option, "a readable file of JSON", str(path)) from None
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None

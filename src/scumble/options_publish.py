@@ -1,0 +1,231 @@
+"""Options of the commands that an owner of a table uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import scumble
+
+
+def _method_names() -> list[str]:
+    return list(scumble.mechanisms())
+
+
+# --- what to publish, and where ------------------------------------------------------------------
+
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="How to publish: see `scumble methods`.",
+        autocompletion=_method_names,
+    ),
+]
+ReleaseOutput = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
+]
+# --- what is promised ----------------------------------------------------------------------------
+
+Epsilon = Annotated[
+    float | None,
+    typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person."),
+]
+Gamma = Annotated[
+    float | None,
+    typer.Option(
+        "--gamma",
+        metavar="NUMBER",
+        help="uniform, subset, frapp: amplification, e to the epsilon; "
+        "alphabeta, and frapp with --k: the posterior allowed.",
+    ),
+]
+Keep = Annotated[
+    float | None,
+    typer.Option(
+        "--keep",
+        metavar="SHARE",
+        help="uniform, frapp, alphabeta: probability to keep what is true.",
+    ),
+]
+Rho1 = Annotated[
+    float | None, typer.Option("--rho1", metavar="SHARE", help="A prior of at most this ...")
+]
+Rho2 = Annotated[
+    float | None,
+    typer.Option("--rho2", metavar="SHARE", help="... ends at most here; goes with --rho1."),
+]
+K = Annotated[
+    float | None,
+    typer.Option(
+        "--k",
+        metavar="NUMBER",
+        help="aroma: values per row. frapp, alphabeta: prior as a multiple of rows / domain.",
+    ),
+]
+D = Annotated[
+    float | None,
+    typer.Option(
+        "--d", metavar="SHARE", help="alphabeta: a prior of at most this; goes with --gamma."
+    ),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        "--alpha",
+        metavar="SHARE",
+        help="alphabeta: what a true tuple has more than a false one; goes with --beta.",
+    ),
+]
+Beta = Annotated[
+    float | None,
+    typer.Option("--beta", metavar="SHARE", help="alphabeta: probability of a false tuple."),
+]
+L = Annotated[
+    int | None, typer.Option("--l", metavar="NUMBER", help="anatomy: values in every group.")
+]
+
+# --- how it is done ------------------------------------------------------------------------------
+
+Compound = Annotated[
+    bool | None,
+    typer.Option(
+        "--compound/--each",
+        help="uniform: perturb several sensitive columns as one value, or each (the default).",
+        show_default=False,
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option("--size", metavar="NUMBER", help="subset: values shown in every row.")
+]
+Reading = Annotated[
+    str | None, typer.Option("--reading", metavar="CHOICE", help="frapp: local or published.")
+]
+Adversary = Annotated[
+    str | None,
+    typer.Option("--adversary", metavar="CHOICE", help="alphabeta: independent or exclusive."),
+]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(
+        "--duplicates", metavar="CHOICE", help="alphabeta: equal rows are an error, or collapse."
+    ),
+]
+Multiplicity = Annotated[
+    int | None,
+    typer.Option(
+        "--multiplicity", metavar="NUMBER", help="alphabeta: so many equal rows are told apart."
+    ),
+]
+Sources = Annotated[
+    str | None,
+    typer.Option(
+        "--sources",
+        metavar="FILE",
+        help="alphabeta: JSON with public weights for the noise, by column.",
+    ),
+]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        "--views", metavar="NUMBER", help="alphabeta: how often the table may be published."
+    ),
+]
+Suppress = Annotated[
+    bool | None,
+    typer.Option("--suppress", help="anatomy: leave out rows of values that are too frequent."),
+]
+F = Annotated[
+    float | None,
+    typer.Option(
+        "--f",
+        metavar="SHARE",
+        help="aroma: share of the values that a count asks about; goes with --epsilon.",
+    ),
+]
+Pool = Annotated[
+    str | None,
+    typer.Option(
+        "--pool", metavar="FILE", help="aroma: uniform, or JSON with public weights of the values."
+    ),
+]
+Closeness = Annotated[
+    int | None,
+    typer.Option(
+        "--closeness",
+        metavar="NUMBER",
+        help="aroma: draw again until the values are as close to the pool as those of so many.",
+    ),
+]
+RecordIdentifier = Annotated[
+    str | None,
+    typer.Option(
+        "--identifier",
+        metavar="COLUMN",
+        help="aroma: identifier of a record, for updates; needs --book.",
+    ),
+]
+Levels = Annotated[
+    str | None,
+    typer.Option(
+        "--levels", metavar="NUMBERS", help="aroma: one nested view for each k, as 5,20,49."
+    ),
+]
+Book = Annotated[
+    Path | None,
+    typer.Option(
+        "--book", metavar="FILE", help="aroma: where to keep the private book that updates need."
+    ),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attributes",
+        "-a",
+        metavar="COLUMNS",
+        help="histogram: what to count by, as age,sex; may be repeated.",
+    ),
+]
+Neighbours = Annotated[
+    str | None,
+    typer.Option("--neighbours", metavar="RELATION", help="histogram: replace or add_remove."),
+]
+Contribution = Annotated[
+    int | None,
+    typer.Option("--contribution", metavar="ROWS", help="histogram: most rows of one person."),
+]
+Person = Annotated[
+    str | None,
+    typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
+]
+Outside = Annotated[
+    str,
+    typer.Option(
+        "--outside", metavar="CHOICE", help="A value outside its domain: error, drop or missing."
+    ),
+]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
+InsecureSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--insecure-seed", metavar="NUMBER", help="Draw from a fixed seed. NOT PRIVATE; for tests."
+    ),
+]
+
+
+# --- going on with a release ---------------------------------------------------------------------
+
+KnownBook = Annotated[
+    Path, typer.Option("--book", metavar="FILE", help="The private book of the release.")
+]
+Identifiers = Annotated[
+    Path,
+    typer.Option("--identifiers", metavar="FILE", help="Text file with one identifier a line."),
+]
