@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
     from scumble.mechanism import mechanisms
     from scumble.owner import open
+    from scumble.publishers.anatomy import Anatomy
     from scumble.publishers.uniform import Uniform
     from scumble.publishing import publish
     from scumble.query import Query
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
 # once.
 _HOME = {
+    "Anatomy": "publishers.anatomy",
     "Attribute": "attribute",
     "Bins": "kinds",
     "Boolean": "kinds",
@@ -60,6 +62,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Anatomy",
     "Attribute",
     "Bins",
     "Boolean",

@@ -123,6 +123,7 @@ class Groups:
     group: str
     count: str
     rows: int
+    complete: bool = True  # or rows were left out, those of too frequent values
 
     @property
     def unchanged(self) -> tuple[str, ...]:
@@ -143,6 +144,7 @@ class Groups:
             "group": self.group,
             "count": self.count,
             "rows": self.rows,
+            "complete": self.complete,
         }
 
     @classmethod
@@ -155,6 +157,7 @@ class Groups:
             data["group"],
             data["count"],
             int(data["rows"]),
+            bool(data["complete"]),
         )
 
 
