@@ -55,6 +55,7 @@ class SplitChannel:
 
     `column` tells the part of every row, from 0 on. `domains` lists, for each part, the values that
     its rows may have and show: cells of the product of `attributes` in row-major order, ascending.
+    `rows` says how many rows each part has, as the column does.
     """
 
     kind: ClassVar[str] = "split"
@@ -63,6 +64,7 @@ class SplitChannel:
     column: str
     domains: tuple[tuple[int, ...], ...]
     keeps: tuple[Fraction, ...]
+    rows: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -71,6 +73,7 @@ class SplitChannel:
             "column": self.column,
             "domains": [list(domain) for domain in self.domains],
             "keeps": [str(keep) for keep in self.keeps],
+            "rows": list(self.rows),
         }
 
     @classmethod
@@ -80,6 +83,7 @@ class SplitChannel:
             data["column"],
             tuple(tuple(map(int, domain)) for domain in data["domains"]),
             tuple(map(Fraction, data["keeps"])),
+            tuple(map(int, data["rows"])),
         )
 
 
