@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scumble.mechanism import mechanisms
     from scumble.owner import open
     from scumble.publishers.anatomy import Anatomy
+    from scumble.publishers.partition import Partition
     from scumble.publishers.uniform import Uniform
     from scumble.publishing import publish
     from scumble.query import Query
@@ -52,6 +53,7 @@ _HOME = {
     "Guarantee": "guarantee",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
+    "Partition": "publishers.partition",
     "Query": "query",
     "Release": "release",
     "Schema": "schema",
@@ -75,6 +77,7 @@ __all__ = [
     "Histogram",
     "IntegerRange",
     "ParameterError",
+    "Partition",
     "PromiseError",
     "Query",
     "QueryError",
