@@ -208,6 +208,11 @@ def at_most(number: float | Fraction, digits: int = 4) -> str:
     return _rounded(number, digits, ROUND_CEILING)
 
 
+def at_least(number: float | Fraction, digits: int = 4) -> str:
+    """A number that a condition names, in so many digits, rounded down."""
+    return _rounded(number, digits, ROUND_FLOOR)
+
+
 def percent_at_most(probability: float | Fraction) -> str:
     """A bound on a probability in percent, rounded up to three digits."""
     return _rounded(100 * _written(probability), 3, ROUND_CEILING) + " %"
