@@ -4,6 +4,9 @@ Of `rows` published rows that satisfy the public part of a question, `f` truly s
 each of these shows as satisfying with probability `inside`, each other one with probability
 `outside`. The number that shows is Bin(f, inside) + Bin(rows - f, outside): its law for every f is
 known exactly, and the interval holds every f that this law does not reject.
+
+For a set of tuples, true and false, `rows` are all tuples of the domain that satisfy the question,
+which may be far more than a float can count, and `most` is how many of them can be true.
 """
 
 from __future__ import annotations
@@ -18,19 +21,25 @@ from typing import Any
 # with a correction for skewness. Without it their error would be below 0.56 / 200 = 0.3 %
 # (Berry-Esseen for independent indicators); with it, it is of the order of 1 / 200².
 _EXACT_SPREAD = 200.0
+# Below this probability Bin(n, p) is taken for Poisson: no event differs by more than p (Barbour,
+# Hall, 1984), which is added to the tails. The binomial tails would lose the digits of 1 - p.
+_RARE = 1e-8
 
 
 @dataclass(frozen=True)
 class RandomizedCount:
     """Count estimate `(shown - rows * outside) / keep`, where `keep = inside - outside`.
 
-    `keep` is given, not the difference: that would lose its digits when `keep` is tiny.
+    `keep` is given, not the difference: that would lose its digits when `keep` is tiny. So is
+    `expected`, which is `rows * outside`, where the two are too large and too small for floats.
     """
 
     rows: int
     shown: int
     keep: float
     outside: float
+    most: int | None = None
+    expected: float | None = None
 
     @property
     def inside(self) -> float:
@@ -38,48 +47,58 @@ class RandomizedCount:
 
     @property
     def value(self) -> float:
-        return (self.shown - self.rows * self.outside) / self.keep
+        return (self.shown - self._expected) / self.keep
 
     @property
     def stderr(self) -> float:
         """At the estimated count, cut to what a count can be."""
-        return math.sqrt(self._spread(min(max(self.value, 0.0), float(self.rows)))) / self.keep
+        return math.sqrt(self._spread(min(max(self.value, 0.0), float(self._top)))) / self.keep
 
     @property
     def exact(self) -> bool:
         """Whether the interval comes from binomial tails alone."""
-        return max(self._spread(0.0), self._spread(float(self.rows))) <= _EXACT_SPREAD**2
+        return max(self._spread(0.0), self._spread(float(self._top))) <= _EXACT_SPREAD**2
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         """All counts that the shown number does not reject, and the estimate itself."""
         tail = (1 - level) / 2
         reach = NormalDist().inv_cdf(1 - tail) * self.stderr
         low = self._first(self.value - reach, lambda count: self._tail(count, upper=True) > tail)
-        guess = self.rows - self.value - reach
+        guess = self._top - self.value - reach
         beyond = self._first(
-            guess, lambda others: self._tail(self.rows - others, upper=False) > tail
+            guess, lambda others: self._tail(self._top - others, upper=False) > tail
         )
-        return min(float(low), value), max(float(self.rows - beyond), value)
+        return min(float(low), value), max(float(self._top - beyond), value)
+
+    @property
+    def _top(self) -> int:
+        """The largest count that can be."""
+        return self.rows if self.most is None else min(self.rows, self.most)
+
+    @property
+    def _expected(self) -> float:
+        """How many would show if the true count were 0."""
+        return self.rows * self.outside if self.expected is None else self.expected
 
     def _spread(self, count: float) -> float:
         """Variance of the shown number if the true count were `count`."""
-        others = self.rows - count
-        return count * self.inside * (1 - self.inside) + others * self.outside * (1 - self.outside)
+        false = self._rate(count) * (1 - self.outside)
+        return count * self.inside * (1 - self.inside) + false
 
     def _first(self, guess: float, holds: Callable[[int], bool]) -> int:
         """The least count for which a condition that stays true once it is true holds.
 
         The search begins near a guess, in steps that double, since every look is costly.
         """
-        place = min(max(round(guess), 0), self.rows)
-        step, low, high = 1, 0, self.rows
+        place = min(max(round(guess), 0), self._top)
+        step, low, high = 1, 0, self._top
         if holds(place):
             high = place
             while high > low and holds(max(high - step, low)):
                 high, step = max(high - step, low), 2 * step
             low = max(high - step, low)
         else:
-            low = min(place + 1, self.rows)
+            low = min(place + 1, self._top)
             while low < high and not holds(min(low + step, high)):
                 low, step = min(low + step + 1, high), 2 * step
             high = min(low + step, high)
@@ -100,34 +119,56 @@ class RandomizedCount:
     def _exact_tail(self, count: int, *, upper: bool) -> float:
         """Summed over the first binomial where it has mass."""
         import numpy as np
-        from scipy.special import bdtr, bdtrc
 
         mean = count * self.inside
         reach = 12 * math.sqrt(mean * (1 - self.inside)) + 40
         first = np.arange(max(0, math.floor(mean - reach)), min(count, math.ceil(mean + reach)) + 1)
-        rest = self.shown - first
+        tails = (self._upper if upper else self._lower)(self.shown - first, count)
+        chances = _binomial(first, count, self.inside)
+        return float(chances @ tails) + (self.outside if self.outside < _RARE else 0.0)
+
+    def _upper(self, rest: Any, count: int) -> Any:
+        """P(at least `rest` of those that do not count show)."""
+        import numpy as np
+        from scipy.special import bdtrc, pdtrc
+
+        tails = np.where(rest <= 0, 1.0, 0.0)
+        if self.outside < _RARE:
+            tails[rest > 0] = pdtrc(rest[rest > 0] - 1, self._rate(count))
+            return tails
         others = self.rows - count
-        if upper:
-            # bdtrc(k, n, p) = P(> k); it wants 0 <= k < n.
-            tails = np.where(rest <= 0, 1.0, 0.0)
-            usable = (rest > 0) & (rest <= others)
-            tails[usable] = bdtrc(rest[usable] - 1, others, self.outside)
-        else:
-            tails = np.where(rest >= others, 1.0, 0.0)
-            usable = (rest >= 0) & (rest < others)
-            tails[usable] = bdtr(rest[usable], others, self.outside)
-        return float(_binomial(first, count, self.inside) @ tails)
+        # bdtrc(k, n, p) = P(> k); it wants 0 <= k < n.
+        usable = (rest > 0) & (rest <= others)
+        tails[usable] = bdtrc(rest[usable] - 1, others, self.outside)
+        return tails
+
+    def _lower(self, rest: Any, count: int) -> Any:
+        """P(at most `rest` of those that do not count show)."""
+        import numpy as np
+        from scipy.special import bdtr, pdtr
+
+        if self.outside < _RARE:
+            tails = np.zeros(len(rest))
+            tails[rest >= 0] = pdtr(rest[rest >= 0], self._rate(count))
+            return tails
+        others = self.rows - count
+        tails = np.where(rest >= others, 1.0, 0.0)
+        usable = (rest >= 0) & (rest < others)
+        tails[usable] = bdtr(rest[usable], others, self.outside)
+        return tails
+
+    def _rate(self, count: float) -> float:
+        """How many that do not count are expected to show."""
+        return max(self._expected - count * self.outside, 0.0)
 
     def _normal_tail(self, count: int, *, upper: bool) -> float:
         """The normal tail, half a row nearer to the mean, and the first Edgeworth term."""
         sign = 1 if upper else -1
         spread = math.sqrt(self._spread(float(count)))
-        distance = self.shown - self.rows * self.outside - count * self.keep
+        distance = self.shown - self._expected - count * self.keep
         steps = (sign * distance - 0.5) / spread
-        third = sum(
-            number * chance * (1 - chance) * (1 - 2 * chance)
-            for number, chance in ((count, self.inside), (self.rows - count, self.outside))
-        )
+        means = ((count * self.inside, self.inside), (self._rate(count), self.outside))
+        third = sum(mean * (1 - chance) * (1 - 2 * chance) for mean, chance in means)
         bell = math.exp(-steps * steps / 2) / math.sqrt(2 * math.pi)
         skewed = sign * third / spread**3 / 6 * (steps * steps - 1) * bell
         return NormalDist().cdf(-steps) + skewed
