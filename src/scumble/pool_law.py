@@ -40,7 +40,7 @@ class PoolLaw:
 
     def means(self) -> Floats:
         """E[c_v | x] in row x and column v."""
-        if self.caps is not None:
+        if self._capped is not None:
             return self._capped.means()
         drawn = np.array([float((self.size - 1) * share) for share in self.shares])
         return drawn + np.eye(self.values)
@@ -50,14 +50,15 @@ class PoolLaw:
         shares = np.array([float(share) for share in self.shares])
         # Bags have one size, so a constant beside the weights changes nothing but the rounding.
         one, other = (weights - (weights @ shares)[..., None] for weights in (one, other))
-        if self.caps is not None:
+        if self._capped is not None:
             return self._capped.covariances(one, other)
         same: Floats = (self.size - 1) * ((one * other) @ shares)
         return np.repeat(same[..., None], self.values, axis=-1)
 
     @cached_property
-    def _capped(self) -> _CappedBags:
-        assert self.caps is not None
+    def _capped(self) -> _CappedBags | None:
+        if self.caps is None:
+            return None
         return _CappedBags([float(share) for share in self.shares], self.size, self.caps)
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class _CappedBags:
         self._once = (self._all @ self._first).real
 
     def means(self) -> Floats:
-        twice = (self._first.T * self._all @ self._first).real
+        twice: Floats = (self._first.T * self._all @ self._first).real
         np.fill_diagonal(twice, (self._all @ self._second).real)
         return twice / self._once[:, None]
 
