@@ -93,12 +93,13 @@ class _CappedBags:
         # The other half of the circle is the mirror image, and only real parts are summed.
         mirrored = np.where(angles == 0, 1.0, 2.0)
         self._all: Complexes = mirrored * np.exp(-1j * angles * size) * (whole / scale).prod(axis=1)
-        self._once = (self._all @ self._first).real
+        self._once: Floats = (self._all @ self._first).real
 
     def means(self) -> Floats:
         twice: Floats = (self._first.T * self._all @ self._first).real
         np.fill_diagonal(twice, (self._all @ self._second).real)
-        return twice / self._once[:, None]
+        twice /= self._once[:, None]
+        return twice
 
     def covariances(self, one: Floats, other: Floats) -> Floats:
         means = self.means()
