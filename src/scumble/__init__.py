@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
     from scumble.mechanism import mechanisms
     from scumble.owner import open
+    from scumble.publishers.alphabeta import AlphaBeta
     from scumble.publishers.anatomy import Anatomy
     from scumble.publishers.partition import Partition
     from scumble.publishers.uniform import Uniform
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
 # once.
 _HOME = {
+    "AlphaBeta": "publishers.alphabeta",
     "Anatomy": "publishers.anatomy",
     "Attribute": "attribute",
     "Bins": "kinds",
@@ -64,6 +66,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AlphaBeta",
     "Anatomy",
     "Attribute",
     "Bins",

@@ -1,0 +1,54 @@
+"""What to expect of an AlphaBeta release: how many tuples of each kind, and how far answers are
+off.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any
+
+from scumble.presence import Included
+from scumble.publishers.alphabeta_request import Request
+
+FAILURE = 0.05
+
+
+def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
+    """Facts for the manifest; all follow from the published probabilities."""
+    alpha = float(law.kept - law.noise)
+    paper = rho(asked, law, size)
+    return {
+        "domain": size,
+        "alpha": alpha,
+        "beta": float(law.noise),
+        "true tuples expected": float(law.kept * law.rows),
+        "false tuples expected": float(law.noise * (size - law.rows)),
+        "error bound": {
+            "holds with probability": 1 - FAILURE,
+            "count (Bernstein)": bernstein(law, size),
+            "rho": paper,
+            "count (rho times root n)": paper * sqrt(law.rows),
+        },
+    }
+
+
+def rho(asked: Request, law: Included, size: int) -> float:
+    """ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own choice of β, else theorem 4.4."""
+    rows = max(law.rows, 1)
+    if asked.gamma is not None and not asked.exclusive and law.most == 1 and not law.sources:
+        gamma = asked.gamma
+        factor = asked.prior(size, rows) * size / rows * (1 - gamma) / gamma
+        return 2 * sqrt(2 * float(factor) * log(2 / FAILURE))
+    alpha = law.kept - law.noise
+    ratio = law.noise * size / (alpha**2 * rows)
+    return sqrt(2 * (float(ratio) + 1) * log(2 / FAILURE))
+
+
+def bernstein(law: Included, size: int) -> float:
+    """How far any one count can be off, but with probability ε, in one view: Bernstein's inequality
+    for a sum of independent presences of variance at most n/4 + β·m.
+    """
+    variance = law.rows / 4 + float(law.noise * size)
+    third = log(2 / FAILURE) / 3
+    reach = third + sqrt(third**2 + 6 * third * variance)
+    return reach / float(law.kept - law.noise)
