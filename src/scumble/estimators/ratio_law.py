@@ -40,6 +40,7 @@ class Ratio:
     bends: tuple[float, float, float]
     largest: tuple[float, float, float]
     slope: float
+    reach: Callable[[float, float, float], float] = reach  # by variance, largest and level
 
     @property
     def value(self) -> float:
@@ -56,7 +57,7 @@ class Ratio:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         limits = _limits(
-            self.value, self.count, lambda r: reach(self._variance(r), self._largest(r), level)
+            self.value, self.count, lambda r: self.reach(self._variance(r), self._largest(r), level)
         )
         return _cut(limits, self.value, self.bends[0], self.bends[2])
 

@@ -60,7 +60,8 @@ class Anatomy(Publisher):
         made up depends on the numbers of the values alone, and which record of a value goes where
         is a uniform choice, so that every way to hand out the values leads to what is published
         with the same probability: the algorithm itself, and the order and numbers of the groups,
-        tell nothing more (no minimality attack); what is learned from other groups may (deFinetti attack).
+        tell nothing more (no minimality attack). What other groups teach about how values go with
+        other columns may tell more (deFinetti attack).
     Estimate: Σ over groups of rows · values / size, for the rows that satisfy the public part of a
         question and the values that satisfy the rest. It assumes that values are spread evenly
         within each group, and so do its intervals: exact hypergeometric for counts, elsewhere by
