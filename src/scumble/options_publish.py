@@ -102,6 +102,14 @@ Compound = Annotated[
         show_default=False,
     ),
 ]
+Confidence = Annotated[
+    float | None,
+    typer.Option("--confidence", metavar="SHARE", help="partition: of the error bound it reports."),
+]
+Plain = Annotated[
+    bool | None,
+    typer.Option("--plain", help="partition: publish as it is what the promise does not bind."),
+]
 Size = Annotated[
     int | None, typer.Option("--size", metavar="NUMBER", help="subset: values shown in every row.")
 ]
