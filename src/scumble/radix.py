@@ -30,7 +30,8 @@ class Radix:
         self.size = prod(self.sizes)
         self._groups = _group(self.sizes)
         self.words = len(self._groups)
-        self._capacities = [prod(self.sizes[place] for place in group) for group in self._groups]
+        # How many numbers each word can be: all of them, since its columns are complete.
+        self.capacities = [prod(self.sizes[place] for place in group) for group in self._groups]
 
     def __repr__(self) -> str:
         return f"Radix({list(self.sizes)})"
@@ -55,7 +56,7 @@ class Radix:
         columns: dict[int, np.ndarray] = {}
         for word, group in enumerate(self._groups):
             rest = keys if self.words == 1 else keys[:, word]
-            if self._capacities[word] <= 1 << 32:
+            if self.capacities[word] <= 1 << 32:
                 rest = rest.astype(np.uint32)  # division of half words is much faster
             for place in reversed(group[1:]):
                 # A size of 2^64 can only stand beside sizes of 1; then it is all of the rest.
@@ -91,7 +92,7 @@ class Radix:
 
     def _join(self, row: Sequence[int]) -> int:
         total = 0
-        for key, capacity in zip(row, self._capacities, strict=True):
+        for key, capacity in zip(row, self.capacities, strict=True):
             total = total * capacity + key
         return total
 
@@ -101,7 +102,7 @@ class Radix:
                 "Radix.from_integers", "integers", f"from 0 to {self.size - 1}", integer
             )
         row = []
-        for capacity in reversed(self._capacities):
+        for capacity in reversed(self.capacities):
             integer, key = divmod(integer, capacity)
             row.append(key)
         return row[::-1]

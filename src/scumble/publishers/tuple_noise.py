@@ -44,16 +44,19 @@ class TupleNoise:
 
     def draw(self, source: Source) -> Keys:
         """The tuples that are there, in order."""
-        from scumble.noise.integers import integers
         from scumble.noise.poisson import poisson
 
         count = poisson(source, self.total / (1 - self.largest))
-        if self._radix.words == 1 and not self._sources:
-            keys = integers(source, self._radix.size, count)
-            return distinct(keys[self._staying(source, count, [])])
-        columns = self._columns(source, count)
-        keys = self._radix.pack(columns)
+        columns = self._columns(source, count) if self._sources else []
+        keys = self._radix.pack(columns) if self._sources else self._uniform(source, count)
         return distinct(keys[self._staying(source, count, columns)])
+
+    def _uniform(self, source: Source, count: int) -> Keys:
+        """Word by word: the columns of a word fill it."""
+        from scumble.noise.integers import integers
+
+        words = [integers(source, capacity, count) for capacity in self._radix.capacities]
+        return words[0] if len(words) == 1 else np.stack(words, axis=1)
 
     def _columns(self, source: Source, count: int) -> Columns:
         from scumble.noise.categorical import Categorical
