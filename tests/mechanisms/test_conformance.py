@@ -59,6 +59,45 @@ CASES = {
             ({"epsilon": 1, "several": "both"}, "'each' or 'compound'"),
         ),
     ),
+    "alphabeta": Case(
+        lambda: sc.AlphaBeta(k=2, gamma=0.5, multiplicity=500),
+        (
+            ({}, "exactly one of"),
+            ({"k": 10}, "exactly one of"),
+            ({"k": 10, "d": 0.1, "gamma": 0.2}, "exactly one of"),
+            ({"alpha": 0.5, "gamma": 0.2}, "exactly one of"),
+            ({"k": 0.5, "gamma": 0.2}, "a number of at least 1"),
+            ({"k": float("nan"), "gamma": 0.2}, "Got nan instead"),
+            ({"d": 0.2, "gamma": 0.2}, "'d' parameter of AlphaBeta must be below gamma (0.2)"),
+            ({"d": 0.3, "gamma": 0.2}, "below gamma"),
+            ({"d": 0, "gamma": 0.2}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 1}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 0.2, "keep": 0.6}, "keep of at most 1 − d/γ"),
+            ({"d": 0.1, "gamma": 0.2, "keep": 1}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 0.2, "adversary": "exclusive"}, "α ≤ 0"),
+            ({"d": 0.01, "gamma": 0.2, "adversary": "any"}, "'independent' or 'exclusive'"),
+            (
+                {"d": 0.01, "gamma": 0.2, "adversary": "exclusive", "keep": 0.4},
+                "1/2 for exclusive attackers",
+            ),
+            ({"d": 0.001, "gamma": 0.2, "views": 9}, "at most 7 views hold"),
+            ({"d": 0.001, "gamma": 0.2, "views": 0}, "a whole number from 1 to 63"),
+            ({"d": 0.001, "gamma": 0.2, "views": 64}, "Got 64 instead"),
+            ({"alpha": 0.5, "beta": 0.5}, "below 1 − beta (0.5)"),
+            ({"alpha": 0.5, "beta": 0.1, "keep": 0.6}, "keep with gamma only"),
+            ({"k": 2, "gamma": 0.2, "duplicates": "count"}, "'error' or 'collapse'"),
+            ({"k": 2, "gamma": 0.2, "multiplicity": 0}, "a whole number from 1"),
+            ({"k": 2, "gamma": 0.2, "multiplicity": 1.5}, "Got 1.5 instead"),
+            (
+                {"k": 2, "gamma": 0.2, "multiplicity": 2, "duplicates": "collapse"},
+                "either collapses equal rows or tells them apart",
+            ),
+            ({"k": 2, "gamma": 0.2, "sources": {}}, "a mapping from columns"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": []}}, "a mapping from columns"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": [1, 0]}}, "Got 0 instead"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": [1]}, "views": 2}, "one view"),
+        ),
+    ),
     "histogram": Case(
         _histogram,
         (
@@ -161,9 +200,11 @@ def test_bad_parameters_are_refused(name: str) -> None:
 
 def test_refused_before_anything_is_read(name: str) -> None:
     """A schema that does not fit stops the mechanism although the source would fail as well."""
-    unfit = (
-        schema().with_roles(quasi=["job"]) if name == "uniform" else schema().select(["sex", "job"])
-    )
+    taken = sc.Attribute("occurrence", "quasi", sc.IntegerRange(0, 9))
+    unfit = {
+        "uniform": schema().with_roles(quasi=["job"]),
+        "alphabeta": sc.Schema([*schema(), taken]),
+    }.get(name, schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):
         sc.publish("no such file.csv", unfit, CASES[name].make())
 
