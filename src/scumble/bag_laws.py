@@ -34,6 +34,8 @@ class BagLaw(Protocol):
 
     def to_dict(self) -> dict[str, Any]: ...
 
+    def __hash__(self) -> int: ...
+
 
 def bag_law(data: Mapping[str, Any]) -> BagLaw:
     """A law out of a manifest."""

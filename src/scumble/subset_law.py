@@ -34,6 +34,27 @@ class SubsetLaw:
         away, home = float(self.chance), float(self.inclusion)
         return away + (home - away) * np.eye(self.values)
 
+    def covariances(self, one: Floats, other: Floats) -> Floats:
+        """Cov[one · c, other · c | x] for every x; along the last axis of two arrays of weights.
+
+        Given whether the set holds x, the rest of it is drawn from the others without replacement;
+        whether it does moves the sum by the weight of x less the mean weight of the others.
+        """
+        others = self.values - 1
+        # Sets have one size, so a constant beside the weights changes nothing but the rounding.
+        one, other = (each - each.mean(axis=-1, keepdims=True) for each in (one, other))
+        gaps = [each + each / others for each in (one, other)]  # the others add up to -each
+        products = (one * other).sum(axis=-1, keepdims=True) - one * other - one * other / others
+        held = float(self.inclusion)
+        drawn = held * self._drawn(self.size - 1) + (1 - held) * self._drawn(self.size)
+        found: Floats = drawn * products + held * (1 - held) * gaps[0] * gaps[1]
+        return found
+
+    def _drawn(self, number: int) -> float:
+        """The factor of the covariance of a sample of the other values without replacement."""
+        others = self.values - 1
+        return number * (others - number) / (others * (others - 1)) if others > 1 else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         inclusion = str(self.inclusion)
         return {"kind": self.kind, "values": self.values, "size": self.size, "inclusion": inclusion}

@@ -1,36 +1,31 @@
 """A question split by what it asks of published truth and of perturbed values.
 
 The true share h(x) of a row in an answer (1 if it counts, or the amount it adds) depends on its
-true sensitive values x. Inverting the channel gives a weight w(y) of the *published* values y with
-E[w(y) | x] = h(x), so the sum of the weights is unbiased. Its variance Var[w(y) | x] is again a
-function of x: inverting the channel on that function gives an unbiased estimate of the variance as
-well. Both are tensors over the sensitive domains, whose first axis is the combination of true
-attributes.
+true sensitive values x, and is a tensor over their domains. A lens reads it from published values;
+true attributes tell apart the states in which h, or the lens, may be another one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
-from scumble.channels import Tensor, UniformChannel
-from scumble.estimate import Estimate, Exact
-from scumble.estimators.count_law import RandomizedCount
+from scumble.channels import BagChannel, SplitChannel, UniformChannel
+from scumble.estimators.bag_lens import BagLens
+from scumble.estimators.lens import Lens
+from scumble.estimators.split_lens import SplitLens
+from scumble.estimators.tally import Indices, Tally
+from scumble.estimators.uniform_lens import UniformLens
 from scumble.evidence import Records
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 
-EXACT = "exact: the answer depends on no perturbed value"
-BINOMIAL = "inverted channel; exact binomial interval"
-MANY = "inverted channel; binomial interval, by the normal law where thousands of rows decide"
-
 
 @dataclass(frozen=True)
 class Plan:
-    """What to count, what to evaluate on the domains, and how to invert the channels."""
+    """What to count, what to evaluate on the domains, and through which lens to read it."""
 
     evidence: Records
     schema: Schema
@@ -58,14 +53,30 @@ class Plan:
         return argument if argument and not self._perturbed(argument) else None
 
     @cached_property
+    def uniform(self) -> list[UniformChannel]:
+        """The uniform channels that the question meets."""
+        uniform = (each for each in self.evidence.channels if isinstance(each, UniformChannel))
+        return [each for each in uniform if self._met(each.attributes)]
+
+    @cached_property
+    def whole(self) -> SplitChannel | BagChannel | None:
+        """The channel that the question meets and that can be read only on all its attributes."""
+        others = (each for each in self.evidence.channels if not isinstance(each, UniformChannel))
+        return next((each for each in others if self._met(each.attributes)), None)
+
+    @cached_property
     def axes(self) -> tuple[str, ...]:
-        """Perturbed attributes that the question names."""
+        """Perturbed attributes that the question names, or that can only be read with those."""
+        if self.whole:
+            return self.whole.attributes
         return tuple(name for name in self._needed if name in self.evidence.perturbed)
 
     @cached_property
     def kept(self) -> tuple[str, ...]:
         """True attributes by which rows must be told apart."""
-        return tuple(name for name in self._needed if name not in self.evidence.perturbed)
+        part = {self.whole.column} if isinstance(self.whole, SplitChannel) else set()
+        needed = part.union(self._needed).difference(self.evidence.perturbed)
+        return tuple(name for name in self.schema.names if name in needed)
 
     @cached_property
     def shared(self) -> bool:
@@ -76,51 +87,33 @@ class Plan:
     def grouped_axes(self) -> list[str]:
         return [name for name in self.axes if name in self.query.groups]
 
-    def invert(self, tensor: Tensor) -> Tensor:
-        for channel in self.evidence.channels:
-            if axes := self._places(channel.attributes):
-                tensor = channel.invert(tensor, axes)
-        return tensor
+    def lens(self, counted: Tally | None = None) -> Lens:
+        """How to read h; the tally tells the states apart if h is not shared."""
+        whole = self.whole
+        if isinstance(whole, BagChannel):
+            return BagLens(whole.law)
+        if isinstance(whole, SplitChannel):
+            parts = np.arange(len(whole.domains))
+            if counted is not None and not self.shared:
+                parts = self._parts(whole, counted)
+            return SplitLens(whole, self.schema.size(whole.attributes), parts)
+        return UniformLens(self.uniform, self.axes)
 
-    def apply(self, tensor: Tensor) -> Tensor:
-        for channel in self.evidence.channels:
-            if axes := self._places(channel.attributes):
-                tensor = channel.apply(tensor, axes)
-        return tensor
+    def states(self, counted: Tally) -> Indices:
+        """Which row of the tensors speaks of each line."""
+        if not self.shared:
+            return counted.combination
+        if isinstance(self.whole, SplitChannel):
+            return self._parts(self.whole, counted)[counted.combination]
+        return np.zeros_like(counted.combination)
 
-    def covariance(self, one: Tensor, other: Tensor) -> Tensor:
-        """Cov[w1(y), w2(y) | x] of the weights of two functions, as a function of x."""
-        return self.apply(self.invert(one) * self.invert(other)) - one * other
+    def _parts(self, channel: SplitChannel, counted: Tally) -> Indices:
+        """The part of every combination."""
+        codes, _ = self.schema[channel.column].encode(counted.combinations[channel.column])
+        return codes.astype(np.intp)
 
-    def deviation(self, tensor: Tensor) -> Tensor:
-        """The largest |w(y) - h(x)| that a row can have, for every combination: a channel may turn
-        any x into any y.
-        """
-        true, weight = flat(tensor), flat(self.invert(tensor))
-        above = weight.max(axis=1) - true.min(axis=1)
-        below = true.max(axis=1) - weight.min(axis=1)
-        largest: Tensor = np.maximum(above, below)
-        return largest
-
-    @cached_property
-    def one_channel(self) -> UniformChannel | None:
-        """The channel, if all perturbed attributes of the question went through the same one."""
-        met = [c for c in self.evidence.channels if self._places(c.attributes)]
-        return met[0] if len(met) == 1 else None
-
-    def one_count(self, share: float, rows: int, shown: int) -> Estimate:
-        """A count through one channel, of whose domain a share counts, and of whose rows some show
-        a value that counts: its law is known exactly.
-        """
-        if share in (0, 1) or self.one_channel is None:
-            return Estimate(float(rows * share), Exact(), EXACT, self.query.notes)
-        keep = float(self.one_channel.keep)
-        outside = (1 - keep) * share
-        law = RandomizedCount(rows, shown, keep, outside)
-        return Estimate(law.value, law, BINOMIAL if law.exact else MANY, self.query.notes)
-
-    def _places(self, attributes: tuple[str, ...]) -> list[int]:
-        return [1 + place for place, name in enumerate(self.axes) if name in attributes]
+    def _met(self, attributes: tuple[str, ...]) -> bool:
+        return not set(self._needed).isdisjoint(attributes)
 
     @cached_property
     def _needed(self) -> list[str]:
@@ -129,8 +122,3 @@ class Plan:
 
     def _perturbed(self, part: Expression) -> bool:
         return not set(self.evidence.perturbed).isdisjoint(part.attributes)
-
-
-def flat(tensor: Tensor) -> Tensor:
-    """One row per combination, one column per cell of the perturbed domains."""
-    return tensor.reshape(len(tensor), prod(tensor.shape[1:]))

@@ -7,16 +7,21 @@ arithmetic on tensors over the sensitive domains.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
-from scumble.channels import Tensor
+from scumble.channels import BagChannel, Tensor
 from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
+from scumble.estimators.bag_tally import bag_tally
+from scumble.estimators.lens import Flags, Lens, flat
 from scumble.estimators.plan import Plan
+from scumble.estimators.shown import counted as shown_count
 from scumble.estimators.sums import Sums
 from scumble.estimators.tally import Groups, Tally, tally
+from scumble.estimators.uniform_lens import UniformLens
 from scumble.evidence import Records
 from scumble.query import Query
 from scumble.schema import Schema
@@ -35,14 +40,35 @@ def answer(
 
 def _gather(plan: Plan, engine: Engine) -> tuple[Tally, Tensor, Tensor | None]:
     """Count the rows, and evaluate h on the domain; on the domain first where that saves lines."""
-    summed = plan.summed.sql if plan.summed else None
     if not plan.shared:
-        counted = tally(engine, plan.schema, plan.kept, plan.axes, summed, plan.filters)
+        counted = _count(plan, engine)
         return counted, *_tensors(plan, engine, counted)
-    holds, amount = _tensors(plan, engine)
-    hits = _hits(plan, holds) if amount is None else None
-    counted = tally(engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, hits)
-    return counted, holds, amount
+    lens = plan.lens()
+    parts = [None if each is None else _stated(each, lens) for each in _tensors(plan, engine)]
+    holds, amount = cast(Tensor, parts[0]), parts[1]
+    if not plan.axes or plan.grouped_axes or amount is not None or not lens.halves(holds):
+        return _count(plan, engine), holds, amount
+    halved = _count(plan, engine, flat(holds)[0] > 0)
+    # One value that counts stands for all of them, and one that does not for all others.
+    state = plan.states(halved)
+    yes = lens.possible(holds, -1.0).argmax(axis=1)[state]
+    no = lens.possible(holds, 2.0).argmin(axis=1)[state]
+    return replace(halved, cell=np.where(halved.cell, yes, no)), holds, None
+
+
+def _count(plan: Plan, engine: Engine, hits: Flags | None = None) -> Tally:
+    """Lines by true attributes and shown values, or by whether these are `hits`."""
+    summed = plan.summed.sql if plan.summed else None
+    if isinstance(plan.whole, BagChannel):
+        return bag_tally(engine, plan.schema, plan.whole, plan.kept, summed, plan.filters, hits)
+    clauses = [f"({clause.sql})" for clause in plan.conditions]
+    condition = None if hits is None else " AND ".join(clauses) or "true"
+    return tally(engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition)
+
+
+def _stated(tensor: Tensor, lens: Lens) -> Tensor:
+    """The same function in all states of a lens."""
+    return np.broadcast_to(tensor, (lens.states, *tensor.shape[1:]))
 
 
 def _tensors(
@@ -64,21 +90,12 @@ def _tensors(
     return holds, values[-1].reshape(shape) * holds
 
 
-def _hits(plan: Plan, holds: Tensor) -> tuple[str, int, int] | None:
-    """One condition on one perturbed attribute splits its domain in two: two lines are enough."""
-    yes, no = np.flatnonzero(holds), np.flatnonzero(holds == 0)
-    if len(plan.axes) != 1 or plan.grouped_axes or not len(yes) or not len(no):
-        return None
-    condition = " AND ".join(f"({clause.sql})" for clause in plan.conditions)
-    return condition, int(yes[0]), int(no[0])
-
-
 def estimates(
     plan: Plan, counted: Tally, holds: Tensor, amount: Tensor | None
 ) -> Iterator[tuple[Key, Estimate]]:
     """One estimate for each group of true attributes and each value of grouped perturbed ones."""
     groups = counted.groups([name for name in plan.kept if name in plan.query.groups])
-    alone = len(plan.axes) == len(plan.grouped_axes) == 1
+    alone = len(plan.axes) == len(plan.grouped_axes) == len(plan.uniform) == 1
     if alone and plan.shared and plan.query.aggregate == "count":
         yield from _counts_by_value(plan, counted, groups, holds[0])
         return
@@ -103,11 +120,13 @@ def _counts_by_value(
     pairs = groups.members * size + counted.cell
     shown = np.bincount(pairs, counted.count, len(groups.keys) * size).astype(np.int64)
     rows = groups.sums(counted.count)
+    coins = UniformLens(plan.uniform, plan.axes).coins(1 / size)
     for code, label in enumerate(plan.schema[name].labels().to_pylist()):
         for index, key in enumerate(groups.keys):
             if rows[index] and holds[code]:  # as in SQL, a group that cannot be is left out
                 named = {**key, name: label}
-                found = plan.one_count(1 / size, int(rows[index]), int(shown[index * size + code]))
+                number = int(shown[index * size + code])
+                found = shown_count(coins, int(rows[index]), number, plan.query.notes)
                 yield tuple(named[name] for name in plan.query.groups), found
 
 

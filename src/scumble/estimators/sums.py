@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from scumble.channels import Tensor
 from scumble.estimate import Estimate, Exact, Unknown
-from scumble.estimators.plan import EXACT, Plan, flat
+from scumble.estimators.lens import Flags, Indices, Lens, flat
+from scumble.estimators.plan import Plan
 from scumble.estimators.ratio_law import Ratio
+from scumble.estimators.shown import EXACT, Shown, counted
 from scumble.estimators.sum_law import WeightedSum
 from scumble.estimators.tally import Floats, Groups, Tally
 
@@ -35,17 +36,18 @@ class Sums:
 
     def _count(self, group: int) -> Estimate:
         notes = self.plan.query.notes
-        if self._untouched:
+        if self._count_known[group]:
             return Estimate(float(self.count[group]), Exact(), EXACT, notes)
-        if self._one_share is None:
+        kind = self._kinds[group]
+        if kind is None:
             law = WeightedSum(float(self.count_variance[group]), float(self.count_largest[group]))
             return Estimate(float(self.count[group]), law, SCORE, notes)
-        rows, shown = int(self.rows[group]), int(self.shown[group])
-        return self.plan.one_count(self._one_share, rows, shown)
+        rows, shown, known = (int(each[group]) for each in self._shown)
+        return counted(kind, rows, shown, notes, known)
 
     def _sum(self, group: int) -> Estimate:
         total, notes = float(self.total[group]), self.plan.query.notes
-        if self._untouched:
+        if self._total_known[group]:
             return Estimate(total, Exact(), EXACT, notes)
         law = WeightedSum(float(self.total_variance[group]), float(self.total_largest[group]))
         return Estimate(total, law, SCORE, notes)
@@ -56,7 +58,7 @@ class Sums:
         if not self.rows[group] or not count:
             nothing = "no published row satisfies the condition"
             return Estimate(float("nan"), Unknown(), "average of no rows", (*notes, nothing))
-        if self._untouched:
+        if self._count_known[group] and self._total_known[group]:
             return Estimate(total / count, Exact(), EXACT, notes)
         law = Ratio(
             total,
@@ -69,35 +71,17 @@ class Sums:
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
 
     @cached_property
-    def _untouched(self) -> bool:
-        """Whether h is 0 for every value or 1 for every value: then the rows are all the truth."""
-        constant = self.holds.size == 0 or (self.holds == self.holds.flat[0]).all()
-        return bool(constant and self.amount is None)
-
-    @cached_property
-    def _one_share(self) -> float | None:
-        """The share of the domain that counts, if there is one channel and the share is the same
-        for all combinations: then the number of rows that show a value that counts has an exact
-        law.
-        """
-        if self.plan.one_channel is None:
-            return None
-        shares = np.unique(flat(self.holds).mean(axis=1))
-        return float(shares[0]) if len(shares) == 1 else None
+    def lens(self) -> Lens:
+        return self.plan.lens(self.counted)
 
     @cached_property
     def possible(self) -> Floats:
         """For each group, how many rows could satisfy the condition with some perturbed values."""
-        some = flat(self.holds).max(axis=1)
-        return self.groups.sums(self.counted.count * some[self._combination])
+        return self.groups.sums(self.counted.count * self.lens.most(self.holds)[self._state])
 
     @cached_property
     def rows(self) -> Floats:
-        return self.groups.sums(self.counted.count)
-
-    @cached_property
-    def shown(self) -> Floats:
-        return self.groups.sums(self.counted.count * self._at(self.holds))
+        return self.groups.sums(self.counted.count) / self.counted.members
 
     @cached_property
     def count(self) -> Floats:
@@ -109,22 +93,17 @@ class Sums:
 
     @cached_property
     def total(self) -> Floats:
-        if self.amount is None:
-            return self._weighted(self.counted.total, self.holds)
-        return self._weighted(self.counted.count, self.amount)
+        return self._weighted(self._lines, self._added)
 
     @cached_property
     def total_variance(self) -> Floats:
-        if self.amount is None:
-            return self._variance(self.counted.squares, self.holds)
-        return self._variance(self.counted.count, self.amount)
+        lines = self.counted.squares if self.amount is None else self.counted.count
+        return self._variance(lines, self._added)
 
     @cached_property
     def covariance(self) -> Floats:
         """Of total and count."""
-        other = self.holds if self.amount is None else self.amount
-        lines = self.counted.total if self.amount is None else self.counted.count
-        return self._weighted(lines, self.plan.covariance(other, self.holds))
+        return self._weighted(self._lines, self.lens.covariance(self._added, self.holds))
 
     @cached_property
     def count_largest(self) -> Floats:
@@ -137,6 +116,48 @@ class Sums:
             sizes = np.maximum(np.abs(self.counted.least), np.abs(self.counted.most))
             return self.groups.largest(sizes * self._deviation(self.holds))
         return self.groups.largest(self._deviation(self.amount))
+
+    @cached_property
+    def _count_known(self) -> Flags:
+        """Of which groups the count is the truth: h is known of all their rows."""
+        known: Flags = self.groups.sums(self.counted.count * self._open(self.holds)) == 0
+        return known
+
+    @cached_property
+    def _total_known(self) -> Flags:
+        known: Flags = self.groups.sums(self.counted.count * self._open(self._added)) == 0
+        return known
+
+    @cached_property
+    def _kinds(self) -> list[Shown | None]:
+        """For each group the law of how many rows show that they count, if it is known exactly: all
+        rows in question must have the same.
+        """
+        kinds, which = self.lens.shown(self.holds)
+        asked = self._open(self.holds) & (self.counted.count > 0)
+        groups = Groups(self.groups.members[asked], self.groups.keys)
+        number = which[self._state][asked].astype(np.float64)
+        most, least = groups.largest(number), -groups.largest(-number)
+        pairs = zip(least, most, strict=True)
+        return [kinds[int(low)] if low == high else None for low, high in pairs]
+
+    @cached_property
+    def _shown(self) -> tuple[Floats, Floats, Floats]:
+        """Rows in question, values that they show and that count, and rows known to count."""
+        asked = self._open(self.holds)
+        lines, counts = self.counted.count, self._at(self.holds)
+        rows = self.groups.sums(lines * asked) / self.counted.members
+        known = self.groups.sums(lines * counts * ~asked) / self.counted.members
+        return rows, self.groups.sums(lines * counts * asked), known
+
+    @property
+    def _lines(self) -> Floats:
+        """What is added up by line, if the rest of it is in `_added`."""
+        return self.counted.total if self.amount is None else self.counted.count
+
+    @property
+    def _added(self) -> Tensor:
+        return self.holds if self.amount is None else self.amount
 
     @property
     def _variances(self) -> list[Floats]:
@@ -164,30 +185,35 @@ class Sums:
         return [self.groups.largest(self._deviation(change)) for change in changes]
 
     def _weighted(self, lines: Floats, tensor: Tensor) -> Floats:
-        """Unbiased estimates of Σ lines · tensor(true values)."""
-        return self.groups.sums(lines * self._at(self.plan.invert(tensor)))
+        """Unbiased estimates of Σ lines · tensor(true values), exact where the tensor is known."""
+        asked = self._open(tensor)
+        known = self.groups.sums(lines * self._at(tensor) * ~asked) / self.counted.members
+        return known + self.groups.sums(lines * self._at(self.lens.invert(tensor)) * asked)
 
     def _variance(self, lines: Floats, tensor: Tensor) -> Floats:
         """The unbiased estimate of a variance, but never less than the variance surely is."""
-        spread = self.plan.covariance(tensor, tensor)
-        least = flat(spread).min(axis=1).clip(0)
-        floor = self.groups.sums(lines * least[self._combination])
+        spread = self.lens.covariance(tensor, tensor)
+        least = self.lens.least(spread).clip(0)
+        floor = self.groups.sums(lines * least[self._state]) / self.counted.members
         return np.maximum(self._weighted(lines, spread), floor)
 
     def _deviation(self, tensor: Tensor) -> Floats:
         """Of every line: the largest error that the weight of a row can have."""
-        largest: Floats = self.plan.deviation(tensor)[self._combination]
+        largest: Floats = self.lens.deviation(tensor)[self._state]
         return largest
+
+    def _open(self, tensor: Tensor) -> Flags:
+        """Of which lines a function is not known, but must be read from what they show."""
+        return ~self.lens.settled(tensor)[self._state]
 
     def _at(self, tensor: Tensor) -> Floats:
         """The entry of a tensor for every line."""
-        entries: Floats = flat(tensor)[self._combination, self.counted.cell]
+        entries: Floats = flat(tensor)[self._state, self.counted.cell]
         return entries
 
-    @property
-    def _combination(self) -> Any:
-        shared = self.plan.shared
-        return np.zeros_like(self.counted.cell) if shared else self.counted.combination
+    @cached_property
+    def _state(self) -> Indices:
+        return self.plan.states(self.counted)
 
 
 def _three(numbers: list[Floats], group: int) -> tuple[float, float, float]:

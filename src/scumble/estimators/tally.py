@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class Groups:
 @dataclass(frozen=True)
 class Tally:
     """Lines of equal rows: how many, and the sum, the sum of squares and the limits of an
-    expression over them.
+    expression over them. Where a row shows several values, it is in as many lines.
 
     `combinations` are the distinct values of the kept attributes, in the order of the domains.
     """
@@ -54,6 +54,7 @@ class Tally:
     squares: Floats
     least: Floats
     most: Floats
+    members: int = field(default=1, kw_only=True)  # how many lines each row is in
 
     def groups(self, names: Sequence[str]) -> Groups:
         """The lines grouped by some of the kept attributes; by none, they are one group."""
@@ -71,32 +72,54 @@ def tally(
     cells: Sequence[str],
     summed: str | None,
     filters: Sequence[str],
-    hits: tuple[str, int, int] | None = None,
+    hits: str | None = None,
 ) -> Tally:
     """Count the rows of the view by `kept` and `cells`, after `filters`.
 
-    `hits` replaces the values of the cells by a condition on them and the two cells that stand for
-    its being true and false: two lines instead of as many as the domain has values.
+    `hits` is a condition on the values of the cells that replaces them, so that cell 1 stands for
+    all in which it is true and cell 0 for the others: two lines instead of as many as the domain
+    has values.
     """
     columns = [quoted(name) for name in kept]
-    columns += [f"coalesce({hits[0]}, false)"] if hits else [quoted(name) for name in cells]
-    sums = ["count(*)"]
-    if summed is not None:
-        value = f"CAST({summed} AS DOUBLE)"
-        sums += [f"sum({value})", f"sum({value} * {value})", f"min({value})", f"max({value})"]
-    where = f" WHERE {' AND '.join(f'({clause})' for clause in filters)}" if filters else ""
-    grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
-    listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate(columns + sums))
-    table = engine.rows(f"SELECT {listed} FROM view{where}{grouping}")
+    columns += [f"coalesce({hits}, false)"] if hits else [quoted(name) for name in cells]
+    table = aggregated(engine, columns, amounts(summed), filters)
     names = table.column_names
     split, end = len(kept), len(columns)
     found = [floats(table[name]) for name in names[end:]]
-    return _lines(
+    cell = table.select(names[split:end])
+    return lines(
         schema,
         table.select(names[:split]).rename_columns(list(kept)),
-        _cells(schema, cells, table.select(names[split:end]), hits),
+        cell.column(0).to_numpy().astype(np.intp) if hits else _cells(schema, cells, cell),
         found if summed is not None else sums_of_ones(found[0]),
     )
+
+
+def aggregated(
+    engine: Engine,
+    columns: Sequence[str],
+    sums: Sequence[str],
+    filters: Sequence[str],
+    source: str = "view",
+) -> pa.Table:
+    """Sums by columns, both SQL, over the rows that pass the filters."""
+    grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
+    listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate([*columns, *sums]))
+    return engine.rows(f"SELECT {listed} FROM {source}{passing(filters)}{grouping}")
+
+
+def passing(filters: Sequence[str]) -> str:
+    """The WHERE of some conditions."""
+    return f" WHERE {' AND '.join(f'({clause})' for clause in filters)}" if filters else ""
+
+
+def amounts(summed: str | None) -> list[str]:
+    """How many rows, and what an expression comes to over them, as the fields of a tally."""
+    if summed is None:
+        return ["count(*)"]
+    value = f"CAST({summed} AS DOUBLE)"
+    sums = [f"sum({value})", f"sum({value} * {value})", f"min({value})", f"max({value})"]
+    return ["count(*)", *sums]
 
 
 def sums_of_ones(count: Floats) -> list[Floats]:
@@ -105,16 +128,19 @@ def sums_of_ones(count: Floats) -> list[Floats]:
     return [count, count, count, ones, ones]
 
 
-def _lines(schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats]) -> Tally:
+def lines(
+    schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats], members: int = 1
+) -> Tally:
+    """A tally of lines that are given by columns; `kept` has one for each kept attribute."""
     if any(not np.isfinite(column).all() for column in sums):
         raise QueryError(
             "The summed expression is not a finite number for every row that satisfies the "
             "condition. Exclude such rows in WHERE, or guard the expression with CASE."
         )
     if not kept.num_columns:
-        return Tally(schema, kept, np.zeros(len(cell), np.intp), cell, *sums)
+        return Tally(schema, kept, np.zeros(len(cell), np.intp), cell, *sums, members=members)
     first, inverse = distinct(schema, kept)
-    return Tally(schema, kept.take(first), inverse, cell, *sums)
+    return Tally(schema, kept.take(first), inverse, cell, *sums, members=members)
 
 
 def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
@@ -127,12 +153,7 @@ def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
     return first, inverse.reshape(-1)
 
 
-def _cells(
-    schema: Schema, names: Sequence[str], table: pa.Table, hits: tuple[str, int, int] | None
-) -> Indices:
-    if hits:
-        _, yes, no = hits
-        return np.where(table.column(0).to_numpy(), yes, no).astype(np.intp)
+def _cells(schema: Schema, names: Sequence[str], table: pa.Table) -> Indices:
     if not names:
         return np.zeros(table.num_rows, np.intp)
     codes = [schema[name].encode(table.column(i))[0] for i, name in enumerate(names)]

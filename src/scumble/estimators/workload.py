@@ -16,8 +16,11 @@ from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.cubes import Cube, Cubes, affordable
-from scumble.estimators.plan import EXACT, Plan
+from scumble.estimators.plan import Plan
+from scumble.estimators.shown import EXACT
+from scumble.estimators.shown import counted as shown_count
 from scumble.estimators.tally import Indices, Tally, sums_of_ones
+from scumble.estimators.uniform_lens import UniformLens
 from scumble.evidence import Records
 from scumble.query import Expression, Query
 from scumble.schema import Schema
@@ -53,10 +56,12 @@ def answer_many(
 
 
 def _plain(plan: Plan) -> bool:
-    """A count without groups, whose conditions on true and on perturbed attributes are apart."""
+    """A count without groups, whose conditions on true and on perturbed attributes are apart, and
+    whose perturbed attributes went through uniform channels.
+    """
     query = plan.query
     ungrouped = query.aggregate == "count" and not query.groups
-    return ungrouped and plan.shared and bool(query.attributes)
+    return ungrouped and plan.shared and bool(query.attributes) and not plan.whole
 
 
 def _from_cube(plan: Plan, cube: Cube, clauses: Clauses) -> Answer:
@@ -71,8 +76,12 @@ def _from_cube(plan: Plan, cube: Cube, clauses: Clauses) -> Answer:
         holds = holds & clauses.along(clause, plan.axes)
     if not plan.axes:
         return [((), Estimate(float(shown), Exact(), EXACT, plan.query.notes))]
-    if plan.one_channel:
-        return [((), plan.one_count(holds.mean(), int(shown.sum()), int(shown[holds].sum())))]
+    rows, share = int(shown.sum()), float(holds.mean())
+    if share in (0, 1) or not rows:
+        return [((), Estimate(rows * share, Exact(), EXACT, plan.query.notes))]
+    if len(plan.uniform) == 1:
+        coins = UniformLens(plan.uniform, plan.axes).coins(share)
+        return [((), shown_count(coins, rows, int(shown[holds].sum()), plan.query.notes))]
     lines = shown.reshape(-1).astype(np.float64)
     cell = np.arange(len(lines), dtype=np.intp)
     counted = Tally(plan.schema, pa.table({}), np.zeros_like(cell), cell, *sums_of_ones(lines))

@@ -1,0 +1,129 @@
+"""Bags of published values, counted by the attributes that a question depends on.
+
+A row is in as many lines as its bag has members, so that a line says how often a value is shown,
+and what an expression comes to over the rows that show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scumble.channels import BagChannel
+from scumble.engine.duckdb import Engine
+from scumble.estimators.lens import Flags
+from scumble.estimators.tally import (
+    Floats,
+    Tally,
+    aggregated,
+    amounts,
+    floats,
+    lines,
+    passing,
+    sums_of_ones,
+)
+from scumble.query import quoted
+from scumble.schema import Schema
+
+_MEMBER = quoted("scumble member")
+
+
+def bag_tally(
+    engine: Engine,
+    schema: Schema,
+    channel: BagChannel,
+    kept: Sequence[str],
+    summed: str | None,
+    filters: Sequence[str],
+    hits: Flags | None = None,
+) -> Tally:
+    """Count the members of the bags by `kept` and their cells, after `filters`.
+
+    With `hits`, cell 1 stands for all cells that it chooses and cell 0 for the others. Bags have
+    one size, so only the columns of the fewer of them are read.
+    """
+    if hits is None and channel.layout == "codes":
+        return _by_code(engine, schema, channel, kept, summed, filters)
+    fewer = None if hits is None else (hits if 2 * hits.sum() <= len(hits) else ~hits)
+    cells = range(channel.law.values)
+    chosen = [[cell] for cell in cells] if fewer is None else [np.flatnonzero(fewer).tolist()]
+    powers = _powers(summed)
+    counts = [_number(channel, some) for some in chosen]
+    sums = [f"sum({count}{power})" for power in powers for count in counts]
+    limits = amounts(summed)
+    found = aggregated(engine, [quoted(name) for name in kept], [*limits, *sums], filters)
+    names = found.column_names
+    numbers = [floats(found[name]) for name in names[len(kept) :]]
+    whole = numbers[: len(limits)] if summed is not None else sums_of_ones(numbers[0])
+    rows = lines(
+        schema,
+        found.select(names[: len(kept)]).rename_columns(list(kept)),
+        np.zeros(found.num_rows, np.intp),
+        whole,
+    )
+    shown = np.stack(numbers[len(limits) :]).reshape(len(powers), len(chosen), -1)
+    if fewer is not None:
+        rest = channel.law.size * np.stack(whole[: len(powers)])[:, None] - shown
+        shown = np.concatenate([rest, shown] if fewer is hits else [shown, rest], axis=1)
+    return _spread(rows, shown, channel.law.size)
+
+
+def _powers(summed: str | None) -> list[str]:
+    """By what a number of members is multiplied to get number, sum and sum of squares."""
+    if summed is None:
+        return [""]
+    value = f" * CAST({summed} AS DOUBLE)"
+    return ["", value, value + value]
+
+
+def _number(channel: BagChannel, cells: Sequence[int]) -> str:
+    """How many members of a bag lie in some cells, in SQL."""
+    if channel.layout == "counts":
+        parts = [f"CAST({quoted(channel.columns[cell])} AS INTEGER)" for cell in cells]
+    else:
+        listed = ", ".join(map(str, cells))
+        parts = [f"CAST({quoted(name)} IN ({listed}) AS INTEGER)" for name in channel.columns]
+    return f"({' + '.join(parts)})" if cells else "0"
+
+
+def _spread(rows: Tally, shown: Floats, members: int) -> Tally:
+    """Lines for every cell out of the one line of every combination."""
+    powers, cells, _ = shown.shape
+    count, total, squares = (shown[min(power, powers - 1)].reshape(-1) for power in range(3))
+    return Tally(
+        rows.schema,
+        rows.combinations,
+        np.tile(rows.combination, cells),
+        np.repeat(np.arange(cells), len(rows.cell)),
+        count,
+        total,
+        squares,
+        np.tile(rows.least, cells),
+        np.tile(rows.most, cells),
+        members=members,
+    )
+
+
+def _by_code(
+    engine: Engine,
+    schema: Schema,
+    channel: BagChannel,
+    kept: Sequence[str],
+    summed: str | None,
+    filters: Sequence[str],
+) -> Tally:
+    """One line of the engine for every member of a bag."""
+    members = ", ".join(map(quoted, channel.columns))
+    source = f"(SELECT *, unnest([{members}]) AS {_MEMBER} FROM view{passing(filters)})"
+    columns = [*map(quoted, kept), _MEMBER]
+    found = aggregated(engine, columns, amounts(summed), (), source)
+    names = found.column_names
+    numbers = [floats(found[name]) for name in names[len(columns) :]]
+    return lines(
+        schema,
+        found.select(names[: len(kept)]).rename_columns(list(kept)),
+        found[names[len(kept)]].to_numpy().astype(np.intp),
+        numbers if summed is not None else sums_of_ones(numbers[0]),
+        channel.law.size,
+    )
