@@ -1,0 +1,89 @@
+"""Regression: the best linear unbiased combination of past answers for a box.
+
+Answers are true counts of boxes plus independent noise of one variance. Weights w give an unbiased
+answer for a box exactly if the weighted indicators of the answered boxes add up to its indicator at
+every point; among all such weights those of the least Σ w² have the least variance (Gauss-Markov).
+Volumes of intersections are enough to find them: with G the volumes of the intersections of the
+answered boxes with each other and g with the box in question, they solve G w = g. Whether they add
+up to the box at every point is then checked cell by cell, so rounding cannot hide a bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Box = npt.NDArray[np.int64]
+Boxes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MOST = 256  # answers that are considered: the nearest ones
+_MOST_CELLS = 1_000_000
+_ROUNDING = 1e-7  # of a weight
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Answers and their weights, whose sum is unbiased for the box."""
+
+    answers: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def squares(self) -> float:
+        """The variance of the sum, in variances of one answer."""
+        return float(sum(weight * weight for weight in self.weights))
+
+
+def combine(target: Box, boxes: Boxes, nearest: npt.NDArray[np.intp]) -> Combination | None:
+    """The combination of least variance among answers that are `nearest`, or None if the target is
+    none of them.
+    """
+    chosen = nearest[:MOST]
+    sides = _scaled(np.concatenate([boxes[chosen], target[np.newaxis]]))
+    volumes = _intersections(sides)
+    among, with_target = volumes[:-1, :-1], volumes[:-1, -1]
+    weights: Floats = np.linalg.lstsq(among, with_target, rcond=1e-12)[0]
+    kept = np.abs(weights) > _ROUNDING
+    combination = Combination(tuple(chosen[kept].tolist()), tuple(weights[kept].tolist()))
+    return combination if _adds_up(boxes[chosen[kept]], weights[kept], target) else None
+
+
+def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:
+    """Whether the weighted boxes make exactly the target, in every cell that their faces cut."""
+    every = np.concatenate([boxes, target[np.newaxis]])
+    cuts = [
+        np.unique(np.append(every[:, axis, 0], every[:, axis, 1] + 1))
+        for axis in range(len(target))
+    ]
+    if np.prod([float(len(cut)) for cut in cuts]) > _MOST_CELLS:
+        return False
+    cells = np.zeros([len(cut) for cut in cuts])
+    for box, weight in zip(every, [*weights, -1.0], strict=True):
+        place = tuple(
+            slice(*np.searchsorted(cut, [low, high + 1]))
+            for cut, (low, high) in zip(cuts, box, strict=True)
+        )
+        cells[place] += weight
+    return bool(np.abs(cells).max(initial=0.0) < _ROUNDING * max(len(weights), 1))
+
+
+def _scaled(boxes: Boxes) -> npt.NDArray[np.float64]:
+    """Half-open boxes, every attribute in units of its longest side: volumes stay near 1."""
+    sides = boxes.astype(np.float64)
+    sides[:, :, 1] += 1
+    longest = (sides[:, :, 1] - sides[:, :, 0]).max(axis=0)
+    found: npt.NDArray[np.float64] = sides / longest[np.newaxis, :, np.newaxis]
+    return found
+
+
+def _intersections(sides: npt.NDArray[np.float64]) -> Floats:
+    """The volume that every two boxes have in common."""
+    volumes = np.ones((len(sides), len(sides)))
+    for axis in range(sides.shape[1]):
+        low, high = sides[:, axis, 0], sides[:, axis, 1]
+        overlap = np.minimum.outer(high, high) - np.maximum.outer(low, low)
+        volumes *= overlap.clip(0)
+    return volumes
