@@ -72,10 +72,15 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
         for _ in range(repeats):
             release = sc.publish(table, schema, mechanism)
             answers = release.answer_many(questions)
-            squares += sum((a.value - t) ** 2 for a, t in zip(answers, truth, strict=True))
+            squares += sum(_square(a, t) for a, t in zip(answers, truth, strict=True))
             success = attacker_success(release)
         error = sqrt(squares / repeats / len(questions))
         yield Point(type(mechanism).__name__, words, success, error)
+
+
+def _square(answer: Any, truth: float) -> float:
+    error: float = answer.value - truth
+    return error * error
 
 
 def attacker_success(release: Any) -> float:
