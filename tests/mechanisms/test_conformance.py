@@ -72,7 +72,7 @@ CASES = {
             ({"d": 0.3, "gamma": 0.2}, "below gamma"),
             ({"d": 0, "gamma": 0.2}, "between 0 and 1"),
             ({"d": 0.1, "gamma": 1}, "between 0 and 1"),
-            ({"d": 0.1, "gamma": 0.2, "keep": 0.6}, "keep of at most 1 − d/γ"),
+            ({"d": 0.1, "gamma": 0.2, "keep": 0.8}, "keep of at most 1 − d/γ"),
             ({"d": 0.1, "gamma": 0.2, "keep": 1}, "between 0 and 1"),
             ({"d": 0.1, "gamma": 0.2, "adversary": "exclusive"}, "α ≤ 0"),
             ({"d": 0.01, "gamma": 0.2, "adversary": "any"}, "'independent' or 'exclusive'"),
@@ -98,6 +98,22 @@ CASES = {
             ({"k": 2, "gamma": 0.2, "sources": {"age": [1]}, "views": 2}, "one view"),
         ),
     ),
+    "partition": Case(
+        lambda: sc.Partition(rho1=0.4, rho2=0.8),
+        (
+            ({"rho1": 0.5}, "'rho1' parameter of Partition must be below rho2 (0.5). Got 0.5"),
+            ({"rho1": 0.6}, "below rho2"),
+            ({"rho1": 0}, "'rho1' parameter of Partition must be a number between 0 and 1"),
+            ({"rho1": float("nan")}, "Got nan instead"),
+            ({"rho1": True}, "Got True instead"),
+            ({"rho1": "rare"}, "Got 'rare' instead"),
+            ({"rho2": 1}, "between 0 and 1"),
+            ({"rho2": -0.5}, "Got -0.5 instead"),
+            ({"rho1": 1e-60}, "is no privacy"),
+            ({"confidence": 1}, "'confidence' parameter of Partition must be"),
+            ({"plain": "yes"}, "True or False"),
+        ),
+    ),
     "histogram": Case(
         _histogram,
         (
@@ -114,7 +130,10 @@ CASES = {
         ),
     ),
 }
-FULL = {"histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"}}
+FULL = {
+    "partition": {"rho1": 0.2, "rho2": 0.5},
+    "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+}
 TABLES = {
     "empty": people(0, schema()),
     "one row": people(1, schema()),
@@ -204,6 +223,7 @@ def test_refused_before_anything_is_read(name: str) -> None:
     unfit = {
         "uniform": schema().with_roles(quasi=["job"]),
         "alphabeta": sc.Schema([*schema(), taken]),
+        "partition": schema().with_roles(quasi=["job"]),
     }.get(name, schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):
         sc.publish("no such file.csv", unfit, CASES[name].make())

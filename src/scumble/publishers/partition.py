@@ -112,13 +112,7 @@ class Partition(Publisher):
                 "Partition needs at least one sensitive attribute; the schema has none. "
                 'Give one of its attributes role = "sensitive".'
             )
-        names = _sensitive(schema)
-        cells = schema.size(names)
-        if cells == 1:
-            raise SchemaError(
-                f"The domain of {', '.join(names)} has a single value, which is public: there is "
-                "nothing to perturb. Correct the domain, or give it another role."
-            )
+        cells = schema.size(_sensitive(schema))
         if cells > MOST_CELLS:
             raise SchemaError(
                 f"The sensitive attributes have {cells:.3g} values together, and Partition counts "
@@ -249,8 +243,10 @@ def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
     counts = np.zeros(radix.size, np.int64)
     for columns in rows.batches(names):
         cells = radix.pack(columns[: len(sensitive)]).astype(np.int64)
-        found, times = np.unique(cells, return_counts=True)
-        counts[found] += times
+        if 4 * len(cells) >= len(counts):
+            counts += np.bincount(cells, minlength=len(counts))
+        else:
+            np.add.at(counts, cells, 1)
     occurring = np.flatnonzero(counts)
     return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
 
