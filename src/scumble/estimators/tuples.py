@@ -27,6 +27,7 @@ from scumble.estimators.replaced import ReplacedMoments
 from scumble.estimators.seen import Seen, seen
 from scumble.estimators.sum_law import WeightedSum
 from scumble.estimators.tally import Floats
+from scumble.estimators.views import strata, weights
 from scumble.evidence import Tuples
 from scumble.presence import Included, Replaced
 from scumble.query import Query
@@ -105,7 +106,13 @@ class Question:
     def _weighted(self, power: int, group: int) -> Estimate:
         variance, largest = self._variances[power][group], self._largest[power][group]
         law = WeightedSum(float(variance), float(largest))
-        return Estimate(float(self._moments.sums[power, group]), law, SCORE, self._notes)
+        return Estimate(float(self._moments.sums[power, group]), law, self._method, self._notes)
+
+    @property
+    def _method(self) -> str:
+        presence = self.evidence.presence
+        views = presence.views if isinstance(presence, Included) else 1
+        return SCORE if views == 1 else f"pooled over {views} views: {SCORE}"
 
     def _mean(self, group: int) -> Estimate:
         if not self.possible[group] or not self._moments.sums[0, group]:
@@ -161,9 +168,12 @@ class Question:
         if presence.sources:
             return IncludedMoments(presence, ((self._sourced(presence),),), (1.0,))
         false = self._over_domain(presence.noise)
-        shown = self._seen().sums()
-        stratum = Stratum(shown, false, presence.kept, presence.noise)
-        return IncludedMoments(presence, ((stratum,),), (1.0,))
+        if presence.views == 1:
+            stratum = Stratum(self._seen().sums(), false, presence.kept, presence.noise)
+            return IncludedMoments(presence, ((stratum,),), (1.0,))
+        size = self._domain.size * presence.multiplicity
+        views = strata(presence, self._seen(views=presence.seen), false)
+        return IncludedMoments(presence, views, weights(presence, size))
 
     def _sourced(self, presence: Included) -> SourcedStratum:
         """β(t) is noise · Π size · share over the attributes that have a source."""
