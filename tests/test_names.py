@@ -18,6 +18,7 @@ def test_public_names() -> None:
         "Guarantee",
         "Histogram",
         "IntegerRange",
+        "LedgerError",
         "ParameterError",
         "PromiseError",
         "Query",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scumble._version import __version__
 from scumble.errors import (
     DomainError,
+    LedgerError,
     ParameterError,
     PromiseError,
     QueryError,
@@ -79,6 +80,7 @@ __all__ = [
     "Guarantee",
     "Histogram",
     "IntegerRange",
+    "LedgerError",
     "ParameterError",
     "Partition",
     "PromiseError",

@@ -7,7 +7,8 @@
     │   └── DomainError       4   a value lies outside its public domain
     ├── QueryError            5   a question is not understood or not supported
     ├── ReleaseError          6   a release folder is missing, damaged, or in the way
-    └── PromiseError          7   the privacy promise does not allow it
+    ├── PromiseError          7   the privacy promise does not allow it
+    └── LedgerError           8   a ledger cannot be used, or was tampered with
 
 No message carries a private value or an exact count, unless the owner asked to have it revealed.
 """
@@ -83,6 +84,14 @@ class PromiseError(ScumbleError):
     """The privacy promise does not allow what was asked."""
 
     exit_code = 7
+
+
+class LedgerError(ScumbleError):
+    """A ledger is missing, damaged, in the way or in use, was tampered with, or belongs to another
+    promise.
+    """
+
+    exit_code = 8
 
 
 def _brief(given: object) -> str:

@@ -1,0 +1,1 @@
+"""The statistical database: boxes, popularity, relaxation, and the ledger of what was answered."""
