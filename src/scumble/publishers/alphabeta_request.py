@@ -12,7 +12,7 @@ from scumble.guarantee import at_most
 from scumble.presence import Included
 from scumble.publishers.alphabeta_odds import Odds, extremes, odds_of
 
-MOST_NOISE = 10**8  # false tuples: they are held in memory while they are made different
+MOST_NOISE = 5 * 10**7  # false tuples: they are held in memory while they are made different
 _FINE = 10**9
 _FADE_DIGITS = 10**6
 
@@ -101,7 +101,8 @@ class Request:
 
     def _noise_of_sources(self, growth: Fraction, size: int, rows: int) -> Fraction:
         """With d: α/β(t) + 1 ≤ G where β(t) is smallest. With k, prior k·n·p(t): the odds end at
-        k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), which is largest where p is.
+        k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), which is largest where p is. There is room
+        as long as that prior is below γ.
         """
         if self.k is None:
             low, _ = extremes(Included(rows, self.keep, Fraction(1), sources=self.sources))
@@ -109,11 +110,6 @@ class Request:
         end = self._limit / (1 - self._limit)
         largest = self._largest_share(size)
         room = Fraction(1, size) + end / (self.k * max(rows, 1)) - largest * (1 + end)
-        if room <= 0:
-            raise PromiseError(
-                "With these sources some tuple is so likely before that no noise keeps it below "
-                "gamma: ask for a smaller k or a larger gamma."
-            )
         return self.keep / (room * size)
 
     def _largest_share(self, size: int) -> Fraction:
@@ -124,9 +120,9 @@ class Request:
     def _require_room(self, prior: Fraction) -> None:
         if prior >= self._limit:
             raise PromiseError(
-                "The prior k·n/m is not below gamma, so nobody could be kept below gamma: the "
-                "table fills too much of its domain. Ask for a smaller k or a larger gamma, or "
-                "publish more attributes."
+                "Some row would have a prior of gamma or more (k times the number of rows times "
+                "its share of the domain), so that nothing keeps it below gamma. Ask for a smaller "
+                "k or a larger gamma, or publish more attributes."
             )
 
     def _require(self, found: Included, size: int, rows: int) -> None:
@@ -156,9 +152,9 @@ class Request:
     def _broken(self, size: int, rows: int, prior: Fraction) -> str:
         if self.views == 1:
             return (
-                "AlphaBeta needs keep of at most 1 − d/γ, or a tuple that is not seen would lose "
-                "more than the promise allows: give a smaller keep, a smaller prior or a larger "
-                "gamma."
+                "What is asked of AlphaBeta is not possible with this keep: a tuple that is not "
+                "seen would lose more than the promise allows. A keep of at most 1 − d/γ is "
+                "enough."
             )
         for views in range(self.views - 1, 0, -1):
             try:
