@@ -31,6 +31,7 @@ _REGISTRY = {
     "alphabeta": "scumble.publishers.alphabeta:AlphaBeta",
     "partition": "scumble.publishers.partition:Partition",
     "anatomy": "scumble.publishers.anatomy:Anatomy",
+    "aroma": "scumble.publishers.aroma:Aroma",
     "histogram": "scumble.releases.histogram:Histogram",
 }
 

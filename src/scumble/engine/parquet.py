@@ -15,13 +15,18 @@ from scumble.attribute import Attribute
 
 
 def table_writer(
-    path: Path, attributes: Sequence[Attribute], extra: Sequence[tuple[str, pa.DataType]] = ()
+    path: Path,
+    attributes: Sequence[Attribute],
+    extra: Sequence[tuple[str, pa.DataType]] = (),
+    *,
+    compression: str = "snappy",
 ) -> pq.ParquetWriter:
     """A Parquet file of plain types: without Arrow's own schema in it, every reader sees the
     same.
     """
     fields = [(a.name, _written_type(a)) for a in attributes]
-    return pq.ParquetWriter(path, pa.schema([*fields, *extra]), store_schema=False)
+    schema = pa.schema([*fields, *extra])
+    return pq.ParquetWriter(path, schema, store_schema=False, compression=compression)
 
 
 def decoded(

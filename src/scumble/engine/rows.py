@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from scumble.attribute import Attribute
 from scumble.engine.base import attempt
-from scumble.engine.persons import Persons
+from scumble.engine.persons import Persons, identifiers
 from scumble.engine.source import Source, open_source
-from scumble.errors import DomainError, ParameterError, SchemaError
+from scumble.errors import DomainError, ParameterError, SchemaError, SourceError
 from scumble.schema import Schema
 
 Outside = Literal["error", "drop", "missing"]
@@ -48,6 +48,7 @@ class Rows:
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
         self._person: tuple[str, int] | None = None
+        self._unique = False  # whether a second row of a person is an error
         self._remarks: list[str] = []
         self._require([attribute.name for attribute in schema.published])
 
@@ -97,12 +98,27 @@ class Rows:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """The codes of these attributes, one array for each; call it again for another pass."""
+        return (codes for _, codes in self._stream(self._coded(names)))
+
+    def identified(
+        self, person: str, names: Sequence[str]
+    ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
+        """The same with the identifiers of the rows as bytes in one spelling, before the codes.
+
+        No two rows may have the same identifier; a row without one counts as outside the domain.
+        """
+        rows = self.limited(person, 1)
+        rows._unique = True
+        return rows._stream(rows._coded(names))
+
+    def _coded(self, names: Sequence[str]) -> list[Attribute]:
+        """These attributes, before a new pass."""
         attributes = [self.schema[name] for name in names]
         for attribute in attributes:
             self._check(attribute)
         self.outside_columns.clear()
         self.outside_counts.clear()
-        return self._stream(attributes)
+        return attributes
 
     def _check(self, attribute: Attribute) -> None:
         if attribute.domain is None:
@@ -116,7 +132,10 @@ class Rows:
             return self.schema[name].missing
         return self.outside == "drop"
 
-    def _stream(self, attributes: Sequence[Attribute]) -> Iterator[list[np.ndarray]]:
+    def _stream(
+        self, attributes: Sequence[Attribute]
+    ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
+        """The identifiers of the rows (nulls, if nobody asked for them) and their codes."""
         columns = [attribute.name for attribute in attributes]
         persons = None
         if self._person is not None:
@@ -137,7 +156,10 @@ class Rows:
             if wrong:
                 raise self._complaint(batch, wrong, start, kept)
             codes = [codes for codes, _ in coded]
-            yield self._settle(attributes, codes, strays) if strays else codes
+            places = np.arange(batch.num_rows) if kept is None else kept
+            if strays:
+                codes, places = self._settle(attributes, codes, strays, places)
+            yield self._people(batch, places), codes
             start += batch.num_rows
             if self.progress is not None:
                 self.progress(start)
@@ -152,6 +174,11 @@ class Rows:
     def _limit(self, batch: pa.RecordBatch, persons: Persons, start: int) -> np.ndarray:
         """The places of the rows that the limit on each person keeps."""
         keep, nobody = persons.keep(batch.column(persons.name))
+        if self._unique and not (keep | nobody).all():
+            raise SourceError(
+                f"Column '{persons.name}' has the same identifier in several rows; a release that "
+                "can be updated needs one row for each."
+            )
         if nobody.any():
             if self.outside == "error":
                 row = start + int(np.argmax(nobody)) + 1
@@ -169,19 +196,29 @@ class Rows:
         attributes: Sequence[Attribute],
         codes: list[np.ndarray],
         strays: dict[str, np.ndarray],
-    ) -> list[np.ndarray]:
-        """Drop the rows with strays, or set the strays missing."""
+        places: np.ndarray,
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Drop the rows with strays, or set the strays missing; the codes and places left."""
         for name, mask in strays.items():
             self._note(name, mask)
         if self.outside == "drop":
             keep = ~np.logical_or.reduce(list(strays.values()))
-            return [column[keep] for column in codes]
-        return [
+            return [column[keep] for column in codes], places[keep]
+        blanked = [
             np.where(strays[attribute.name], attribute.code_type.type(attribute.size - 1), column)
             if attribute.name in strays
             else column
             for attribute, column in zip(attributes, codes, strict=True)
         ]
+        return blanked, places
+
+    def _people(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.Array:
+        """The identifiers of the rows at these places, if a pass is told whose they are."""
+        if not self._unique or self._person is None:
+            return pa.nulls(len(places))
+        people = batch.column(self._person[0]).take(pa.array(places))
+        encoded = isinstance(people, pa.DictionaryArray)
+        return identifiers(people.dictionary_decode() if encoded else people)
 
     def _note(self, name: str, mask: np.ndarray) -> None:
         self.outside_columns.add(name)

@@ -27,8 +27,11 @@ CHUNK = 1 << 19
 class ViewWriter:
     """Takes columns of codes in any order; on a clean exit one sorted Parquet file is there."""
 
-    def __init__(self, path: Path, attributes: Sequence[Attribute]) -> None:
+    def __init__(
+        self, path: Path, attributes: Sequence[Attribute], *, compression: str = "snappy"
+    ) -> None:
         self.rows = 0
+        self._compression = compression
         self._path = path
         self._attributes = tuple(attributes)
         self._radix = Radix([attribute.size for attribute in attributes])
@@ -76,6 +79,6 @@ class ViewWriter:
         runs: list[Keys] = [np.load(run, mmap_mode="r") for run in self._runs]
         if self._waiting or not runs:
             runs.append(self._sorted_waiting())
-        with table_writer(self._path, self._attributes) as writer:
+        with table_writer(self._path, self._attributes, compression=self._compression) as writer:
             for keys in merged(runs, CHUNK):
                 writer.write_batch(decoded(self._attributes, self._radix.unpack(keys)))
