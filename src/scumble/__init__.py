@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from scumble.owner import open
     from scumble.publishers.alphabeta import AlphaBeta
     from scumble.publishers.anatomy import Anatomy
+    from scumble.publishers.aroma import Aroma
     from scumble.publishers.partition import Partition
+    from scumble.publishers.subset import Subset
     from scumble.publishers.uniform import Uniform
     from scumble.publishing import publish
     from scumble.query import Query
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AlphaBeta": "publishers.alphabeta",
     "Anatomy": "publishers.anatomy",
+    "Aroma": "publishers.aroma",
     "Attribute": "attribute",
     "Bins": "kinds",
     "Boolean": "kinds",
@@ -60,6 +63,7 @@ _HOME = {
     "Query": "query",
     "Release": "release",
     "Schema": "schema",
+    "Subset": "publishers.subset",
     "Uniform": "publishers.uniform",
     "mechanisms": "mechanism",
     "open": "owner",
@@ -69,6 +73,7 @@ _HOME = {
 __all__ = [
     "AlphaBeta",
     "Anatomy",
+    "Aroma",
     "Attribute",
     "Bins",
     "Boolean",
@@ -92,6 +97,7 @@ __all__ = [
     "SchemaError",
     "ScumbleError",
     "SourceError",
+    "Subset",
     "Uniform",
     "__version__",
     "mechanisms",
