@@ -114,6 +114,27 @@ CASES = {
             ({"plain": "yes"}, "True or False"),
         ),
     ),
+    "aroma": Case(
+        lambda: sc.Aroma(k=9),
+        (
+            ({}, "either k, or epsilon with f"),
+            ({"k": 5, "epsilon": 1, "f": 0.1}, "either k, or epsilon with f"),
+            ({"epsilon": 1}, "either k, or epsilon with f"),
+            ({"k": 1}, "'k' parameter of Aroma must be a whole number from 2 to 1000. Got 1 inst"),
+            ({"k": 2.5}, "Got 2.5 instead"),
+            ({"k": True}, "Got True instead"),
+            ({"k": 10**6}, "Got 1000000 instead"),
+            ({"epsilon": 0, "f": 0.1}, "above 0"),
+            ({"epsilon": 1, "f": 1}, "between 0 and 1"),
+            ({"epsilon": 0.001, "f": 0.1}, "such that k is at most 1000"),
+            ({"k": 5, "pool": "private"}, "'uniform', a list of weights, or a table of weights"),
+            ({"k": 5, "pool": 3}, "'uniform', a list of weights, or a table of weights"),
+            ({"k": 5, "pool": [1, 0, 1]}, "'pool' parameter of Aroma must be a number above 0"),
+            ({"k": 5, "pool": {"cook": -1}}, "Got -1 instead"),
+            ({"k": 5, "closeness": 0}, "'closeness' parameter of Aroma must be a number above 0"),
+            ({"k": 5, "identifier": 7}, "the name of a column"),
+        ),
+    ),
     "histogram": Case(
         _histogram,
         (
