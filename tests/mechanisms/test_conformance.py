@@ -245,6 +245,7 @@ def test_refused_before_anything_is_read(name: str) -> None:
         "uniform": schema().with_roles(quasi=["job"]),
         "alphabeta": sc.Schema([*schema(), taken]),
         "partition": schema().with_roles(quasi=["job"]),
+        "aroma": schema().with_roles(quasi=["job"]),
     }.get(name, schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):
         sc.publish("no such file.csv", unfit, CASES[name].make())
