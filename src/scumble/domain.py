@@ -29,7 +29,7 @@ Weights = Mapping[str, Sequence[Fraction]]
 
 SPLIT = 1 << 20  # cells beyond which a clause is taken apart at its ORs and ANDs, if it has any
 _KEPT = 1 << 27  # cells of evaluated clauses that are remembered
-_MOST_GROUPS = 10**6
+MOST_GROUPS = 10**6
 
 
 class Domain:
@@ -98,21 +98,23 @@ class Domain:
         """The least and the most that a number is where all clauses hold; of the clauses that tie
         too many attributes together, only those on its own attributes count.
         """
+        found = self.amounts(amount, clauses)
         try:
-            possible = self.count(clauses, amount.attributes) > 0
+            possible = (self.count(clauses, amount.attributes) > 0).astype(bool)
         except QueryError:
             own = [c for c in clauses if set(c.attributes) <= set(amount.attributes)]
-            possible = self.count(own, amount.attributes) > 0
-        found = self.amounts(amount, clauses)[possible.astype(bool)]
-        return float(found.min(initial=np.inf)), float(found.max(initial=-np.inf))
+            truths = self._engine.holds(own, amount.attributes)
+            possible = np.logical_and.reduce([np.ones(found.size, bool), *truths])
+        some = found.reshape(-1)[possible.reshape(-1)]
+        return float(some.min(initial=np.inf)), float(some.max(initial=-np.inf))
 
     def _network(
         self, clauses: Iterable[Expression], groups: Sequence[str], more: Sequence[Factor] = ()
     ) -> Network:
-        if self._cells(groups) > cells.LIMIT:
+        if self._cells(groups) > MOST_GROUPS:
             raise QueryError(
-                f"{', '.join(groups)} have {self._cells(groups)} combinations of values; at most "
-                f"{cells.LIMIT} can be listed."
+                f"GROUP BY {', '.join(groups)} makes {self._cells(groups)} groups, each with an "
+                f"answer; at most {MOST_GROUPS} are possible. Group by fewer attributes."
             )
         switches = count()
         factors = [f for clause in dict.fromkeys(clauses) for f in self._factors(clause, switches)]

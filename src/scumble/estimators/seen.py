@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.engine.duckdb import Engine
-from scumble.errors import QueryError
 from scumble.estimators.tally import Floats, floats
 from scumble.query import Query, quoted
 from scumble.schema import Schema
-
-MOST_GROUPS = 10**6
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,6 @@ def seen(
     and by the column `views`, which is of plain numbers.
     """
     sizes = [schema[name].size for name in query.groups]
-    if prod(sizes) > MOST_GROUPS:
-        raise QueryError(
-            f"GROUP BY {', '.join(query.groups)} makes {prod(sizes)} groups, each with an answer; "
-            f"at most {MOST_GROUPS} are possible. Group by fewer attributes."
-        )
     names = list(dict.fromkeys([*query.groups, *by]))
     columns = [quoted(name) for name in (*names, *([views] if views else []))]
     amount = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else None
