@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # One line each: the name on the command line, and where the class is.
 _REGISTRY = {
     "uniform": "scumble.publishers.uniform:Uniform",
+    "subset": "scumble.publishers.subset:Subset",
     "alphabeta": "scumble.publishers.alphabeta:AlphaBeta",
     "partition": "scumble.publishers.partition:Partition",
     "anatomy": "scumble.publishers.anatomy:Anatomy",

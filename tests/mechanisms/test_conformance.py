@@ -135,6 +135,25 @@ CASES = {
             ({"k": 5, "identifier": 7}, "the name of a column"),
         ),
     ),
+    "subset": Case(
+        lambda: sc.Subset(epsilon=1, size=2),
+        (
+            ({}, "exactly one of"),
+            ({"size": 2}, "exactly one of"),
+            ({"epsilon": 1, "gamma": 2}, "exactly one of"),
+            ({"rho2": 0.1}, "exactly one of"),
+            ({"epsilon": 0}, "'epsilon' parameter of Subset must be a number above 0"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": 101}, "Got 101 instead"),
+            ({"gamma": 1}, "'gamma' parameter of Subset must be a number above 1"),
+            ({"gamma": 1e300}, "at most 1e+40"),
+            ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),
+            ({"epsilon": 1, "size": 0}, "a whole number of at least 1. Got 0 instead"),
+            ({"epsilon": 1, "size": 1.5}, "a whole number of at least 1"),
+            ({"epsilon": 1, "size": True}, "a whole number of at least 1"),
+        ),
+    ),
     "histogram": Case(
         _histogram,
         (
@@ -243,6 +262,7 @@ def test_refused_before_anything_is_read(name: str) -> None:
     taken = sc.Attribute("occurrence", "quasi", sc.IntegerRange(0, 9))
     unfit = {
         "uniform": schema().with_roles(quasi=["job"]),
+        "subset": schema().with_roles(quasi=["job"]),
         "alphabeta": sc.Schema([*schema(), taken]),
         "partition": schema().with_roles(quasi=["job"]),
         "aroma": schema().with_roles(quasi=["job"]),

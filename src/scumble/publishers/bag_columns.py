@@ -1,0 +1,58 @@
+"""The columns that stand in the published file for bags of sensitive values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Literal
+
+from scumble.attribute import Attribute
+from scumble.bag_laws import BagLaw
+from scumble.channels import BagChannel
+from scumble.errors import SchemaError
+from scumble.kinds import IntegerRange
+from scumble.schema import Schema
+
+
+def bag_channel(
+    owner: str, schema: Schema, law: BagLaw, layout: Literal["counts", "codes"]
+) -> BagChannel:
+    """Bags of all sensitive attributes as one value; `owner` is named if the schema has no room."""
+    sensitive = schema.sensitive
+    names = tuple(attribute.name for attribute in sensitive)
+    columns = _columns(sensitive, law, layout)
+    others = {attribute.name.lower() for attribute in schema if attribute not in sensitive}
+    for name in columns:
+        if name.lower() in others:
+            raise SchemaError(
+                f"{owner} publishes a column {name!r}, and the schema has one of that name "
+                "already. Rename it."
+            )
+    return BagChannel(names, layout, columns, law)
+
+
+def bag_attributes(channel: BagChannel) -> tuple[Attribute, ...]:
+    """The columns of a bag as attributes of the published table."""
+    counted = channel.layout == "counts"
+    highest = channel.law.size if counted else channel.law.values - 1
+    return tuple(
+        Attribute(name, "insensitive", IntegerRange(0, highest)) for name in channel.columns
+    )
+
+
+def _columns(sensitive: Sequence[Attribute], law: BagLaw, layout: str) -> tuple[str, ...]:
+    whole = " and ".join(attribute.name for attribute in sensitive)
+    if layout == "codes":
+        return tuple(f"{whole} {place}" for place in range(1, law.size + 1))
+    columns = tuple(f"{whole}={label}" for label in _labels(sensitive))
+    if len({name.lower() for name in columns}) < len(columns):  # the same to SQL
+        return tuple(f"{whole} #{code}" for code in range(law.values))
+    return columns
+
+
+def _labels(attributes: Sequence[Attribute]) -> list[str]:
+    labels = [
+        ["missing" if label is None else str(label) for label in attribute.labels().to_pylist()]
+        for attribute in attributes
+    ]
+    return [", ".join(cell) for cell in product(*labels)]

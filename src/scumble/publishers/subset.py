@@ -1,0 +1,230 @@
+"""The subset mechanism: every row shows a set of values that likely holds the true one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.errors import ParameterError, SchemaError
+from scumble.evidence import Evidence, Records
+from scumble.guarantee import (
+    Guarantee,
+    float_at_least,
+    gamma_for_epsilon,
+    gamma_for_rho,
+    loss,
+    positive,
+    share,
+)
+from scumble.mechanism import Publisher
+from scumble.publishers.subset_promise import exposure, local, posterior
+from scumble.publishers.uniform import LARGEST_GAMMA
+from scumble.schema import Schema
+from scumble.subset_law import SubsetLaw
+
+if TYPE_CHECKING:
+    from scumble.channels import BagChannel
+    from scumble.engine.rows import Rows
+    from scumble.noise.source import Source
+
+MOST_VALUES = 4096
+_ONE_OF = "exactly one of epsilon, gamma, or rho1 with rho2"
+
+
+class Subset(Publisher):
+    """Publishes every row with a set of ω values in place of its sensitive one: the set holds the
+    true value with probability g, and is otherwise a uniform choice. All other columns are
+    published as they are.
+
+    Give exactly one of `epsilon`, `gamma` or `rho1` with `rho2`. `size` is ω; by default it is the
+    one with the least error, near m/(γ+1) of m values. Several sensitive attributes are one value
+    of their product domain, of at most 4,096 values.
+
+    Promises: ε-LDP of the sensitive values of a row, ε = ln γ, where g = ωγ/(ωγ + m − ω): no two
+        values explain what is published with probabilities more than a factor γ apart. Proof: a set
+        S has probability g/C(m−1, ω−1) if it holds the true value and (1−g)/C(m−1, ω) if not, and
+        the ratio of the two is g(m−ω)/((1−g)ω) = γ. g is a fraction that the sampler meets exactly,
+        rounded so that γ ≤ e^ε. Guessing one of m equally likely values succeeds with probability
+        g/ω = γ/(ωγ + m − ω).
+    Estimate: f* = (o − nq)/(g−q) for n rows of which o show a value, q = (ω−g)/(m−1) being the
+        probability of any false one; sums, averages, groups and conditions that mix columns by
+        weights with the right mean. Counts and sums are unbiased; the interval is exact binomial
+        for counts of one value or of all but one (normal where thousands of rows decide), Fieller's
+        for averages, and elsewhere a score interval that allows for what one member of a set can
+        change, which holds in all cases tried but by no theorem.
+    Reference: Ye and Barg, "Optimal schemes for discrete distribution estimation under locally
+        differential privacy" (IEEE Transactions on Information Theory 64, 2018); Wang et al.,
+        "Mutual information optimally local private discrete distribution estimation" (2016).
+    Differs: ω is chosen by comparing exact variances; the papers estimate a distribution, this
+        answers questions about it together with the other columns. Rows are published in sorted
+        order, since the order of the private table may tell who is who.
+    """
+
+    name = "subset"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        gamma: float | None = None,
+        rho1: float | None = None,
+        rho2: float | None = None,
+        size: int | None = None,
+    ) -> None:
+        given = {"epsilon": epsilon, "gamma": gamma, "rho1": rho1, "rho2": rho2}
+        self._given = {name: value for name, value in given.items() if value is not None}
+        if set(self._given) not in ({"epsilon"}, {"gamma"}, {"rho1", "rho2"}):
+            got = ", ".join(self._given) or "none of them"
+            raise ParameterError(f"Subset takes {_ONE_OF}. Got {got} instead.")
+        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
+        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
+            raise ParameterError.of("Subset", "rho1", f"below rho2 ({rho2})", rho1)
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise ParameterError.of("Subset", "size", "a whole number of at least 1", size)
+        self._size = size
+
+    @staticmethod
+    def _read(name: str, value: object) -> Fraction:
+        if name == "epsilon":
+            return loss("Subset", value)
+        if name != "gamma":
+            return share("Subset", name, value)
+        number = positive("Subset", name, value)
+        if not 1 < number <= LARGEST_GAMMA:
+            allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
+            raise ParameterError.of("Subset", name, allowed, value)
+        return number
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
+        return written if self._size is None else {**written, "size": self._size}
+
+    @property
+    def gamma(self) -> Fraction:
+        """The amplification, at most e^ε."""
+        if "epsilon" in self._numbers:
+            return gamma_for_epsilon(self._numbers["epsilon"])
+        if "gamma" in self._numbers:
+            return self._numbers["gamma"]
+        return gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"])
+
+    def check(self, schema: Schema) -> None:
+        if not schema.sensitive:
+            raise SchemaError(
+                "Subset needs at least one sensitive attribute; the schema has none. "
+                'Give one of its attributes role = "sensitive".'
+            )
+        if self.gamma > LARGEST_GAMMA:
+            raise ParameterError(
+                "What is asked of Subset is no privacy: its odds ratio would be above "
+                f"{LARGEST_GAMMA:.0e}. Ask for a smaller rho2, or a larger rho1."
+            )
+        if self.gamma <= 1:
+            raise ParameterError(
+                "The privacy asked of Subset is so strict that nothing of the values would be "
+                "left; allow a larger epsilon, gamma or rho2."
+            )
+        values = _values(schema)
+        if values > MOST_VALUES:
+            raise SchemaError(
+                f"Subset publishes sets out of all {values} values of the sensitive attributes "
+                f"together; at most {MOST_VALUES} are possible. Use coarser domains, or Uniform."
+            )
+        if self._size is not None and self._size >= values:
+            allowed = f"below the number of sensitive values ({values})"
+            raise ParameterError.of("Subset", "size", allowed, self._size)
+        self.channel(schema)
+
+    def law(self, schema: Schema) -> SubsetLaw:
+        """The size of the sets, and how likely they hold the true value."""
+        values, gamma = _values(schema), self.gamma
+        if self._size is not None:
+            return _law(values, self._size, gamma)
+        near = int(values / (gamma + 1))
+        sizes = (size for size in (near, near + 1) if 1 <= size < values)
+        return min((_law(values, size, gamma) for size in sizes), key=spread)
+
+    def channel(self, schema: Schema) -> BagChannel:
+        from scumble.publishers.bag_columns import bag_channel
+
+        law = self.law(schema)
+        bits = law.size * (law.values - 1).bit_length()
+        layout: Literal["counts", "codes"] = "codes" if bits < law.values else "counts"
+        return bag_channel("Subset", schema, law, layout)
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        law, gamma = self.law(schema), self.gamma
+        names = ", ".join(attribute.name for attribute in schema.sensitive)
+        prior = self._numbers.get("rho1", Fraction(1, 10))
+        if len(schema.sensitive) == 1:
+            exact = "g/ω: the best guess is any member of the set; computed exactly"
+            guess = exposure(law.inclusion / law.size, law.values, exact)
+        else:
+            values = min(attribute.size for attribute in schema.sensitive)
+            bound = "p ≤ e^ε/(e^ε + d − 1) for any ε-LDP; the smallest attribute is the easiest"
+            guess = exposure(gamma / (gamma + values - 1), values, bound)
+        return local(gamma, names), posterior(prior, gamma, names), guess
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        law = self.law(schema)
+        alone = _law(law.values, 1, self.gamma)
+        return {
+            "values in a set": law.size,
+            "chance that the true value is in it": float(law.inclusion),
+            "chance of each false value": float(law.chance),
+            "variance against sets of one value": float_at_least(spread(law) / spread(alone)),
+        }
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+        # The writer and the samplers are slow to import, and parameters are checked without them.
+        from scumble.noise.subsets import subsets
+        from scumble.publishers.bag_columns import bag_attributes
+        from scumble.publishers.view import ViewWriter
+
+        schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
+        hidden = list(channel.attributes)
+        plain = [attribute for attribute in schema.published if attribute.name not in hidden]
+        names = [attribute.name for attribute in plain]
+        radix = schema.radix(hidden)
+        with ViewWriter(folder / "records.parquet", [*plain, *bag_attributes(channel)]) as view:
+            for columns in rows.batches([*names, *hidden]):
+                true = radix.pack(columns[len(names) :])
+                drawn = subsets(noise, true, law.values, law.size, law.inclusion)
+                shown = _listed(drawn) if channel.layout == "codes" else _marked(drawn, law.values)
+                view.add([*columns[: len(names)], *shown])
+        asked = tuple(attribute.name for attribute in schema.published)
+        return Records("records.parquet", asked, (channel,), view.rows)
+
+
+def spread(law: SubsetLaw) -> Fraction:
+    """The variances of the estimated counts of all values, added up, that one row makes."""
+    home, away = law.inclusion, law.chance
+    return (home * (1 - home) + (law.values - 1) * away * (1 - away)) / (home - away) ** 2
+
+
+def _law(values: int, size: int, gamma: Fraction) -> SubsetLaw:
+    return SubsetLaw(values, size, size * gamma / (size * gamma + values - size))
+
+
+def _values(schema: Schema) -> int:
+    return schema.size([attribute.name for attribute in schema.sensitive])
+
+
+def _listed(drawn: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The first members of all sets, the second ones, and so on: in ascending order, which says
+    nothing about how they were drawn.
+    """
+    return list(np.ascontiguousarray(np.sort(drawn, axis=1).T))
+
+
+def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
+    """For each value, whether it is in the set of each row."""
+    marks = np.zeros((values, len(drawn)), np.uint8)
+    for member in drawn.T:
+        marks[member, np.arange(len(drawn))] = 1
+    return list(marks)
