@@ -126,7 +126,7 @@ def _estimate(plan: Plan, line: Mapping[str, float]) -> Estimate:
     if plan.query.aggregate == "mean":
         return _mean(plan, line)
     what = "count" if plan.query.aggregate == "count" else "total"
-    largest = max(line["most"], 0.0) - min(line["least"], 0.0)
+    largest = _swapped(plan, max(line["most"], 0.0) - min(line["least"], 0.0))
     variance = line[f"{what}_variance"]
     if variance <= _ROUNDING * largest * largest * line["count"]:
         return Estimate(line[what], Exact(), EXACT, _notes(plan))
@@ -142,17 +142,24 @@ def _mean(plan: Plan, line: Mapping[str, float]) -> Estimate:
     if not line["count_variance"] and not line["total_variance"]:
         return Estimate(total / count, Exact(), EXACT, notes)
     least, most = line["least"], line["most"]
-    width = most - least
+    width = _swapped(plan, most - least)
     law = Ratio(
         total,
         count,
         variances=(max(line["total_variance"], 0.0), line["count_variance"], line["covariance"]),
         bends=(least, (least + most) / 2, most),
         largest=(width, width, width),
-        slope=1.0,
+        slope=_swapped(plan, 1.0),
         reach=reach,
     )
     return Estimate(law.value, law, FIELLER, (*notes, *law.notes, ASSUMED))
+
+
+def _swapped(plan: Plan, width: float) -> float:
+    """What an answer can change by if two rows swap their values and `width` is the most that one
+    row can change: where the parts of the question are apart, (x - x')(y - y').
+    """
+    return width if plan.apart else 2 * width
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

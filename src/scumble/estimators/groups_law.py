@@ -105,7 +105,9 @@ class GroupedCount:
 
 @dataclass(frozen=True)
 class GroupedSum:
-    """The law of a sum over groups, by its exact variance and the most that one row adds."""
+    """The law of a sum over groups, by its exact variance and the most that it changes by if two
+    rows of a group swap their values.
+    """
 
     variance: float
     largest: float
@@ -121,12 +123,12 @@ class GroupedSum:
 
 def reach(variance: float, largest: float, level: float) -> float:
     """How far off a sum over groups may be at this level: the normal law of its variance, which is
-    known and not estimated, a bound on the correction for skewness, and half a row for sums that
-    jump.
+    known and not estimated, a correction for skewness, and half a swap for sums that jump.
 
     A sum of independent errors of at most `largest` has a third moment of at most largest ·
     variance, so that its Cornish-Fisher term is at most largest · (z² - 1) / 6. This is no theorem,
-    but enumeration found no case that covers less than its level.
+    but enumeration found no case that covers less than its level (0.5 to 0.999): 1 to 60 groups of
+    2 to 5 rows, counts and amounts of one or both signs, single rows that outweigh all others.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     return z * math.sqrt(variance) + largest * (max(z * z - 1, 0.0) / 6 + 0.5)
