@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
@@ -18,6 +18,9 @@ from scumble.noise.source import Source
 from scumble.owner import OwnedRelease
 from scumble.private import PrivateTable
 from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from scumble.publishers.aroma import Aroma
 
 
 @overload
@@ -104,7 +107,7 @@ def _owned(
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks_of(rows, evidence))
 
 
-def _levels(mechanism: Mechanism, levels: Sequence[int]) -> Sequence[Any]:
+def _levels(mechanism: Mechanism, levels: Sequence[int]) -> list[Aroma]:
     """The mechanism of every level, the smallest k first."""
     from scumble.publishers.aroma import Aroma
 
@@ -113,7 +116,7 @@ def _levels(mechanism: Mechanism, levels: Sequence[int]) -> Sequence[Any]:
     return mechanism.levels(levels)
 
 
-def _publish_levels(steps: Sequence[Any], rows: Rows, noise: Source) -> list[OwnedRelease]:
+def _publish_levels(steps: Sequence[Aroma], rows: Rows, noise: Source) -> list[OwnedRelease]:
     """One pass over the rows makes all views."""
     with ExitStack() as stack:
         folders = {step.k: stack.enter_context(new_folder()) for step in steps}

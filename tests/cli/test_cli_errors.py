@@ -35,7 +35,7 @@ def check(done, code, *parts):
         (("-m", "uniform", "--epsilon", "1", "--gamma", "2"), "exactly one"),
         (("-m", "uniform", "--keep", "1.5"), "between 0 and 1"),
         (("-m", "uniform", "--rho1", "0.5", "--rho2", "0.2"), "rho2"),
-        (("-m", "unifrom", "--epsilon", "1"), "uniform, histogram"),
+        (("-m", "unifrom", "--epsilon", "1"), "one of uniform, subset"),
         (("-m", "histogram", "--epsilon", "1"), "needs --attributes and --neighbours"),
         (("-m", "histogram", "--epsilon", "1", "-a", "sex"), "needs --neighbours"),
         ((*UNIFORM, "-a", "sex"), "has no option --attributes"),

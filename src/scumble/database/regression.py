@@ -45,7 +45,7 @@ def combine(target: Box, boxes: Boxes, nearest: npt.NDArray[np.intp]) -> Combina
     sides = _scaled(np.concatenate([boxes[chosen], target[np.newaxis]]))
     volumes = _intersections(sides)
     among, with_target = volumes[:-1, :-1], volumes[:-1, -1]
-    weights: Floats = np.linalg.lstsq(among, with_target, rcond=1e-12)[0]
+    weights = np.linalg.lstsq(among, with_target, rcond=1e-12)[0].astype(np.float64)
     kept = np.abs(weights) > _ROUNDING
     combination = Combination(tuple(chosen[kept].tolist()), tuple(weights[kept].tolist()))
     return combination if _adds_up(boxes[chosen[kept]], weights[kept], target) else None
