@@ -22,6 +22,7 @@ LIMITS: tuple[str, ...] = (
     "A value that is not among those of a row is excluded for certain: not ε-DP, for any ε.",
     "Everybody can see who is in the table: other columns are published as they are.",
     "The promise is for one row of one release: more rows of a person, or more releases, add up.",
+    "To who has several nested levels, the promise of the smallest k applies.",
     "What the other rows and columns tell about a person by statistics is not hidden.",
 )
 PRIOR = (
