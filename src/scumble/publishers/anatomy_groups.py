@@ -83,7 +83,7 @@ def _formed(
 ) -> npt.NDArray[Any]:
     """The values of each group. `left` becomes what no group took."""
     members = np.empty((number, least), np.min_scalar_type(len(order)))
-    words = np.empty(max(CHUNK, 4 * least), np.uint64)
+    words = np.empty(min(CHUNK, number * least) + 2 * least, np.uint64)
     made = 0
     while made < number:
         source.fill(words)
