@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from scumble.publishers.alphabeta import AlphaBeta
     from scumble.publishers.anatomy import Anatomy
     from scumble.publishers.aroma import Aroma
+    from scumble.publishers.frapp import Frapp
     from scumble.publishers.partition import Partition
     from scumble.publishers.subset import Subset
     from scumble.publishers.uniform import Uniform
@@ -56,6 +57,7 @@ _HOME = {
     "Dates": "kinds",
     "Estimate": "estimate",
     "Estimates": "estimate",
+    "Frapp": "publishers.frapp",
     "Guarantee": "guarantee",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
@@ -82,6 +84,7 @@ __all__ = [
     "DomainError",
     "Estimate",
     "Estimates",
+    "Frapp",
     "Guarantee",
     "Histogram",
     "IntegerRange",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _REGISTRY = {
     "uniform": "scumble.publishers.uniform:Uniform",
     "subset": "scumble.publishers.subset:Subset",
+    "frapp": "scumble.publishers.frapp:Frapp",
     "alphabeta": "scumble.publishers.alphabeta:AlphaBeta",
     "partition": "scumble.publishers.partition:Partition",
     "anatomy": "scumble.publishers.anatomy:Anatomy",

@@ -1,0 +1,239 @@
+"""FRAPP: keep a whole row, or replace all of it by a row drawn from the whole domain."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import log, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from scumble.errors import ParameterError, PromiseError, SchemaError
+from scumble.evidence import Evidence, Tuples
+from scumble.guarantee import (
+    Guarantee,
+    gamma_for_epsilon,
+    gamma_for_rho,
+    loss,
+    positive,
+    share,
+)
+from scumble.mechanism import Publisher
+from scumble.presence import Replaced
+from scumble.publishers import frapp_promise as promise
+from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from scumble.engine.rows import Rows
+    from scumble.noise.source import Source
+
+Reading = Literal["local", "published"]
+
+FILE = "tuples.parquet"
+LARGEST_GAMMA = 10**40
+SMALLEST_KEEP = Fraction(1, 10**12)
+_TAKES = {
+    "local": "exactly one of epsilon, gamma, keep, or rho1 with rho2",
+    "published": "k with gamma, or k with keep",
+}
+_SETS: dict[str, tuple[set[str], ...]] = {
+    "local": ({"epsilon"}, {"gamma"}, {"keep"}, {"rho1", "rho2"}),
+    "published": ({"k", "gamma"}, {"k", "keep"}),
+}
+_FAILURE = 0.05
+
+
+class Frapp(Publisher):
+    """Publishes as many rows as there are; each row is kept whole with probability p, else replaced
+    whole by a uniform draw from all m rows of the domain.
+
+    `reading` says to whom the promise is made. "local": to people whose own published row the
+    attacker may know; give exactly one of `epsilon`, `gamma` (the largest odds ratio, above 1),
+    `keep` (the p itself) or `rho1` with `rho2`. "published": to people in a set of rows that nobody
+    can link to them; give `k` with `gamma` (the posterior, below 1) or `k` with `keep`: an attacker
+    gives a row at most k times the chance n/m of one drawn blindly. The two are never mixed.
+
+    Promises: local: ε-LDP of a whole row, ε = ln g, g = 1 + p·m/(1−p). Proof: a row shows itself
+        with probability p + (1−p)/m and any other with (1−p)/m; g is the ratio of the two, and the
+        largest there is. p is a fraction that the sampler meets exactly. Published: an attacker
+        with a prior of at most d = k·n/m about a row that at most one person has, and who sees it
+        once, ends at γ when p/(1−p) = γ/(k(1−γ)), but for terms of the order of d; the exact
+        posteriors for a row seen once and twice, and how many rows are expected twice, are part of
+        the promise. Proof: the number of times that a row is published is Bernoulli(p + q) +
+        Bin(n−1, q) if one person has it and Bin(n, q) if nobody has, q = (1−p)/m.
+    Estimate: (n_V − n(1−p)·n_D/m)/p for n_V published rows that satisfy a condition, out of n_D in
+        the whole domain; unbiased, with an exact binomial interval (normal where thousands of rows
+        decide). Sums and averages by the same weights, with score and Fieller intervals.
+    Reference: Agrawal, Haritsa, "A Framework for High-Accuracy Privacy-Preserving Mining" (ICDE
+        2005), the gamma-diagonal matrix; read for published sets in Rastogi, Suciu, Hong, "The
+        Boundary Between Privacy and Utility in Data Publishing" (VLDB 2007).
+    Differs: the published reading is a first-order argument in the paper: here the posterior is
+        computed, for a row seen more than once as well, and what it does not cover is said. Rows
+        come in sorted order. The domain may be of any size: rows are drawn column by column.
+    """
+
+    name = "frapp"
+
+    def __init__(
+        self,
+        *,
+        reading: Reading = "local",
+        epsilon: float | None = None,
+        gamma: float | None = None,
+        keep: float | None = None,
+        rho1: float | None = None,
+        rho2: float | None = None,
+        k: float | None = None,
+    ) -> None:
+        if reading not in _TAKES:
+            raise ParameterError.of("Frapp", "reading", "'local' or 'published'", reading)
+        self._reading = reading
+        given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
+        self._given = {n: value for n, value in {**given, "k": k}.items() if value is not None}
+        if set(self._given) not in _SETS[reading]:
+            got = ", ".join(self._given) or "none of them"
+            takes = f"Frapp with reading='{reading}' takes {_TAKES[reading]}"
+            raise ParameterError(f"{takes}. Got {got} instead.")
+        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
+        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
+            raise ParameterError.of("Frapp", "rho1", f"below rho2 ({rho2})", rho1)
+
+    def _read(self, name: str, value: object) -> Fraction:
+        if name == "epsilon":
+            return loss("Frapp", value)
+        if name == "k":
+            number = positive("Frapp", name, value)
+            if number < 1:
+                raise ParameterError.of("Frapp", name, "a number of at least 1", value)
+            return number
+        if name == "gamma" and self._reading == "local":
+            number = positive("Frapp", name, value)
+            if not 1 < number <= LARGEST_GAMMA:
+                allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
+                raise ParameterError.of("Frapp", name, allowed, value)
+            return number
+        number = share("Frapp", name, value)
+        if name == "keep" and number < SMALLEST_KEEP:
+            allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
+            raise ParameterError.of("Frapp", name, allowed, value)
+        return number
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
+        return {"reading": self._reading, **written}
+
+    def check(self, schema: Schema) -> None:
+        if not schema.published:
+            raise SchemaError(
+                "Frapp needs an attribute that is published; the schema has identifiers only."
+            )
+        if self._reading == "local" and self.gamma(schema) > LARGEST_GAMMA:
+            raise ParameterError(
+                "What is asked of Frapp is no privacy: its odds ratio would be above "
+                f"{LARGEST_GAMMA:.0e}. Ask for a smaller keep or rho2, or a larger rho1."
+            )
+
+    def keep(self, schema: Schema) -> Fraction:
+        """The probability p that a row is kept."""
+        numbers = self._numbers
+        if "keep" in numbers:
+            return numbers["keep"]
+        if self._reading == "published":  # p/(1-p) = γ/(k(1-γ))
+            gamma, k = numbers["gamma"], numbers["k"]
+            return gamma / (gamma + k * (1 - gamma))
+        if "epsilon" in numbers:
+            gamma = gamma_for_epsilon(numbers["epsilon"])
+        else:
+            gamma = numbers.get("gamma") or gamma_for_rho(numbers["rho1"], numbers["rho2"])
+        if gamma <= 1:
+            raise ParameterError(
+                "The privacy asked of Frapp is so strict that nothing of the rows would be left; "
+                "allow a larger epsilon."
+            )
+        return (gamma - 1) / (schema.size() - 1 + gamma)
+
+    def gamma(self, schema: Schema) -> Fraction:
+        """The amplification g of a whole row."""
+        keep = self.keep(schema)
+        return 1 + keep * schema.size() / (1 - keep)
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        gamma, size = self.gamma(schema), schema.size()
+        if self._reading == "local":
+            prior = self._numbers.get("rho1", Fraction(1, 10))
+            first = promise.local(gamma), promise.from_prior(prior, gamma)
+            return (*first, promise.exposure(gamma, size))
+        k, keep = self._numbers["k"], self.keep(schema)
+        counts = None if rows is None else promise.Counts(rows, size, keep)
+        posterior = k * keep / (1 - keep + k * keep)
+        return promise.published(k, posterior, counts), promise.local(gamma, anyway=True)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        size, rows, keep = schema.size(), evidence.rows or 0, self.keep(schema)
+        facts = {"domain": size, "keep": float(keep), "rows kept on average": float(keep * rows)}
+        if self._reading == "local" or not rows:
+            return facts
+        k = self._numbers["k"]
+        counts = promise.Counts(rows, size, keep)
+        times = range(1, min(rows, promise.MOST_TIMES) + 1)
+        posteriors = {str(c): float(counts.posterior(k * rows / size, c)) for c in times}
+        expected = {str(c): float(counts.expected(c)) for c in times}
+        # k(1-γ)/γ is (1-p)/p: the paper's bound on the error of a count, in units of root n.
+        rho = 2 * float((1 - keep) / keep) * sqrt(log(2 / _FAILURE))
+        return {
+            **facts,
+            "posterior by times seen": posteriors,
+            "rows seen at least so often, at most on average": expected,
+            "usefulness": {"rho": rho, "rho times root n": rho * sqrt(rows)},
+        }
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Tuples:
+        # The writer and the samplers are slow to import, and parameters are checked without them.
+        from scumble.publishers.view import ViewWriter
+
+        schema = rows.schema
+        keep = self.keep(schema)
+        names = [attribute.name for attribute in schema.published]
+        with ViewWriter(folder / FILE, schema.published) as view:
+            for columns in rows.batches(names):
+                view.add(_replaced(columns, schema, keep, noise))
+        self._refuse_empty_promise(schema, view.rows)
+        if view.rows * keep < 1 <= view.rows:
+            rows.remark(
+                "Less than one row is kept on average: answers say next to nothing. Publish fewer "
+                "attributes, or ask for less privacy."
+            )
+        return Tuples(FILE, tuple(names), Replaced(view.rows, keep))
+
+    def _refuse_empty_promise(self, schema: Schema, rows: int) -> None:
+        if self._reading == "local":
+            return
+        keep, k = self.keep(schema), self._numbers["k"]
+        if k * rows * (1 - keep + k * keep) >= k * keep * schema.size():
+            raise PromiseError(
+                "Frapp with reading='published' speaks of priors up to k·n/m, n rows out of m "
+                "possible ones: here that is no less than the posterior γ that is promised. Use a "
+                "smaller k, a larger gamma, or reading='local'."
+            )
+
+
+def _replaced(
+    columns: list[npt.NDArray[Any]], schema: Schema, keep: Fraction, noise: Source
+) -> list[npt.NDArray[Any]]:
+    """Some rows, each with probability `keep`, as they are; in place of the others rows drawn
+    column by column, which makes every row of the domain equally likely.
+    """
+    import numpy as np
+
+    from scumble.noise.bernoulli import bernoulli
+    from scumble.noise.integers import integers
+
+    lost = np.flatnonzero(bernoulli(noise, 1 - keep, len(columns[0])))
+    found = []
+    for column, attribute in zip(columns, schema.published, strict=True):
+        changed = column.copy()
+        changed[lost] = integers(noise, attribute.size, len(lost)).astype(column.dtype)
+        found.append(changed)
+    return found
