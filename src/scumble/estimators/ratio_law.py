@@ -56,10 +56,10 @@ class Ratio:
         return () if self.count * self.count >= 9 * self.variances[1] else (NEAR_ZERO,)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        limits = _limits(
+        ends = limits(
             self.value, self.count, lambda r: self.reach(self._variance(r), self._largest(r), level)
         )
-        return _cut(limits, self.value, self.bends[0], self.bends[2])
+        return cut(ends, self.value, self.bends[0], self.bends[2])
 
     def _variance(self, ratio: float) -> float:
         """Of total - ratio * count."""
@@ -111,8 +111,8 @@ class NoisyRatio:
         return () if safe else (NEAR_ZERO,)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        limits = _limits(self.value, self.count, lambda r: self._reach(r, level))
-        return _cut(limits, self.value, float(self.weights.min()), float(self.weights.max()))
+        ends = limits(self.value, self.count, lambda r: self._reach(r, level))
+        return cut(ends, self.value, float(self.weights.min()), float(self.weights.max()))
 
     def _reach(self, ratio: float, level: float) -> float:
         squares = (self.weights - ratio) ** 2
@@ -130,14 +130,14 @@ class NoisyRatio:
         return min(expanded * stderr + half, proven * stderr)
 
 
-def _cut(
+def cut(
     limits: tuple[float, float], value: float, least: float, most: float
 ) -> tuple[float, float]:
     """An average lies between the least and the most that is averaged; the estimate stays in."""
     return min(max(limits[0], least), value), max(min(limits[1], most), value)
 
 
-def _limits(value: float, count: float, within: Callable[[float], Any]) -> tuple[float, float]:
+def limits(value: float, count: float, within: Callable[[float], Any]) -> tuple[float, float]:
     """The ends of the ratios r around `value` with |value - r| * |count| <= within(r)."""
     step = float(within(value)) / abs(count)
     if not step:
