@@ -1,0 +1,93 @@
+"""Group commit: the requests of many threads are decided in one turn and made durable by one
+commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from scumble.database.journal import Journal
+from scumble.database.turn import Turn
+
+Request = TypeVar("Request")
+Result = TypeVar("Result")
+MOST = 256  # requests in one turn
+
+
+class Committer(Generic[Request, Result]):
+    """Brings threads together: who finds nobody at work leads, and serves all who wait.
+
+    `decide(turn, requests)` gives one result for each request, or an exception in its place, which
+    is raised for that request alone. If `decide` itself raises, the turn is undone and each request
+    is decided in a turn of its own, so that the exception strikes only the one that caused it.
+    Results leave when the turn is on the disk, not before.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        decide: Callable[[Turn, Sequence[Request]], Sequence[Result | Exception]],
+    ) -> None:
+        self._journal = journal
+        self._decide = decide
+        self._changed = threading.Condition()
+        self._waiting: list[_Ticket[Request, Result]] = []
+        self._led = False
+
+    def submit(self, request: Request) -> Result:
+        """The result of one request, once it is durable."""
+        ticket: _Ticket[Request, Result] = _Ticket(request)
+        with self._changed:
+            self._waiting.append(ticket)
+            self._changed.wait_for(lambda: ticket.outcome or not self._led)
+            if ticket.outcome:
+                return ticket.result()
+            self._led = True
+            batch = self._waiting[:MOST]
+            # The leader's own request is among those that it serves, even in a very long queue.
+            batch = batch if ticket in batch else [*batch[: MOST - 1], ticket]
+        try:
+            self._serve(batch)
+        finally:
+            with self._changed:
+                self._led = False
+                self._waiting = [each for each in self._waiting if not each.outcome]
+                if ticket in self._waiting:  # interrupted: it will not come back for its result
+                    self._waiting.remove(ticket)
+                self._changed.notify_all()
+        return ticket.result()
+
+    def _serve(self, batch: list[_Ticket[Request, Result]]) -> None:
+        blamed = False  # whether it was `decide` that failed, and not the ledger
+        try:
+            with self._journal.turn() as turn:
+                blamed = True
+                results = self._decide(turn, [ticket.request for ticket in batch])
+                outcomes = list(zip(batch, results, strict=True))
+                blamed = False
+        except Exception as error:
+            if blamed and len(batch) > 1:
+                for ticket in batch:
+                    self._serve([ticket])
+            else:
+                for ticket in batch:
+                    ticket.outcome = [error]
+        else:
+            for ticket, result in outcomes:
+                ticket.outcome = [result]
+
+
+class _Ticket(Generic[Request, Result]):
+    """A request, and its outcome as a list of one as soon as there is one."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.outcome: list[Result | Exception] = []
+
+    def result(self) -> Result:
+        [outcome] = self.outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
