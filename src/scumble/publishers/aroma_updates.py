@@ -72,9 +72,12 @@ def delete(
     evidence: Records, published: Path, ids: Iterable[Any], path: Path, folder: Path
 ) -> Records:
     """View and book without some records: their entries stay, so that they can come back."""
+    listed = list(ids)
+    if not listed:
+        raise ParameterError("There are no identifiers to delete.")
     book = _checked(path, published / evidence.file)
     try:
-        gone = identifiers(pa.array(list(ids)))
+        gone = identifiers(pa.array(listed))
     except pa.ArrowException:
         raise ParameterError("The identifiers to delete must be all text or all numbers.") from None
     if gone.null_count or not _inside(gone, book.here()).all():
@@ -105,7 +108,7 @@ def _checked(path: Path, view: Path) -> Book:
 
 def _joined(rows: Rows, identifier: str) -> Batch:
     """All rows at once."""
-    found = list(batches(rows, identifier))
+    found = [batch for batch in batches(rows, identifier) if len(batch[0])]
     if not found:
         raise SourceError("There are no records to insert.")
     people = pa.concat_arrays([people for people, _, _ in found])
