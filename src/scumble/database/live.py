@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -81,7 +81,7 @@ class Reader:
     rows: int
 
     def estimate(
-        self, asked: Asked, pieces: Sequence[Piece], given: Sequence[Given]
+        self, asked: Asked, pieces: Sequence[Piece], given: Mapping[int, Given]
     ) -> LiveEstimate:
         made = {kind: [p for p in pieces if p["kind"] == kind] for kind in asked.kinds}
         parts = [self._part(made[kind], given) for kind in asked.kinds]
@@ -110,7 +110,7 @@ class Reader:
         )
         return LiveEstimate(law.value, law, RATIO, (*notes, *law.notes), **fate)
 
-    def _part(self, pieces: Sequence[Piece], given: Sequence[Given]) -> tuple[float, Law]:
+    def _part(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
         """The weighted sum of numbers, and its law; all of one kind have noise of one scale."""
         weights: dict[int, float] = {}
         for piece in pieces:
