@@ -24,7 +24,7 @@ _COMMON = (
     "What the rows together tell by statistics is not hidden.",
 )
 _TOGETHER = "An attacker who knows of rows that go together, as of a family, can learn more."
-_LIKELY = "A row that an attacker thought likelier than that is not covered."
+_LIKELY = "A row to which an attacker gave more than the prior named here is not covered."
 _DUPLICATES = {
     "error": "That a release exists tells that no two rows of the table are equal.",
     "collapse": "Equal rows count as one: the promise is for what is in the table, not how often.",
@@ -123,7 +123,8 @@ class Promise:
                 f"{self._shown}."
             ),
             limits=self._limits(
-                "Such an attacker may find that some of these rows are most likely not there.",
+                "An attacker who knows that exactly one of several rows is in the table may find "
+                "that some of them are most likely not.",
                 _LIKELY,
                 _TOGETHER,
             ),

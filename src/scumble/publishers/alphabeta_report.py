@@ -5,7 +5,7 @@ off.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import Any
 
 from scumble.presence import Included
@@ -15,18 +15,22 @@ FAILURE = 0.05
 
 
 def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
-    """Facts for the manifest; all follow from the published probabilities."""
-    alpha = float(law.kept - law.noise)
+    """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
+    the rest to the nearest.
+    """
     paper = rho(asked, law, size)
     return {
         "domain": size,
-        "alpha": alpha,
-        "beta": float(law.noise),
-        "true tuples expected": float(law.kept * law.rows),
-        "false tuples expected": float(law.noise * (size - law.rows)),
+        "alpha": _short(law.kept - law.noise),
+        "beta": _short(law.noise),
+        "true tuples expected": round(law.kept * law.rows),
+        "false tuples expected": round(law.noise * (size - law.rows)),
         # Proved for every single count of one view; then what the paper states, by its formula.
-        "error bound": {"holds with probability": 1 - FAILURE, "count": bernstein(law, size)},
-        "usefulness": {"rho": paper, "rho times root n": paper * sqrt(law.rows)},
+        "error bound": {"holds with probability": 1 - FAILURE, "count": ceil(reach(law, size))},
+        "usefulness": {
+            "rho": ceil(100 * paper) / 100,
+            "rho times root n": ceil(paper * sqrt(law.rows)),
+        },
     }
 
 
@@ -43,11 +47,15 @@ def rho(asked: Request, law: Included, size: int) -> float:
     return sqrt(2 * (float(ratio) + 1) * log(2 / FAILURE))
 
 
-def bernstein(law: Included, size: int) -> float:
+def reach(law: Included, size: int) -> float:
     """How far any one count can be off, but with probability ε, in one view: Bernstein's inequality
     for a sum of independent presences of variance at most n/4 + β·m.
     """
     variance = law.rows / 4 + float(law.noise * size)
     third = log(2 / FAILURE) / 3
-    reach = third + sqrt(third**2 + 6 * third * variance)
-    return reach / float(law.kept - law.noise)
+    total = third + sqrt(third**2 + 6 * third * variance)
+    return total / float(law.kept - law.noise)
+
+
+def _short(number: Fraction) -> float:
+    return float(f"{float(number):.6g}")
