@@ -15,9 +15,9 @@ def count_hits(bits: Array, offset: int, groups: Array, wanted: Array, found: Ar
     """Add to the number of each group that is wanted its rows whose bit is set."""
     for row in range(len(groups)):
         place = row + offset
-        group = groups[row]
-        hit = (bits[place >> 3] >> (place & 7)) & 1
-        found[group] += hit & (wanted[group] > 0)
+        # The flags of all groups are small enough for a cache, their numbers are not.
+        if (bits[place >> 3] >> (place & 7)) & 1 and wanted[groups[row]]:
+            found[groups[row]] += 1
 
 
 @_compiled

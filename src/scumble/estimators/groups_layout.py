@@ -40,12 +40,12 @@ class Layout:
         from scumble.estimators import groups_kernels
 
         wanted = self._wanted(engine, values)
-        found = np.zeros(len(self.sizes), np.int32)
+        flags, found = wanted > 0, np.zeros(len(self.sizes), np.int32)
         start = 0
         for bits in engine.rows(f"SELECT coalesce({rows}, false) FROM view").column(0).chunks:
             packed = np.frombuffer(bits.buffers()[1], np.uint8)
             groups = self.groups[start : start + len(bits)]
-            groups_kernels.count_hits(packed, bits.offset, groups, wanted, found)
+            groups_kernels.count_hits(packed, bits.offset, groups, flags, found)
             start += len(bits)
         return self._kinds(found, wanted)
 
