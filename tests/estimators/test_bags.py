@@ -6,10 +6,12 @@ from fractions import Fraction
 from functools import cache
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from outcomes import Outcomes, bag_channel, every
+from outcomes import Outcomes, bag_channel, every, release
 from people import schema
 
+from scumble.channels import UniformChannel
 from scumble.pool_law import PoolLaw
 from scumble.subset_law import SubsetLaw
 
@@ -68,3 +70,99 @@ def test_two_attributes_as_one(question: str, truth: int, name: str) -> None:
     mean, variance, estimated = _outcomes(name, "counts", 2).moments(question)
     assert mean == pytest.approx(truth, abs=1e-9)
     assert estimated == pytest.approx(variance, rel=1e-9)
+
+
+@pytest.mark.parametrize("groups", ["job", "sex, job", "job, age", "age"])
+@pytest.mark.parametrize("name", ["subset of 2", "pool", "pool with caps"])
+def test_groups_are_unbiased(name: str, groups: str) -> None:
+    names = groups.split(", ")
+    outcomes = _outcomes(name, "counts", 3)
+    answer = outcomes.release.answer(
+        f"SELECT outcome, {groups}, COUNT(*) FROM t GROUP BY outcome, {groups}"
+    )
+    mean: dict[tuple, float] = {}
+    total = 0.0
+    for (outcome, *key), estimate in answer:
+        chance = float(outcomes.probabilities[outcome])
+        mean[tuple(key)] = mean.get(tuple(key), 0.0) + chance * estimate.value
+        total += estimate.value
+    assert total == pytest.approx(3 * len(outcomes.probabilities))
+    true = [tuple(row[name] for name in names) for row in ROWS.to_pylist()]
+    assert set(true) <= set(mean)
+    for key, value in mean.items():
+        assert value == pytest.approx(true.count(key), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_groups_are_the_questions_asked_one_by_one(name: str) -> None:
+    """Also in the other layout: what is read to answer is another part of the file each time."""
+    release = _outcomes(name, "counts", 3).release
+    other = _outcomes(name, "codes", 3).release
+    what = "COUNT(*), job, sex FROM t WHERE outcome < 9 AND job <> 'cook' GROUP BY job, sex"
+    grouped = release.answer(f"SELECT {what}")
+    assert repr(other.answer(f"SELECT {what}")) == repr(grouped)
+    assert len(grouped) == 6
+    for (job, sex), estimate in grouped:
+        question = f"SELECT COUNT(*) FROM t WHERE outcome < 9 AND sex = '{sex}' AND job = '{job}'"
+        for alone in (release.answer(question), other.answer(question)):
+            assert (estimate.value, estimate.stderr) == pytest.approx((alone.value, alone.stderr))
+            assert estimate.interval() == pytest.approx(alone.interval())
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_many_answers_are_the_single_ones(name: str) -> None:
+    release = _outcomes(name, "counts", 3).release
+    questions = [question for question, _ in ON_ROWS]
+    for question, many in zip(questions, release.answer_many(questions), strict=True):
+        assert repr(many) == repr(release.answer(question))
+
+
+@pytest.mark.parametrize("layout", ["counts", "codes"])
+def test_what_names_no_perturbed_attribute_is_exact(layout: str) -> None:
+    release = _outcomes("subset of 2", layout, 3).release
+    everybody = release.answer("SELECT COUNT(*) FROM t WHERE outcome = 0 AND age = 1")
+    assert (everybody.value, everybody.stderr, everybody.interval()) == (2, 0, (2, 2))
+    named = release.answer("SELECT COUNT(*) FROM t WHERE outcome = 0 AND job IS NOT NULL")
+    assert (named.value, named.stderr) == (3, 0)
+    total = release.answer("SELECT SUM(age) FROM t WHERE outcome = 0 AND job IS NOT NULL")
+    assert (total.value, total.stderr) == (5, 0)
+    nobody = release.answer("SELECT COUNT(*) FROM t WHERE outcome = 0 AND age = 0 AND job = 'cook'")
+    assert (nobody.value, nobody.stderr) == (0, 0)
+    average = release.answer("SELECT AVG(age) FROM t WHERE outcome = 0 AND job IS NULL")
+    assert average.to_dict()["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "method"),
+    [
+        ("subset of 2", "job = 'cook'", "exact binomial"),
+        ("subset of 2", "job <> 'cook'", "exact binomial"),
+        ("subset of 2", "job IN ('cook', 'nurse')", "score"),
+        ("subset of 1", "job IN ('cook', 'nurse')", "exact binomial"),
+        ("subset of 2", "job = 'cook' OR age = 3", "exact binomial"),
+        ("pool", "job IN ('cook', 'nurse')", "exact binomial"),
+        ("pool", "job = 'cook' OR job = 'nurse' AND age = 1", "score"),
+        ("pool with caps", "job = 'cook'", "score"),
+    ],
+)
+def test_the_law_is_exact_where_it_is_known(name: str, condition: str, method: str) -> None:
+    release = _outcomes(name, "counts", 3).release
+    answer = release.answer(f"SELECT COUNT(*) FROM t WHERE outcome = 0 AND ({condition})")
+    assert method in answer.method
+
+
+def test_sets_of_one_are_uniform_perturbation() -> None:
+    """A set of one value is that value, kept or replaced by any: the same law, and answers."""
+    law = LAWS["subset of 1"]
+    keep = law.inclusion - law.chance
+    bags = _outcomes("subset of 1", "codes", 3).release
+    published = pq.read_table(bags.folder / "records.parquet")
+    shown = ONE["job"].decode(published["c0"].to_numpy().astype("uint8"))
+    plain = published.drop_columns(["c0"]).append_column("job", shown)
+    uniform = release(bags.schema, [UniformChannel(("job",), keep)], plain)
+    for what in ("COUNT(*)", "SUM(age)", "AVG(age)", "SUM(length(job))"):
+        question = f"SELECT {what} FROM t WHERE outcome < 20 AND job <> 'cook'"
+        one, other = bags.answer(question), uniform.answer(question)
+        assert (one.value, one.stderr) == pytest.approx((other.value, other.stderr))
+    exact = "SELECT COUNT(*) FROM t WHERE outcome < 20 AND job IN ('cook', 'nurse')"
+    assert bags.answer(exact).interval() == uniform.answer(exact).interval()
