@@ -1,0 +1,75 @@
+"""Aroma's bags against numpy's multinomial draws, and the room that they take in the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import scumble as sc
+from benchmarks.measure import at_least, at_most, take_turns
+from benchmarks.people import folder
+from scumble.noise.pools import Pool
+from scumble.noise.source import Source
+from scumble.publishers.aroma_view import bytes_per_row
+
+ROWS = 10_000_000
+STORED_ROWS = 1_000_000
+BLOCK = 1_000_000  # rows that numpy draws at a time: all at once would take more than a gigabyte
+K = 49
+VALUES = 15
+REPEATS = 3
+
+
+def run() -> list[dict[str, Any]]:
+    return [drawing(), storing()]
+
+
+def drawing() -> dict[str, Any]:
+    """How often each of 15 values comes in 48 draws, for ten million rows, on one core."""
+    source, pool = Source(), Pool((1,) * VALUES)
+    generator, shares = np.random.default_rng(0), np.full(VALUES, 1 / VALUES)
+
+    def numpy(_: int) -> None:
+        for _ in range(ROWS // BLOCK):
+            generator.multinomial(K - 1, shares, size=BLOCK)
+
+    rivals = {"numpy": numpy, "pool": lambda _: pool.counts(source, K - 1, ROWS)}
+    times = take_turns(rivals, repeats=REPEATS)
+    ours, theirs = times["pool"], times["numpy"]
+    return at_least(
+        "bags of 49 from 15 values, 10M rows / numpy multinomial",
+        20,
+        theirs.cpu / ours.cpu,
+        f"scumble {ours} ({ours.cpu / ROWS * 1e9:.0f} ns a row); numpy {theirs}; "
+        f"wall ratio {theirs.wall / ours.wall:.1f}",
+    )
+
+
+def storing() -> dict[str, Any]:
+    """Bytes a row that bags take, beside a column in which hardly two rows agree."""
+    jobs = [f"job {number:02}" for number in range(VALUES)]
+    schema = sc.Schema(
+        [
+            sc.Attribute("place", "quasi", sc.IntegerRange(0, 10 * STORED_ROWS)),
+            sc.Attribute("job", "sensitive", sc.Category(tuple(jobs))),
+        ]
+    )
+    generator = np.random.default_rng(1)
+    places = generator.integers(0, 10 * STORED_ROWS, STORED_ROWS)
+    codes = generator.integers(0, VALUES, STORED_ROWS).astype(np.int8)
+    column = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(jobs))
+    source = folder() / "jobs.parquet"
+    pq.write_table(pa.table({"place": places, "job": column}), source)
+    release = sc.publish(source, schema, sc.Aroma(k=K))
+    [channel] = release.evidence.channels
+    taken = bytes_per_row(release.folder / release.evidence.file, channel)
+    packed = release.manifest.report["bits per row, packed"] / 8
+    return at_most(
+        "bags of 49 from 15 values: bytes a row / 8 bytes",
+        1,
+        taken / 8,
+        f"{taken:.2f} bytes a row of 1M rows; side by side in bits they would take {packed:.2f}",
+    )
