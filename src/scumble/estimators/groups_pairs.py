@@ -47,7 +47,7 @@ def _pairs(plan: Plan, shown: Sequence[str], hidden: Sequence[str]) -> str:
     """Each kind of row with each kind of value of its group, if they satisfy the question."""
     rows = (
         f"SELECT {', '.join([plan.group, *shown])}, CAST(count(*) AS DOUBLE) AS {NUMBER} "
-        f"FROM view{where(plan.about_rows)} GROUP BY ALL"
+        f"FROM view{where([*plan.about_rows, *plan.wanted])} GROUP BY ALL"
     )
     values = (
         f"SELECT {', '.join([plan.group, *hidden])}, CAST(sum({plan.weight}) AS DOUBLE) "

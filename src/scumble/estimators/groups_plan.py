@@ -81,8 +81,17 @@ class Plan:
     def sizes(self) -> str:
         return (
             f"SELECT {self.group}, CAST(sum({self.weight}) AS DOUBLE) AS {SIZE} "
-            f'FROM "values" GROUP BY ALL'
+            f'FROM "values"{where(self.wanted)} GROUP BY ALL'
         )
+
+    @property
+    def wanted(self) -> list[Expression]:
+        """Only groups with a value that may count: others need not be looked at."""
+        if not self.about_values:
+            return []
+        group = quoted(self.evidence.group)
+        chosen = f'SELECT {group} FROM "values"{where(self.about_values)}'
+        return [Expression(f"{group} IN ({chosen})", (self.evidence.group,))]
 
     def one_table(self) -> str:
         """The answer from the one table that knows all the question names."""
@@ -127,7 +136,7 @@ class Plan:
 
     def _joined(self, columns: Sequence[str]) -> str:
         rows, values = (
-            self._side("view", "1", self.about_rows, sensitive=False),
+            self._side("view", "1", [*self.about_rows, *self.wanted], sensitive=False),
             self._side('"values"', self.weight, self.about_values, sensitive=True),
         )
         return (
