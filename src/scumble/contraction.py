@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt, prod
@@ -29,6 +30,14 @@ class Factor:
     values: Callable[[], Array]
     name: str = ""
 
+    def without(self, axes: Container[Axis]) -> Factor:
+        """Summed over some axes."""
+        gone = tuple(place for place, axis in enumerate(self.axes) if axis in axes)
+        if not gone:
+            return self
+        left = tuple(axis for axis in self.axes if axis not in axes)
+        return Factor(left, lambda: np.asarray(self.values().sum(axis=gone)), self.name)
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
@@ -39,7 +48,7 @@ class Network:
     output: tuple[Axis, ...] = ()
 
     def whole(self) -> Array:
-        """The sums, for factors of 0, 1 and -1: Python integers without any rounding."""
+        """The sums, for factors of whole numbers: Python integers without any rounding."""
         return self._product(_contract_whole, object)
 
     def real(self) -> Array:
@@ -68,9 +77,11 @@ class Network:
                 near = [each for each in left if not axes.isdisjoint(each.axes)]
                 left = [each for each in left if axes.isdisjoint(each.axes)]
                 chosen, grown = chosen + near, bool(near)
-            named = {axis for each in chosen for axis in each.axes}
+            named = Counter(axis for each in chosen for axis in each.axes)
             output = tuple(axis for axis in self.output if axis in named)
-            yield Network(chosen, self.sizes, output)
+            # opt_einsum takes tensors in pairs, and would carry an axis of one along with another.
+            own = {axis for axis in named if named[axis] == 1}.difference(output)
+            yield Network([each.without(own) for each in chosen], self.sizes, output)
 
     def refuse_large(self) -> None:
         """Complain, before anything is evaluated, if the sum needs too much memory or time."""
@@ -114,7 +125,8 @@ def _contract_whole(network: Network) -> Array:
     """
     values = [each.values() for each in network.factors]
     summed = {axis for each in network.factors for axis in each.axes}.difference(network.output)
-    bound = prod(network.sizes[axis] for axis in summed)
+    largest = [max(int(np.abs(each).max(initial=1)), 1) for each in values]
+    bound = prod(network.sizes[axis] for axis in summed) * prod(largest)
     if bound < _WHOLE:
         floats = _run(network, [each.astype(np.float64) for each in values])
         return np.rint(floats).astype(np.int64).astype(object)
@@ -135,11 +147,8 @@ def _contract_whole(network: Network) -> Array:
 def _run(network: Network, values: list[Array], prime: int | None = None) -> Array:
     """The contraction, step by step; modulo a prime if there is one."""
     if len(values) == 1:
-        axes = network.factors[0].axes
-        gone = tuple(place for place, axis in enumerate(axes) if axis not in network.output)
-        left = [axis for axis in axes if axis in network.output]
-        order = [left.index(axis) for axis in network.output]
-        return np.asarray(_reduced(values[0].sum(axis=gone), prime)).transpose(order)
+        order = [network.factors[0].axes.index(axis) for axis in network.output]
+        return np.asarray(values[0]).transpose(order)
     import opt_einsum
 
     for places, _, subscripts, *_ in network.plan.contraction_list:
@@ -155,8 +164,7 @@ def _reduced(values: Any, prime: int | None) -> Any:
 def _summed_in_step(network: Network) -> Iterable[int]:
     """How many products each step adds up for one cell."""
     if len(network.factors) == 1:
-        summed = set(network.factors[0].axes).difference(network.output)
-        return [prod(network.sizes[axis] for axis in summed)]
+        return [1]
     plan = network.plan
     sizes = plan.size_dict
     return [prod(sizes[s] for s in removed) for _, removed, *_ in plan.contraction_list]

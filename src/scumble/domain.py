@@ -83,12 +83,16 @@ class Domain:
 
     def amounts(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
         """A number over the domains of its attributes. It must be finite where the clauses hold."""
-        near = [c for c in clauses if not set(c.attributes).isdisjoint(amount.attributes)]
-        names = sorted(set(amount.attributes).union(*(c.attributes for c in near)))
-        if self._cells(names) > self._split_beyond:
-            near = [c for c in near if set(c.attributes) <= set(amount.attributes)]
-            names = list(amount.attributes)
         self._refuse(amount, self._cells(amount.attributes))
+        named = set(amount.attributes)
+        near = [clause for clause in clauses if named.issuperset(clause.attributes)]
+        # Clauses that reach the number through others exclude values as well, as far as they fit.
+        for clause in [clause for _ in clauses for clause in clauses]:
+            wider = named.union(clause.attributes)
+            apart = named.isdisjoint(clause.attributes) or clause in near
+            if not apart and self._cells(wider) <= SPLIT:
+                named, near = wider, [*near, clause]
+        names = sorted(named)
         *_, found = self._engine.evaluate([*near, amount], names)
         wide = found.reshape([self._sizes[name] for name in names])
         chosen = tuple(slice(None) if name in amount.attributes else 0 for name in names)
