@@ -290,6 +290,14 @@ def test_a_closed_journal_says_so(journal):
     journal.close()
 
 
+def test_a_forked_process_has_to_open_its_own(journal, monkeypatch):
+    """SQLite's connections do not survive a fork; here only the number of the process changes."""
+    with monkeypatch.context() as patch:
+        patch.setattr("os.getpid", lambda: -1)
+        with pytest.raises(sc.LedgerError, match="opened by another process"):
+            journal.entries()
+
+
 def test_a_ledger_of_a_later_format_is_refused(journal):
     journal._writer.run("PRAGMA user_version = 2")
     with pytest.raises(sc.LedgerError, match="has format 2; this version of scumble reads"):

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -97,8 +98,7 @@ def test_those_who_wait_are_served_together(journal):
         first = threads.submit(committer.submit, 0)
         assert held.wait(30)
         others = [threads.submit(committer.submit, number) for number in range(1, 10)]
-        while len(committer._waiting) < 10:
-            pass
+        wait_for_waiting(committer, 10)
         released.set()
         assert first.result().payload == {"value": 0}
         assert [each.result().payload["value"] for each in others] == list(range(1, 10))
@@ -107,20 +107,19 @@ def test_those_who_wait_are_served_together(journal):
 
 def together(committer: Committer, requests: list) -> list:
     """The outcomes of requests that are all in one batch."""
-    gate = threading.Event()
-    with ThreadPoolExecutor(len(requests)) as threads, committer._changed:
+    with ThreadPoolExecutor(len(requests)) as threads:
         committer._led = True  # as if somebody were at work
         futures = [threads.submit(committer.submit, request) for request in requests]
-        while len(committer._waiting) < len(requests):
-            committer._changed.wait(0.001)
-        committer._led = False
-        committer._changed.notify_all()
-        gate.set()
-        committer._changed.release()
-        try:
-            return [future.exception() or future.result() for future in futures]
-        finally:
-            committer._changed.acquire()
+        wait_for_waiting(committer, len(requests))
+        with committer._changed:
+            committer._led = False
+            committer._changed.notify_all()
+        return [future.exception() or future.result() for future in futures]
+
+
+def wait_for_waiting(committer: Committer, number: int) -> None:
+    while len(committer._waiting) < number:
+        time.sleep(0.001)
 
 
 def test_an_exception_strikes_only_its_own_request(journal):

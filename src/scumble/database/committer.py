@@ -13,7 +13,6 @@ from scumble.database.turn import Turn
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
-MOST = 256  # requests in one turn
 
 
 class Committer(Generic[Request, Result]):
@@ -45,9 +44,7 @@ class Committer(Generic[Request, Result]):
             if ticket.outcome:
                 return ticket.result()
             self._led = True
-            batch = self._waiting[:MOST]
-            # The leader's own request is among those that it serves, even in a very long queue.
-            batch = batch if ticket in batch else [*batch[: MOST - 1], ticket]
+            batch = list(self._waiting)
         try:
             self._serve(batch)
         finally:

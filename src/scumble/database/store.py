@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 from scumble.database.entry import Entry
@@ -16,6 +17,7 @@ LEDGER = "ledger.sqlite"
 HEAD = "ledger.head"
 FORMAT = 1
 _COLUMNS = "number, kind, key, analyst, time, payload, previous, hash"
+_content = attrgetter("number", "kind", "key", "analyst", "time", "text", "previous", "hash")
 _TABLE = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY,
@@ -84,11 +86,11 @@ class Store:
 
     def insert(self, entry: Entry) -> None:
         """Write an entry, into the transaction if there is one."""
-        content = tuple(getattr(entry, name) for name in Entry.__slots__)
         try:
             with self.explained(but=sqlite3.IntegrityError):
                 self._connection.execute(
-                    f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", content
+                    f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    _content(entry),
                 )
         except sqlite3.IntegrityError:
             raise LedgerError(
