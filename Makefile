@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: venv demo test test-slow lint format bench docs clean
+.PHONY: venv demo test test-slow lint format bench docs figures clean
 
 venv: .venv/dev.stamp
 
@@ -54,6 +54,10 @@ bench: .venv/dev.stamp .peers/stamp
 
 docs: .venv/demo.stamp
 	$(BIN)/python -m scumble.cards docs/mechanisms
+
+# Takes some minutes: every publisher publishes the demo's people several times.
+figures: .venv/demo.stamp
+	$(BIN)/python -m scumble.demo.choosing docs/choosing.svg
 
 clean:
 	rm -rf .venv .peers build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

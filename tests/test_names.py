@@ -7,6 +7,9 @@ import scumble
 
 def test_public_names() -> None:
     assert scumble.__all__ == [
+        "AlphaBeta",
+        "Anatomy",
+        "Aroma",
         "Attribute",
         "Bins",
         "Boolean",
@@ -15,11 +18,13 @@ def test_public_names() -> None:
         "DomainError",
         "Estimate",
         "Estimates",
+        "Frapp",
         "Guarantee",
         "Histogram",
         "IntegerRange",
         "LedgerError",
         "ParameterError",
+        "Partition",
         "PromiseError",
         "Query",
         "QueryError",
@@ -29,6 +34,7 @@ def test_public_names() -> None:
         "SchemaError",
         "ScumbleError",
         "SourceError",
+        "Subset",
         "Uniform",
         "__version__",
         "mechanisms",

@@ -55,6 +55,15 @@ def choosing(points: Sequence[Placed], blind: float) -> Figure:
     ordered = sorted(points, key=lambda point: (point.method, point.success))
     for method, group in groupby(ordered, key=lambda point: point.method):
         _draw(axes, method, list(group))
+    axes.annotate(
+        "full: holds against all who know the rest\nhollow: holds against some, see the text",
+        (0.99, 0.985),
+        xycoords="axes fraction",
+        ha="right",
+        va="top",
+        color=FAINT,
+        fontsize=9,
+    )
     axes.set_xlabel("best chance to guess a person's value (log scale)", color=INK)
     axes.set_ylabel("error of a count, root mean square (log scale)", color=INK)
     axes.set_xticks([0.07, 0.1, 0.2, 0.3, 0.5, 1], ["7 %", "10 %", "20 %", "30 %", "50 %", "100 %"])
@@ -70,12 +79,13 @@ def _draw(axes: Axes, method: str, points: Sequence[Placed]) -> None:
     axes.plot(chances, errors, color=colour, linewidth=1.6, alpha=0.8)
     dots = axes.scatter(chances, errors, s=58, marker=marker, zorder=3)
     dots.set(facecolors=colour if full else "white", edgecolors=colour, linewidths=1.6)
+    below = method == "Aroma"  # it runs close to others, above which their names stand
     for place, point in enumerate(points):
         last = place == len(points) - 1
         axes.annotate(
             f"{method}, {point.setting}" if last else point.setting,
             (point.success, point.error),
-            xytext=(7, 5),
+            xytext=(-12, -16) if below else (7, 5),
             textcoords="offset points",
             color=colour,
             fontsize=10 if last else 8,
