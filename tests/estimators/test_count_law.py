@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 
 from scumble.estimators import count_law
 from scumble.estimators.count_law import RandomizedCount
@@ -94,3 +94,46 @@ def test_tiny_tables(rows: int) -> None:
         low, high = law.interval(law.value, 0.95)
         assert low <= 0
         assert high >= rows
+
+
+@pytest.mark.parametrize("rows", [10**12, 10**30, 10**300])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_a_few_true_tuples_of_a_huge_domain(rows: int, level: float) -> None:
+    """Four of at most six tuples are true, each shown with probability 1/2, and three false ones
+    are expected: Bin(4, 1/2) + Poisson(3) to within the probability of a false one.
+    """
+    outside = 3 / rows
+    for count in (0, 4, 6):
+        covered = 0.0
+        for shown in range(60):
+            law = RandomizedCount(rows, shown, 0.5, outside, most=6, expected=3.0)
+            assert law.value == pytest.approx((shown - 3) / 0.5)
+            low, high = law.interval(law.value, level)
+            first = np.arange(count + 1)
+            chances = binom.pmf(first, count, 0.5) * poisson.pmf(shown - first, 3.0)
+            covered += chances.sum() * (low <= count <= high)
+        assert covered >= level
+
+
+def test_poisson_tails_are_the_binomial_ones() -> None:
+    """At the border between the two laws the limits are the same."""
+    rows = 10**9
+    for shown in (0, 5, 15, 40):
+        limits = []
+        for outside in (0.999e-8, 1.001e-8):
+            law = RandomizedCount(rows, shown, 0.5, outside, most=1000)
+            limits.append(law.interval(10 * 2.0, 0.95))
+        assert limits[0] == pytest.approx(limits[1], abs=1)
+
+
+def test_more_rows_than_floats_can_count() -> None:
+    law = RandomizedCount(10**400, 30, 0.5, 0.0, most=50, expected=10.0)
+    assert law.value == 40
+    low, high = law.interval(law.value, 0.95)
+    assert 20 < low < 40 <= high == 50
+
+
+def test_no_more_can_count_than_are_there() -> None:
+    law = RandomizedCount(10_000, 60, 0.5, 0.005, most=12)
+    assert law.interval(law.value, 0.99)[1] == max(law.value, 12)
+    assert RandomizedCount(10_000, 60, 0.5, 0.005, most=0).interval(0.0, 0.9) == (0, 0)
