@@ -127,7 +127,11 @@ def _jets(powers: Complexes, caps: npt.NDArray[np.int64]) -> tuple[Complexes, ..
     """Σ_{j ≤ cap} j^d w^j / j! for d from 0 to 3, at every point (rows) and value (columns)."""
     sums = [np.zeros_like(powers) for _ in range(4)]
     term = np.ones_like(powers)
+    largest, bound = float(np.abs(powers).max()), 1.0
     for count in range(int(caps.max()) + 1):
+        bound *= largest / count if count else 1.0
+        if count > largest and bound < 1e-30:  # beyond all digits, and falling
+            break
         term = term * powers / count if count else term
         inside = np.where(count <= caps, term, 0)
         for order, total in enumerate(sums):

@@ -120,6 +120,20 @@ def test_schemas_that_do_not_fit() -> None:
         sc.publish("none", taken, sc.Aroma(k=9))
 
 
+def test_pools_of_too_many_weights() -> None:
+    domain = schema(jobs=[f"job {number}" for number in range(200)])
+    with pytest.raises(sc.ParameterError, match="at most 128 different weights for k = 9; round"):
+        sc.publish("none", domain, sc.Aroma(k=9, pool=list(range(1000, 1200))))
+    assert (
+        sc.publish(people(10, domain), domain, sc.Aroma(k=9, pool=[2, 3] * 100)).evidence.rows == 10
+    )
+
+
+def test_closeness_that_no_bag_can_break_changes_nothing() -> None:
+    assert sc.Aroma(k=9, closeness=1).law(schema()) == sc.Aroma(k=9).law(schema())
+    assert len(sc.Aroma(k=9, closeness=1).guarantee(schema())) == 3
+
+
 def test_names_that_are_the_same_to_sql() -> None:
     domain = schema(jobs=["Cook", "cook"])
     release = sc.publish(people(50, domain), domain, sc.Aroma(k=5))

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LARGEST_K = 1000
 MOST_VALUES = 1024
 LEAST_ACCEPTED = 0.001
+# Different weights in a pool, and times k: the exact figures of more would take too long.
+MOST_WEIGHTS, MOST_TERMS = 128, 20_000
 _ONE_OF = "k, or epsilon with f"
 
 
@@ -42,7 +44,8 @@ class Aroma(Publisher):
     whose values tell records apart; the release can then be updated with its private book, and a
     record that comes back with the same value shows the same bag. `publish(..., levels=[k1, k2])`
     makes nested views: who has several of them knows no more than the one with the smallest k
-    tells.
+    tells. In the file, columns such as "job=cook" say how often a value is in the bag, if k is
+    above the number of values; else "job 1" to "job k" hold the codes of its members, ascending.
 
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
         `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
@@ -121,8 +124,13 @@ class Aroma(Publisher):
             raise SchemaError(
                 f"Attribute '{self._identifier}' must be an identifier to tell records apart."
             )
-        self._check_closeness(self.law(schema), schema)
-        bag_channel(schema, self.law(schema))
+        law = self.law(schema)
+        bag_channel(schema, law)
+        different, most = len(set(law.weights)), min(MOST_WEIGHTS, MOST_TERMS // self.k)
+        if different > most:
+            allowed = f"of at most {most} different weights for k = {self.k}; round them"
+            raise ParameterError.of("Aroma", "pool", allowed, f"{different} of them")
+        self._check_closeness(law, schema)
 
     def _check_closeness(self, law: PoolLaw, schema: Schema) -> None:
         if law.caps is None or self._closeness is None:
@@ -146,8 +154,10 @@ class Aroma(Publisher):
         """How bags come about: public, and all that an estimator needs to know."""
         weights = self._pool.weights(schema.sensitive)
         caps = self._caps(weights)
-        whole = None if caps is None else tuple(min(self.k, int(cap)) for cap in caps)
-        return PoolLaw(whole_weights(weights), self.k, whole)
+        if caps is None or min(caps) >= self.k:  # no bag can have more
+            return PoolLaw(whole_weights(weights), self.k)
+        cut = tuple(min(self.k, int(cap)) for cap in caps)
+        return PoolLaw(whole_weights(weights), self.k, cut)
 
     def _caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
         if self._closeness is None:

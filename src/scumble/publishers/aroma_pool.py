@@ -13,7 +13,6 @@ from scumble.errors import ParameterError
 from scumble.guarantee import positive
 
 UNIFORM = "uniform"
-MOST_WEIGHTS = 256  # different ones: the exact figures of more take too long
 _LIGHTEST = Fraction(1, 10**6)  # of the mean weight
 _ALLOWED = "'uniform', a list of weights, or a table of weights by value"
 
@@ -47,9 +46,6 @@ class WrittenPool:
         if len(weights) != size:
             allowed = f"{size} weights, one for each value of {names}"
             raise ParameterError.of("Aroma", "pool", allowed, f"{len(weights)} weights")
-        if len(set(weights)) > MOST_WEIGHTS:
-            allowed = f"of at most {MOST_WEIGHTS} different weights; round them"
-            raise ParameterError.of("Aroma", "pool", allowed, f"{len(set(weights))} of them")
         if min(weights) * size < sum(weights) * _LIGHTEST:
             raise ParameterError(
                 f"The pool of Aroma must give every value of {names} at least a millionth of the "

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -120,7 +120,7 @@ class _Kind:
     cap: int
     size: int
 
-    @property
+    @cached_property
     def terms(self) -> Floats:
         return _terms(self.rate, self.cap, self.size)
 
