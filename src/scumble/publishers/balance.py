@@ -4,8 +4,9 @@ than in the whole table.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping
+
+import numpy as np
 
 # How often each value occurs.
 Counts = dict[int, int]
@@ -34,21 +35,24 @@ def _balance(rare: Mapping[int, int]) -> list[Counts]:
     """
     theta = balance_level(rare)
     rest = sum(rare.values())
-    heap = [(-count, value) for value, count in rare.items() if count]
-    heapq.heapify(heap)
+    values = np.array(sorted(rare))
+    top, base = max(rare.values()), len(values)
+    # One number for each value, such that they sort as described; it grows as rows are taken.
+    counts = np.array([rare[value] for value in values.tolist()])
+    keys = np.sort((top - counts) * base + np.arange(base))
     groups: list[Counts] = []
-    while heap:
-        most = [heapq.heappop(heap) for _ in range(theta)]
-        following = -heap[0][0] if heap else 0
-        height = _height(rest, theta, -most[0][0], -most[-1][0], following)
+    while len(keys):
+        most, others = keys[:theta], keys[theta:]
+        left = top - keys // base
+        following = int(left[theta]) if len(others) else 0
+        height = _height(rest, theta, int(left[0]), int(left[theta - 1]), following)
         if height == 0 or len(groups) == MOST_GROUPS - 1:
-            groups.append({value: -negated for negated, value in (*most, *heap)})
+            groups.append(dict(zip(values[keys % base].tolist(), left.tolist(), strict=True)))
             break
-        groups.append({value: height for _, value in most})
+        groups.append(dict.fromkeys(values[most % base].tolist(), height))
         rest -= theta * height
-        for negated, value in most:
-            if negated + height:
-                heapq.heappush(heap, (negated + height, value))
+        again = most[left[:theta] > height] + height * base
+        keys = np.sort(np.concatenate([again, others]), kind="stable")  # two runs: quickly merged
     return groups
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -30,7 +30,7 @@ class Merging:
 
     What is added up and made small is √|Tᵢ|/pᵢ over the parts: the bound, but for a factor that all
     merges share. Floating point serves to choose only: what is promised of the chosen parts is
-    computed exactly elsewhere.
+    computed exactly elsewhere. `work` is how many numbers are looked at for one order, roughly.
     """
 
     def __init__(
@@ -38,27 +38,21 @@ class Merging:
     ) -> None:
         self._rho2 = rho2
         self._sizes = np.array([sum(group.values()) for group in groups])
-        holders: dict[int, dict[int, int]] = defaultdict(dict)
-        for place, group in enumerate(groups):
-            for value, count in group.items():
-                holders[value][place] = count
+        times = Counter(value for group in groups for value in group)
         # Values of one group only are the same in every order: their number and the largest count.
-        self._own = np.zeros(len(groups), np.int64)
-        self._own_largest = np.zeros(len(groups), np.int64)
-        self._shared: list[tuple[bool, dict[int, int]]] = []
-        for value, counts in holders.items():
-            if len(counts) > 1:
-                self._shared.append((value in rare, counts))
-                continue
-            [(place, count)] = counts.items()
-            self._own[place] += 1
-            if value in rare:
-                self._own_largest[place] = max(count, self._own_largest[place])
-
-    @property
-    def work(self) -> int:
-        """How many numbers are looked at for one order, roughly."""
-        return len(self._sizes) ** 2 + sum(10 * len(counts) for _, counts in self._shared)
+        own = [{v: n for v, n in group.items() if times[v] == 1} for group in groups]
+        self._own = np.array([len(counts) for counts in own])
+        self._own_largest = np.array(
+            [max((n for v, n in counts.items() if v in rare), default=0) for counts in own]
+        )
+        shared = [
+            (value, place, count, value in rare)
+            for place, group in enumerate(groups)
+            for value, count in group.items()
+            if times[value] > 1
+        ]
+        self._shared = np.array(shared, np.int64).reshape(-1, 4)
+        self.work = len(groups) ** 2 + sum(number**2 for number in times.values() if number > 1)
 
     def cost(self, order: Sequence[int]) -> float:
         """What the best merge in this order comes to."""
@@ -101,29 +95,50 @@ class Merging:
         """How many values each run of neighbours has, and how often the most frequent rare one
         occurs in it.
         """
-        size = len(order)
-        where = {group: place for place, group in enumerate(order)}
-        corners = np.zeros((size + 1, size + 1), np.int64)
-        places = np.arange(size)
-        corners[0, :size] = self._own[list(order)]
-        corners[places + 1, places] = -self._own[list(order)]
-        largest = np.diag(self._own_largest[list(order)])
-        for is_rare, counts in self._shared:
-            found = np.array(sorted(where[group] for group in counts))
-            # It counts anew in the runs that begin after its place before, and end at its place or
-            # later: where these begin and end is noted, and summed up below.
-            corners[np.concatenate([[0], found[:-1] + 1]), found] += 1
-            corners[found + 1, found] -= 1
-            if is_rare:
-                _note(largest, found, np.array([counts[order[place]] for place in found]))
-        values = corners.cumsum(axis=0).cumsum(axis=1)[:size, :size]
+        size, groups = len(order), list(order)
+        where = np.argsort(groups)
+        values, places, counts, rare = self._shared.T
+        places = where[places]
+        sorting = np.lexsort((places, values))
+        values, places = values[sorting], places[sorting]
+        counts, rare = counts[sorting], rare[sorting].astype(bool)
+        distinct = _distinct(size, self._own[groups], values, places)
+        largest = np.diag(self._own_largest[groups])
+        _note(largest, values[rare], places[rare], counts[rare])
+        # Longer runs have what shorter ones have.
         longer = np.maximum.accumulate(largest[::-1], axis=0)[::-1]
-        return values, np.maximum.accumulate(longer, axis=1)
+        return distinct, np.maximum.accumulate(longer, axis=1)
 
 
-def _note(largest: Whole, found: Whole, counts: Whole) -> None:
-    """Note a value's sum in the runs from any of its places to another; longer runs have it too."""
-    sums = np.cumsum(counts)
-    runs = np.triu(sums[None, :] - sums[:, None] + counts[:, None])
-    corner = np.ix_(found, found)
-    largest[corner] = np.maximum(largest[corner], runs)
+def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
+    """How many values the runs have, given the places of each shared value in order.
+
+    A value counts anew in the runs that begin after its place before, at its place at the latest,
+    and end at its place or later: the corners of these ranges are noted, and summed up.
+    """
+    corners = np.zeros((size + 1, size + 1), np.int64)
+    everywhere = np.arange(size)
+    corners[0, :size] += own
+    corners[everywhere + 1, everywhere] -= own
+    again = values[1:] == values[:-1]
+    begins = np.zeros_like(places)
+    begins[1:][again] = places[:-1][again] + 1
+    np.add.at(corners, (begins, places), 1)
+    np.add.at(corners, (places + 1, places), -1)
+    return corners.cumsum(axis=0).cumsum(axis=1)[:size, :size]
+
+
+def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
+    """Note the sum of each value in the runs from any of its places to another, by their
+    distance.
+    """
+    before = np.concatenate([[0], np.cumsum(counts)])
+    begins = np.arange(len(values))
+    for distance in range(len(largest)):
+        begins = begins[begins + distance < len(values)]
+        begins = begins[values[begins] == values[begins + distance]]
+        if not len(begins):
+            break
+        ends = begins + distance
+        sums = before[ends + 1] - before[begins]
+        np.maximum.at(largest, (places[begins], places[ends]), sums)

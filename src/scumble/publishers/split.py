@@ -12,8 +12,8 @@ from scumble.publishers.balance import Counts, balanced
 from scumble.publishers.merge import Merging
 from scumble.publishers.rearrange import best_order
 
-# Numbers that may be looked at to find a good order; some seconds.
-_WORK = 10**8
+# Numbers that may be looked at to find a good order, in a second or two.
+_WORK = 5 * 10**6
 
 
 @dataclass(frozen=True)
