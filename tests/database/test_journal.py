@@ -252,7 +252,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_written(journal):
 
 def test_a_file_that_may_only_be_read_is_one_sentence(journal):
     journal._writer.run("PRAGMA query_only = ON")
-    with pytest.raises(sc.LedgerError, match=r"may only be read\. Make its folder writable"):
+    with pytest.raises(sc.LedgerError, match=r"may only be read\. Make its folder and all files"):
         append(journal, 1)
 
 

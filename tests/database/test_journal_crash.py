@@ -111,3 +111,15 @@ def test_a_commit_is_what_counts(tmp_path, step, there):
     with Journal.open(tmp_path / "db") as journal:
         assert len(journal.entries(after=1)) == there
         assert journal.verify() == ()
+
+
+@pytest.mark.parametrize(("step", "there"), [("begun", 2), ("full", 2), ("committed", 3)])
+def test_who_is_killed_does_not_keep_the_place(tmp_path, step, there):
+    """A journal that was open all the time takes the next turn, and learns what was committed."""
+    with Journal.create(tmp_path / "db", PROMISE) as journal:
+        with Nursery(tmp_path / "db") as nursery:
+            nursery.lives(0, step)
+        with journal.turn() as turn:
+            assert [entry.key for entry in turn.news()] == [f"k{n}" for n in range(there)]
+            turn.append("answer", {})
+        assert journal.verify() == ()

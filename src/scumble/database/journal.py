@@ -64,10 +64,12 @@ class Journal:
     ) -> Self:
         """A new folder with a ledger that begins with a promise: all of it, or nothing."""
         path = Path(folder).resolve()
-        if path.exists():
-            raise LedgerError(f"{path} exists already. Choose another folder, or open this one.")
         first = new_entry(1, START.hash, PROMISE, promise)
         with explained(path):
+            if path.exists():
+                raise LedgerError(
+                    f"{path} exists already. Choose another folder, or open this one."
+                )
             _make(path, first)
         return cls(path, patience=patience, step=step)
 
@@ -86,8 +88,9 @@ class Journal:
         "committed", is "done" (its head is written).
         """
         path = Path(folder).resolve()
-        if not (path / LEDGER).is_file() or not (path / HEAD).is_file():
-            raise LedgerError(f"{path} has no ledger: {LEDGER} or {HEAD} is missing.")
+        with explained(path):
+            if not (path / LEDGER).is_file() or not (path / HEAD).is_file():
+                raise LedgerError(f"{path} has no ledger: {LEDGER} or {HEAD} is missing.")
         journal = cls(path, patience=patience, step=step)
         try:
             if promise is not None:
