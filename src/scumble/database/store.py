@@ -33,7 +33,7 @@ CREATE TABLE entries (
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full. Nothing was written; make room and try again",
     sqlite3.SQLITE_READONLY: "it may only be read. Make its folder and all files in it writable",
-    sqlite3.SQLITE_CANTOPEN: "its files cannot be opened. Make its folder and all files in it writable",
+    sqlite3.SQLITE_CANTOPEN: "its files cannot be opened. Make its folder and all of them writable",
     sqlite3.SQLITE_PERM: "its files may not be used by this account",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write. Nothing was acknowledged",
 }
