@@ -120,7 +120,7 @@ def _line(head: Head) -> bytes:
 def _head(line: bytes) -> Head | None:
     text = line.decode("ascii", "replace")
     content, _, check = text.rstrip("\n").rpartition(" ")
-    if len(line) != _SLOT or _check(content) != check:
+    if len(line) != _SLOT or _check(content) != check or not content[:20].isdecimal():
         return None
     return Head(int(content[:20]), content[21:])
 
