@@ -31,10 +31,11 @@ def bag_channel(
     return BagChannel(names, layout, columns, law)
 
 
-def bag_attributes(channel: BagChannel) -> tuple[Attribute, ...]:
-    """The columns of a bag as attributes of the published table."""
-    counted = channel.layout == "counts"
-    highest = channel.law.size if counted else channel.law.values - 1
+def bag_attributes(channel: BagChannel, most: int) -> tuple[Attribute, ...]:
+    """The columns of bags, in which a value is at most so often, as attributes of the published
+    table.
+    """
+    highest = most if channel.layout == "counts" else channel.law.values - 1
     return tuple(
         Attribute(name, "insensitive", IntegerRange(0, highest)) for name in channel.columns
     )

@@ -191,7 +191,8 @@ class Subset(Publisher):
         plain = [attribute for attribute in schema.published if attribute.name not in hidden]
         names = [attribute.name for attribute in plain]
         radix = schema.radix(hidden)
-        with ViewWriter(folder / "records.parquet", [*plain, *bag_attributes(channel)]) as view:
+        shown_as = [*plain, *bag_attributes(channel, most=1)]
+        with ViewWriter(folder / "records.parquet", shown_as) as view:
             for columns in rows.batches([*names, *hidden]):
                 true = radix.pack(columns[len(names) :])
                 drawn = subsets(noise, true, law.values, law.size, law.inclusion)
@@ -225,6 +226,5 @@ def _listed(drawn: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
 def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
     """For each value, whether it is in the set of each row."""
     marks = np.zeros((values, len(drawn)), np.uint8)
-    for member in drawn.T:
-        marks[member, np.arange(len(drawn))] = 1
+    marks[drawn.T, np.arange(len(drawn))] = 1
     return list(marks)
