@@ -199,9 +199,9 @@ class Aroma(Publisher):
         }
         caps = self._caps(self._pool.weights(schema.sensitive))
         if caps is not None:
-            found["share drawn again, at most"] = 1 - acceptance(law)
-            floats = [float(cap) for cap in caps]
-            found["the paper's bound on it"] = again_at_most(law.weights, law.size, floats)
+            bound = again_at_most(law.weights, law.size, [float(cap) for cap in caps])
+            found["share drawn again, at most"] = min(1 - acceptance(law), bound)
+            found["the paper's bound on it"] = bound
         return found
 
     # What reads and writes rows is slow to import, and parameters are checked without it.
