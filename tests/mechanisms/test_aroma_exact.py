@@ -11,7 +11,7 @@ from pool_bags import SMALL, bags, pool_law
 
 from scumble.bag_laws import bag_law
 from scumble.pool_law import PoolLaw
-from scumble.publishers.aroma_risk import acceptance, again_at_most, exposure, profile
+from scumble.publishers.aroma_risk import acceptance, again_in_paper, exposure, profile
 
 every_pool = pytest.mark.parametrize(("weights", "k", "closeness"), SMALL)
 
@@ -120,7 +120,7 @@ def test_figures_of_the_spec() -> None:
     assert round(exposure(law), 3) == 0.137
     assert exposure(law) > exp(0.5) / (exp(0.5) + 14)  # more than a 0.5-DP method may reach
     capped = PoolLaw((1000,) * 10, 30, (10,) * 10)
-    assert round(again_at_most(capped.weights, 30, [10.0] * 10), 3) == 0.061
+    assert round(again_in_paper(capped.weights, 30, [10.0] * 10), 3) == 0.061
     assert round(1 - acceptance(capped), 4) == 0.0009
 
 

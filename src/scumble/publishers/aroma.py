@@ -190,7 +190,7 @@ class Aroma(Publisher):
         return profile(self.law(schema), (float(loss("Aroma.profile", epsilon)),))[0]
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        from scumble.publishers.aroma_risk import acceptance, again_at_most
+        from scumble.publishers.aroma_risk import acceptance, again_in_paper
 
         law = self.law(schema)
         found: dict[str, Any] = {
@@ -199,9 +199,9 @@ class Aroma(Publisher):
         }
         caps = self._caps(self._pool.weights(schema.sensitive))
         if caps is not None:
-            bound = again_at_most(law.weights, law.size, [float(cap) for cap in caps])
-            found["share drawn again, at most"] = min(1 - acceptance(law), bound)
-            found["the paper's bound on it"] = bound
+            found["share drawn again, at most"] = 1 - acceptance(law)
+            floats = [float(cap) for cap in caps]
+            found["the paper's bound on it"] = again_in_paper(law.weights, law.size, floats)
         return found
 
     # What reads and writes rows is slow to import, and parameters are checked without it.

@@ -39,9 +39,10 @@ def acceptance(law: PoolLaw) -> float:
     return max(0.0, float(least) - SLACK)
 
 
-def again_at_most(weights: Sequence[int], size: int, caps: Sequence[float]) -> float:
+def again_in_paper(weights: Sequence[int], size: int, caps: Sequence[float]) -> float:
     """The paper's bound on the probability of drawing again (Theorem 4.1), for the worst true
-    value; `caps` before they are rounded down.
+    value; `caps` before they are rounded down. For comparison only: it multiplies over the values
+    as if their counts were independent.
     """
     total = sum(weights)
 
