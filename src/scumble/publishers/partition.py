@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from scumble.engine.rows import Rows
     from scumble.noise.source import Source
 
-MOST_CELLS = 10**6
+# Answers look at every value in every sub-table.
+MOST_CELLS = 10**5
 
 
 class Partition(Publisher):
@@ -36,7 +37,7 @@ class Partition(Publisher):
 
     `rho1` and `rho2`: a value that at most a share `rho1` of the rows have shall be believed of a
     person with at most `rho2` afterwards. Several sensitive attributes count as one value of their
-    product, of at most 10^6 values. `confidence` is that of the error bound in the report. Where no
+    product, of at most 10^5 values. `confidence` is that of the error bound in the report. Where no
     value is as rare as `rho1` the promise binds nothing: the table is then one sub-table with the
     whole domain and the γ of (ρ1, ρ2), or with `plain=True` it is published as it is.
 
