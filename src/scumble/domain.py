@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from scumble.contraction import Axis, Factor, Network
 from scumble.engine import cells
@@ -28,6 +29,7 @@ Array = npt.NDArray[Any]
 Weights = Mapping[str, Sequence[Fraction]]
 
 SPLIT = 1 << 20  # cells beyond which a clause is taken apart at its ORs and ANDs, if it has any
+_SMALL = 1 << 10  # cells of a clause that is evaluated together with others
 _KEPT = 1 << 27  # cells of evaluated clauses that are remembered
 MOST_GROUPS = 10**6
 
@@ -113,13 +115,14 @@ class Domain:
         return float(some.min(initial=np.inf)), float(some.max(initial=-np.inf))
 
     def _network(
-        self, clauses: Iterable[Expression], groups: Sequence[str], more: Sequence[Factor] = ()
+        self, clauses: Sequence[Expression], groups: Sequence[str], more: Sequence[Factor] = ()
     ) -> Network:
         if self._cells(groups) > MOST_GROUPS:
             raise QueryError(
                 f"GROUP BY {', '.join(groups)} makes {self._cells(groups)} groups, each with an "
                 f"answer; at most {MOST_GROUPS} are possible. Group by fewer attributes."
             )
+        self._learn(clauses)
         switches = count()
         factors = [f for clause in dict.fromkeys(clauses) for f in self._factors(clause, switches)]
         sizes: dict[Axis, int] = dict.fromkeys(range(next(switches)), 2)
@@ -167,11 +170,38 @@ class Domain:
         """Where a clause is true, over the domains of its attributes; the last few are kept."""
         if clause not in self._known:
             [flat] = self._engine.holds([clause], clause.attributes)
-            found = flat.reshape([self._sizes[name] for name in clause.attributes])
-            if sum(each.size for each in self._known.values()) + found.size > _KEPT:
-                self._known.clear()
-            self._known[clause] = found
+            self._keep(clause, flat)
         return self._known[clause]
+
+    def _keep(self, clause: Expression, flat: Array) -> None:
+        if sum(each.size for each in self._known.values()) + flat.size > _KEPT:
+            self._known.clear()
+        self._known[clause] = flat.reshape([self._sizes[name] for name in clause.attributes])
+
+    def _learn(self, clauses: Sequence[Expression]) -> None:
+        """Evaluate new clauses of few cells in one go of the engine: it is the going that costs.
+
+        The cells of one clause follow those of another; attributes that a clause does not name
+        have their first value there.
+        """
+        new = [c for c in dict.fromkeys(clauses) if c.attributes and c not in self._known]
+        small = [clause for clause in new if self._cells(clause.attributes) <= _SMALL]
+        if len(small) < 2:
+            return
+        ends = np.cumsum([self._cells(clause.attributes) for clause in small])
+        names = sorted({name for clause in small for name in clause.attributes})
+        codes = {name: np.zeros(ends[-1], self._engine.schema[name].code_type) for name in names}
+        for clause, end in zip(small, ends, strict=True):
+            shape = [self._sizes[name] for name in clause.attributes]
+            block = slice(end - prod(shape), end)
+            for name, column in zip(clause.attributes, np.indices(shape), strict=True):
+                codes[name][block] = column.reshape(-1)
+        schema = self._engine.schema
+        frame = pa.table({name: schema[name].decode(each) for name, each in codes.items()})
+        found = self._engine.evaluate(small, names, frame)
+        for clause, flat, end in zip(small, found, ends, strict=True):
+            if flat.dtype == bool:  # else its own evaluation complains
+                self._keep(clause, flat[end - self._cells(clause.attributes) : end])
 
     def _refuse(self, part: Expression, size: int) -> None:
         if size > cells.LIMIT:
