@@ -1,0 +1,89 @@
+"""The exact tracker: one counter for every point of the space."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from scumble.database.space import Box, Boxes, Counts, Space
+
+
+class Exact:
+    """The popularity of every point: no decision can be better that allows each point the limit.
+
+    Counters stand in a tree, one level for each attribute, the one with most values last: a box
+    that does not restrict the last attributes is noted above them, and a maximum known for a node
+    spares the question what lies below it.
+    """
+
+    def __init__(self, space: Space, limit: int) -> None:
+        self.space, self.limit = space, limit
+        self._order = np.argsort(space.sizes, kind="stable")
+        self._sizes = np.array(space.sizes, np.int64)[self._order]
+        self._whole = space.whole[self._order]
+        levels = [
+            prod(space.sizes[axis] for axis in self._order[:k]) for k in range(len(space) + 1)
+        ]
+        self._starts = np.concatenate([[0], np.cumsum(levels[:-1])]).astype(np.int64)
+        # Units beyond the limit are refused one box at a time, so twice the limit always fits.
+        kinds = (np.uint16, np.uint32, np.int64)
+        kind = next(kind for kind in kinds if 2 * limit <= np.iinfo(kind).max)
+        self._top = np.zeros(sum(levels), kind)
+        self._own = np.zeros(sum(levels[:-1]), kind)
+
+    def room(self, boxes: Boxes, units: int = 1) -> bool:
+        from scumble.database.exact_kernels import fits
+
+        return all(
+            fits(self._top, self._own, self._starts, self._sizes, box, last, self.limit - units)
+            for box, last in map(self._within, boxes)
+        )
+
+    def add(self, boxes: Boxes, units: int = 1) -> None:
+        from scumble.database.exact_kernels import cover
+
+        amount = self._top.dtype.type(units)
+        for box, last in map(self._within, boxes):
+            cover(self._top, self._own, self._starts, self._sizes, box, last, amount)
+
+    def largest(self) -> int:
+        return int(self._top[0])
+
+    def popularity(self, one: int, other: int) -> Counts:
+        found = self.space.matrix(one, other)
+        kept = [level for level, axis in enumerate(self._order) if axis in (one, other)]
+        turned = self._order[kept[0]] != one
+        # One slice of the first attribute at a time, so that no second copy of the space is made.
+        for code in range(self._sizes[0]):
+            part = self._below(code, kept)
+            target = found.T if turned else found
+            if kept[0] == 0:
+                target[code] = part
+            else:
+                np.maximum(target, part, out=target)
+        return found
+
+    def _below(self, code: int, kept: list[int]) -> Any:
+        """The largest popularity where the first attribute has this code, over those kept."""
+        part: Any = None
+        for level in range(len(self._sizes), 0, -1):
+            shape = (*self._sizes[1:level],)
+            values = self._top if level == len(self._sizes) else self._own
+            size = prod(map(int, shape))
+            begin = int(self._starts[level]) + code * size
+            noted = values[begin : begin + size].astype(np.int64).reshape(shape)
+            if part is None:
+                part = noted
+            else:
+                part = part + noted.reshape(shape + (1,) * (part.ndim - noted.ndim))
+            if level > 1 and level - 1 not in kept:
+                part = part.max(axis=level - 2)
+        return part + int(self._own[0])
+
+    def _within(self, box: Box) -> tuple[Box, int]:
+        """A box in the order of the tree, and how many attributes it takes to restrict it."""
+        ordered = box[self._order]
+        restricted = np.flatnonzero((ordered != self._whole).any(axis=1))
+        return ordered, int(restricted[-1]) + 1 if len(restricted) else 0

@@ -1,0 +1,87 @@
+"""A condition in normal form: a tree of ANDs and ORs over atoms that name one attribute each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from sqlglot import TokenType as T
+from sqlglot.dialects.duckdb import DuckDB
+
+from scumble.errors import QueryError
+from scumble.query import Expression, quoted
+from scumble.sql.grammar import KEYWORDS
+from scumble.sql.junction import split
+from scumble.sql.names import CLOCK_AND_USER
+
+_SHOWN = 80
+_DUCKDB = DuckDB()
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Parts of which `any` or `all` must be true for the whole to be true."""
+
+    of: Literal["any", "all"]
+    parts: tuple[Tree, ...]
+
+
+Tree = Branch | Expression  # an expression is an atom, which names at most one attribute
+
+
+def normal(clause: Expression) -> Tree:
+    """The tree of a clause; negations stand in the atoms.
+
+    An atom may be true, false or NULL. A tree of ANDs and ORs is true exactly where it is true
+    with false in the place of NULL, so nothing is lost if atoms are later asked only whether they
+    hold. What names several attributes and cannot be taken apart (`a < b`) raises `QueryError`.
+    """
+    if len(clause.attributes) <= 1:  # however long it is, only its values count
+        return clause
+    junction = split(clause)
+    if junction is None:
+        raise QueryError(
+            f"The part {_brief(clause.sql)} compares {' with '.join(clause.attributes)}: it is not "
+            "made of boxes. Each part of a condition may name one attribute; AND, OR and NOT join "
+            "parts."
+        )
+    parts = tuple(normal(part) for part in junction.parts)
+    return Branch(junction.of, tuple(dict.fromkeys(parts)))
+
+
+def atoms(tree: Tree) -> list[Expression]:
+    """The different atoms of a tree, in order."""
+    found: dict[Expression, None] = {}
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Expression):
+            found[node] = None
+        else:
+            pending.extend(reversed(node.parts))
+    return list(found)
+
+
+def spelled(name: str) -> str:
+    """The name of an attribute, in quotes only if SQL could take it for something else."""
+    tokens = _DUCKDB.tokenize(name)
+    plain = [token.token_type for token in tokens] == [T.VAR] and tokens[0].text == name
+    taken = name.upper() in KEYWORDS or name.lower() in CLOCK_AND_USER
+    return name if plain and not taken else quoted(name)
+
+
+def literal(value: str | int | float | bool | date) -> str:
+    """A value as SQL writes it."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return str(int(value) if whole else value)
+
+
+def _brief(sql: str) -> str:
+    return sql if len(sql) <= _SHOWN else sql[:_SHOWN] + " ..."
