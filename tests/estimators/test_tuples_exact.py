@@ -238,3 +238,27 @@ def test_worked_example() -> None:
     )
     assert answer.value == pytest.approx((6 - 549 / 150) / (2 / 3))
     assert f"{answer.value:.2f}" == "3.51"
+
+
+@pytest.mark.parametrize(
+    "presence",
+    [SET, Replaced(4, Fraction(1, 2)), replace(SET, sources=SHARES), replace(SET, multiplicity=3)],
+    ids=["set", "bag", "sources", "occurrences"],
+)
+def test_many_answers_are_the_single_ones(presence) -> None:
+    several = isinstance(presence, Included) and presence.multiplicity > 1
+    extra = ["occurrence"] if several else []
+    rows = [(1, "a"), (1, "b"), (2, "b"), (3, "a")]
+    release = tuples_release(DOMAIN, [(*row, 0)[: 2 + len(extra)] for row in rows], presence, extra)
+    asked = [
+        *map(_sql, QUESTIONS),
+        "SELECT COUNT(*) FROM t",
+        "SELECT COUNT(*) FROM t WHERE x < 0 AND y = 'a'",
+        "SELECT COUNT(*) FROM t WHERE x > 1 AND x < 3 AND y = 'b' AND 1 < 2",
+        "SELECT COUNT(*) FROM t WHERE x > 1 AND (x = 2 OR y = 'b')",
+        "SELECT COUNT(*) FROM t WHERE 1 < 2",
+        "SELECT y, COUNT(*) FROM t WHERE x > 1 GROUP BY y",
+        "SELECT AVG(x) FROM t WHERE y = 'b'",
+    ]
+    for question, many in zip(asked, release.answer_many(asked), strict=True):
+        assert repr(many) == repr(release.answer(question))

@@ -27,6 +27,7 @@ from scumble.estimators.replaced import ReplacedMoments
 from scumble.estimators.seen import Seen, seen
 from scumble.estimators.sum_law import WeightedSum
 from scumble.estimators.tally import Floats
+from scumble.estimators.tuple_cubes import Counted, counted
 from scumble.estimators.views import strata, weights
 from scumble.evidence import Tuples
 from scumble.presence import Included, Replaced
@@ -49,7 +50,11 @@ def answer(
     evidence: Tuples, schema: Schema, query: Query, engine: Engine
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer that is possible, with its estimate."""
-    question = Question(evidence, schema, query, engine)
+    return _groups(Question(evidence, schema, query, engine))
+
+
+def _groups(question: Question) -> Iterator[tuple[Key, Estimate]]:
+    query, schema = question.query, question.schema
     labels = [schema[name].labels().to_pylist() for name in query.groups]
     sizes = [len(each) for each in labels]
     for group in range(len(question.possible)):
@@ -62,11 +67,16 @@ def answer(
 def answer_many(
     evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[list[tuple[Key, Estimate]]]:
-    """Each question's groups with their estimates."""
+    """Each question's groups with their estimates: the same numbers as asking one by one."""
+    presence = evidence.presence
+    known: list[Counted | None] = [None] * len(queries)
+    if isinstance(presence, Replaced) or (presence.views == 1 and not presence.sources):
+        known = counted(schema, queries, engine)
     answers = []
-    for query in queries:
-        engine.check(query)
-        answers.append(list(answer(evidence, schema, query, engine)))
+    for query, both in zip(queries, known, strict=True):
+        if both is None:
+            engine.check(query)
+        answers.append(list(_groups(Question(evidence, schema, query, engine, both))))
     return answers
 
 
@@ -78,6 +88,7 @@ class Question:
     schema: Schema
     query: Query
     engine: Engine
+    counted: Counted | None = None  # if both have been counted already
 
     def estimate(self, group: int) -> Estimate:
         make = {"count": self._count, "sum": self._sum, "mean": self._mean}
@@ -86,6 +97,8 @@ class Question:
     @cached_property
     def possible(self) -> npt.NDArray[np.object_]:
         """How many tuples of the domain satisfy the question, by group."""
+        if self.counted is not None:
+            return np.array([self.counted[0] * self._copies], object)
         return self._domain.count(self.query.clauses, self.query.groups).reshape(-1) * self._copies
 
     def _count(self, group: int) -> Estimate:
@@ -164,12 +177,12 @@ class Question:
         presence = self.evidence.presence
         if isinstance(presence, Replaced):
             mean = self._over_domain(Fraction(1, self._domain.size))
-            return ReplacedMoments(presence, self._seen().sums(), mean)
+            return ReplacedMoments(presence, self._shown, mean)
         if presence.sources:
             return IncludedMoments(presence, ((self._sourced(presence),),), (1.0,))
         false = self._over_domain(presence.noise)
         if presence.views == 1:
-            stratum = Stratum(self._seen().sums(), false, presence.kept, presence.noise)
+            stratum = Stratum(self._shown, false, presence.kept, presence.noise)
             return IncludedMoments(presence, ((stratum,),), (1.0,))
         size = self._domain.size * presence.multiplicity
         views = strata(presence, self._seen(views=presence.seen), false)
@@ -196,6 +209,13 @@ class Question:
             float(gap),
             gap + 2 * highest <= 1,
         )
+
+    @property
+    def _shown(self) -> Floats:
+        """The sums over published tuples that satisfy the question."""
+        if self.counted is not None:
+            return np.full((3, 1), float(self.counted[1]))
+        return self._seen().sums()
 
     def _seen(self, by: Sequence[str] = (), views: str | None = None) -> Seen:
         return seen(self.schema, self.query, self.engine, by, views)
