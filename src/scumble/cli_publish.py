@@ -24,81 +24,20 @@ def publish(
     schema: given.SchemaFile,
     method: given.Method,
     output: given.ReleaseOutput,
-    epsilon: given.Epsilon = None,
-    gamma: given.Gamma = None,
-    keep: given.Keep = None,
-    rho1: given.Rho1 = None,
-    rho2: given.Rho2 = None,
-    compound: given.Compound = None,
-    confidence: given.Confidence = None,
-    plain: given.Plain = None,
-    size: given.Size = None,
-    reading: given.Reading = None,
-    k: given.K = None,
-    d: given.D = None,
-    alpha: given.Alpha = None,
-    beta: given.Beta = None,
-    adversary: given.Adversary = None,
-    duplicates: given.Duplicates = None,
-    multiplicity: given.Multiplicity = None,
-    sources: given.Sources = None,
-    views: given.Views = None,
-    l: given.L = None,  # noqa: E741  # the letter that everybody uses for it
-    suppress: given.Suppress = None,
-    f: given.F = None,
-    pool: given.Pool = None,
-    closeness: given.Closeness = None,
-    identifier: given.RecordIdentifier = None,
     levels: given.Levels = None,
-    attributes: given.Attributes = None,
-    neighbours: given.Neighbours = None,
-    contribution: given.Contribution = None,
-    person: given.Person = None,
+    book: given.Book = None,
     outside: given.Outside = "error",
     reveal: given.Reveal = False,
     table: options.Table = None,
-    book: given.Book = None,
     force: options.Force = False,
     insecure_seed: given.InsecureSeed = None,
     as_json: options.Json = False,
+    **parameters: Any,
 ) -> None:
     """Publish a table under a stated privacy promise."""
     from scumble.engine.source import open_source
 
-    parameters = {
-        "epsilon": epsilon,
-        "gamma": gamma,
-        "keep": keep,
-        "rho1": rho1,
-        "rho2": rho2,
-        "several": None if compound is None else "compound" if compound else "each",
-        "confidence": confidence,
-        "plain": plain,
-        "size": size,
-        "reading": reading,
-        "k": int(k) if k is not None and k.is_integer() else k,
-        "d": d,
-        "alpha": alpha,
-        "beta": beta,
-        "adversary": adversary,
-        "duplicates": duplicates,
-        "multiplicity": multiplicity,
-        "sources": sources and _json_file("sources", Path(sources)),
-        "views": views,
-        "l": l,
-        "suppress": suppress,
-        "f": f,
-        "pool": pool if pool in (None, "uniform") else _json_file("pool", Path(str(pool))),
-        "closeness": closeness,
-        "identifier": identifier,
-        "attributes": [n.strip() for part in attributes or () for n in part.split(",")] or None,
-        "neighbours": neighbours,
-        "contribution": contribution,
-        "person": person,
-    }
-    mechanism = _make(
-        method, {name: value for name, value in parameters.items() if value is not None}
-    )
+    mechanism = _make(method, _written(parameters))
     steps = None if levels is None else _numbers(levels)
     if output.exists() and not force:
         # Saving would refuse it as well, but only after the work.
@@ -113,6 +52,9 @@ def publish(
             release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
     for folder, release in places.items():
         _told(release, folder, as_json)
+
+
+given.take_options(publish)
 
 
 def republish(
@@ -204,6 +146,21 @@ def _make(method: str, given: dict[str, Any]) -> Mechanism:
         listed = " and ".join(f"--{name}" for name in needed)
         raise ParameterError(f"The method '{method}' needs {listed}.")
     return create(method, **given)
+
+
+def _written(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a mechanism out of options: those that were given, as Python writes them."""
+    found = {name: value for name, value in parameters.items() if value is not None}
+    if "compound" in found:
+        found["several"] = "compound" if found.pop("compound") else "each"
+    if "attributes" in found:
+        found["attributes"] = [n.strip() for part in found["attributes"] for n in part.split(",")]
+    if "k" in found and found["k"].is_integer():
+        found["k"] = int(found["k"])
+    for name in ("sources", "pool"):
+        if found.get(name, "uniform") != "uniform":
+            found[name] = _json_file(name, Path(found[name]))
+    return found
 
 
 def _json_file(option: str, path: Path) -> Any:

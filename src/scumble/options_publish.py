@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -237,3 +238,49 @@ Identifiers = Annotated[
     Path,
     typer.Option("--identifiers", metavar="FILE", help="Text file with one identifier a line."),
 ]
+
+# --- parameters of mechanisms, in the order of the help ------------------------------------------
+
+MECHANISM = {
+    "epsilon": Epsilon,
+    "gamma": Gamma,
+    "keep": Keep,
+    "rho1": Rho1,
+    "rho2": Rho2,
+    "k": K,
+    "d": D,
+    "alpha": Alpha,
+    "beta": Beta,
+    "l": L,
+    "f": F,
+    "compound": Compound,
+    "size": Size,
+    "confidence": Confidence,
+    "plain": Plain,
+    "reading": Reading,
+    "adversary": Adversary,
+    "duplicates": Duplicates,
+    "multiplicity": Multiplicity,
+    "sources": Sources,
+    "views": Views,
+    "suppress": Suppress,
+    "pool": Pool,
+    "closeness": Closeness,
+    "identifier": RecordIdentifier,
+    "attributes": Attributes,
+    "neighbours": Neighbours,
+    "contribution": Contribution,
+    "person": Person,
+}
+
+
+def take_options(command: Any) -> None:
+    """Give a command that takes `**parameters` an option for each parameter of a mechanism."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in MECHANISM.items()
+    ]
+    command.__signature__ = signature.replace(parameters=[*own, *more])
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}

@@ -32,6 +32,12 @@ def _private(**changed: object) -> pa.Table:
 
 MECHANISMS = {
     "uniform": lambda: sc.Uniform(epsilon=1),
+    "subset": lambda: sc.Subset(epsilon=1),
+    "frapp": lambda: sc.Frapp(epsilon=1),
+    "alphabeta": lambda: sc.AlphaBeta(alpha=0.4, beta=0.1, duplicates="collapse"),
+    "partition": lambda: sc.Partition(rho1=0.4, rho2=0.6),
+    "anatomy": lambda: sc.Anatomy(l=2, suppress=True),
+    "aroma": lambda: sc.Aroma(k=7),
     "histogram": lambda: sc.Histogram(
         ["age", "job"], epsilon=1, neighbours="replace", person="name"
     ),

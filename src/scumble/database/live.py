@@ -88,8 +88,9 @@ class Reader:
         fate = self._fate_of(pieces)
         notes = (*asked.query.notes, *fate.pop("notes"))
         if not pieces:
-            found = (float("nan"), Unknown()) if asked.query.aggregate == "mean" else (0.0, Exact())
-            return LiveEstimate(*found, NOTHING, notes, **fate)
+            empty = asked.query.aggregate == "mean"  # the average of nothing is nothing
+            law: Law = Unknown() if empty else Exact()
+            return LiveEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fate)
         if asked.query.aggregate == "mean":
             return self._mean(asked, parts, notes, fate)
         [(value, law)] = parts
