@@ -146,3 +146,16 @@ def test_values_that_a_part_cannot_have_make_no_group() -> None:
         (1, "nurse"),
         (1, "smith"),
     ]
+
+
+@pytest.mark.parametrize("name", [*CHANNELS, "pairs"])
+def test_many_answers_are_the_single_ones(name: str) -> None:
+    made = _outcomes(name).release
+    questions = [question for question, _ in (ON_ROWS if name in CHANNELS else ON_PAIRS)]
+    questions += [
+        "SELECT COUNT(*) FROM t WHERE outcome < 5 AND job IS NOT NULL",
+        "SELECT COUNT(*) FROM t WHERE outcome < 5 AND age = 0 AND job = 'cook'",
+        "SELECT COUNT(*) FROM t WHERE outcome BETWEEN 2 AND 7 AND part = 0 AND sex = 'f'",
+    ]
+    for question, many in zip(questions, made.answer_many(questions), strict=True):
+        assert repr(many) == repr(made.answer(question))

@@ -44,7 +44,7 @@ def _gather(plan: Plan, engine: Engine) -> tuple[Tally, Tensor, Tensor | None]:
         counted = _count(plan, engine)
         return counted, *_tensors(plan, engine, counted)
     lens = plan.lens()
-    parts = [None if each is None else _stated(each, lens) for each in _tensors(plan, engine)]
+    parts = [None if each is None else stated(each, lens) for each in _tensors(plan, engine)]
     holds, amount = cast(Tensor, parts[0]), parts[1]
     if not plan.axes or plan.grouped_axes or amount is not None or not lens.halves(holds):
         return _count(plan, engine), holds, amount
@@ -66,7 +66,7 @@ def _count(plan: Plan, engine: Engine, hits: Flags | None = None) -> Tally:
     return tally(engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition)
 
 
-def _stated(tensor: Tensor, lens: Lens) -> Tensor:
+def stated(tensor: Tensor, lens: Lens) -> Tensor:
     """The same function in all states of a lens."""
     return np.broadcast_to(tensor, (lens.states, *tensor.shape[1:]))
 

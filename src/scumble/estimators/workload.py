@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from scumble.channels import BagChannel
 from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate, Exact
 from scumble.estimators import records
@@ -35,7 +37,7 @@ def answer_many(
 ) -> list[Answer]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
     plans = [Plan(evidence, schema, query) for query in queries]
-    names = [frozenset(query.attributes) for query in queries]
+    names = [frozenset((*plan.query.attributes, *plan.kept, *plan.axes)) for plan in plans]
     pairs = zip(plans, names, strict=True)
     plain = [some if _plain(plan) else None for plan, some in pairs]
     counted = affordable(schema, plain)
@@ -56,50 +58,67 @@ def answer_many(
 
 
 def _plain(plan: Plan) -> bool:
-    """A count without groups, whose conditions on true and on perturbed attributes are apart, and
-    whose perturbed attributes went through uniform channels.
+    """A count without groups, whose conditions on true and on perturbed attributes are apart, of
+    rows that show one value each.
     """
     query = plan.query
-    ungrouped = query.aggregate == "count" and not query.groups
-    return ungrouped and plan.shared and bool(query.attributes) and not plan.whole
+    ungrouped = query.aggregate == "count" and not query.groups and bool(query.attributes)
+    return ungrouped and plan.shared and not isinstance(plan.whole, BagChannel)
 
 
 def _from_cube(plan: Plan, cube: Cube, clauses: Clauses) -> Answer:
     """The cells that satisfy the clauses on true attributes, added up by perturbed value."""
-    order = [name for name in plan.schema.names if name in plan.query.attributes]
+    asked = {*plan.query.attributes, *plan.kept, *plan.axes}
+    order = [name for name in plan.schema.names if name in asked]
     filters = [clause for clause in plan.query.clauses if clause not in plan.conditions]
-    counts = _selected(cube, filters, clauses, order)
-    true = tuple(place for place, name in enumerate(order) if name not in plan.axes)
-    shown = counts.sum(axis=true)
-    holds = np.ones(shown.shape, bool)
+    counts = _selected(cube, filters, clauses, order, plan.kept)
+    told = (*plan.kept, *plan.axes)
+    left = [name for name in order if name in told]
+    others = tuple(place for place, name in enumerate(order) if name not in told)
+    shown = counts.sum(axis=others).transpose([left.index(name) for name in told])
+    holds = np.ones(shown.shape[len(plan.kept) :], bool)
     for clause in plan.conditions:
         holds = holds & clauses.along(clause, plan.axes)
-    if not plan.axes:
-        return [((), Estimate(float(shown), Exact(), EXACT, plan.query.notes))]
     rows, share = int(shown.sum()), float(holds.mean())
     if share in (0, 1) or not rows:
         return [((), Estimate(rows * share, Exact(), EXACT, plan.query.notes))]
     if len(plan.uniform) == 1:
         coins = UniformLens(plan.uniform, plan.axes).coins(share)
         return [((), shown_count(coins, rows, int(shown[holds].sum()), plan.query.notes))]
+    counted = _tallied(plan, shown)
+    return list(records.estimates(plan, counted, records.stated(holds[None], plan.lens()), None))
+
+
+def _tallied(plan: Plan, shown: Cube) -> Tally:
+    """Lines of a cube whose first axes are the kept attributes."""
+    lengths = shown.shape[: len(plan.kept)]
+    states, cells = prod(lengths), prod(shown.shape[len(plan.kept) :])
+    codes = np.indices(lengths).reshape(len(lengths), states)
+    kept = [plan.schema[name] for name in plan.kept]
+    combinations = pa.table(
+        {a.name: a.decode(code.astype(a.code_type)) for a, code in zip(kept, codes, strict=True)}
+    )
+    combination, cell = np.divmod(np.arange(states * cells), cells)
     lines = shown.reshape(-1).astype(np.float64)
-    cell = np.arange(len(lines), dtype=np.intp)
-    counted = Tally(plan.schema, pa.table({}), np.zeros_like(cell), cell, *sums_of_ones(lines))
-    return list(records.estimates(plan, counted, holds[np.newaxis].astype(np.float64), None))
+    return Tally(plan.schema, combinations, combination, cell, *sums_of_ones(lines))
 
 
 def _selected(
-    cube: Cube, filters: Sequence[Expression], clauses: Clauses, order: Sequence[str]
+    cube: Cube,
+    filters: Sequence[Expression],
+    clauses: Clauses,
+    order: Sequence[str],
+    kept: Sequence[str],
 ) -> Cube:
-    """The cells in which all filters hold. What a filter on one attribute excludes is cut off, the
-    other cells that must not count are set to zero.
+    """The cells in which all filters hold. What a filter on one attribute excludes is cut off,
+    unless the attribute is kept; the other cells that must not count are set to zero.
     """
     for clause in filters:
-        if len(clause.attributes) != 1:
+        if len(clause.attributes) != 1 or clause.attributes[0] in kept:
             cube = cube * clauses.along(clause, order)
     for axis, name in enumerate(order):
         alone = [clauses.along(c, [name]) for c in filters if c.attributes == (name,)]
-        if alone:
+        if alone and name not in kept:
             cube = _cut(cube, np.flatnonzero(np.logical_and.reduce(alone)), axis)
     return cube
 
