@@ -42,6 +42,7 @@ class Domain:
         self._split_beyond = split_beyond
         self._sizes = {a.name: a.size for a in engine.schema.published}
         self._known: dict[Expression, Array] = {}
+        self._last: tuple[Any, Array] | None = None  # amounts, with what they are amounts of
 
     @property
     def size(self) -> int:
@@ -86,16 +87,22 @@ class Domain:
     def amounts(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
         """A number over the domains of its attributes. It must be finite where the clauses hold."""
         self._refuse(amount, self._cells(amount.attributes))
-        named = set(amount.attributes)
-        near = [clause for clause in clauses if named.issuperset(clause.attributes)]
-        # Clauses that reach the number through others exclude values as well, as far as they fit.
-        for clause in [clause for _ in clauses for clause in clauses]:
-            wider = named.union(clause.attributes)
-            apart = named.isdisjoint(clause.attributes) or clause in near
-            if not apart and self._cells(wider) <= SPLIT:
-                named, near = wider, [*near, clause]
-        names = sorted(named)
-        *_, found = self._engine.evaluate([*near, amount], names)
+        key, last = (amount, tuple(clauses)), self._last
+        if last is None or last[0] != key:
+            self._last = last = key, self._evaluated(amount, clauses)
+        return last[1]
+
+    def _evaluated(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
+        names, near = _own(amount, clauses)
+        try:
+            *_, found = self._engine.evaluate([*near, amount], names)
+        except QueryError:  # clauses that reach it through others may exclude where it is infinite
+            for clause in [clause for _ in clauses for clause in clauses if clause not in near]:
+                wider = sorted({*names, *clause.attributes})
+                linked = clause not in near and not set(names).isdisjoint(clause.attributes)
+                if linked and self._cells(wider) <= SPLIT:
+                    names, near = tuple(wider), [*near, clause]
+            *_, found = self._engine.evaluate([*near, amount], names)
         wide = found.reshape([self._sizes[name] for name in names])
         chosen = tuple(slice(None) if name in amount.attributes else 0 for name in names)
         return np.asarray(wide[chosen], np.float64)
@@ -108,8 +115,7 @@ class Domain:
         try:
             possible = (self.count(clauses, amount.attributes) > 0).astype(bool)
         except QueryError:
-            own = [c for c in clauses if set(c.attributes) <= set(amount.attributes)]
-            truths = self._engine.holds(own, amount.attributes)
+            truths = self._engine.holds(*_own(amount, clauses)[::-1])
             possible = np.logical_and.reduce([np.ones(found.size, bool), *truths])
         some = found.reshape(-1)[possible.reshape(-1)]
         return float(some.min(initial=np.inf)), float(some.max(initial=-np.inf))
@@ -228,6 +234,14 @@ _domains: WeakKeyDictionary[Engine, Domain] = WeakKeyDictionary()
 def domain_of(engine: Engine) -> Domain:
     """The domain behind an engine; what was evaluated for one question serves the next."""
     return _domains.setdefault(engine, Domain(engine))
+
+
+def _own(
+    amount: Expression, clauses: Sequence[Expression]
+) -> tuple[tuple[str, ...], list[Expression]]:
+    """The attributes of a number, and the clauses that name no others."""
+    named = set(amount.attributes)
+    return amount.attributes, [clause for clause in clauses if named.issuperset(clause.attributes)]
 
 
 def _merged(factors: Sequence[Factor]) -> list[Factor]:
