@@ -97,7 +97,7 @@ def test_the_owner_may_ask_to_see_the_value() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_dropped_rows_are_told_to_the_owner_only(mechanism: str, tmp_path: Path) -> None:
     release = sc.publish(_private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop")
-    [remark] = release.remarks
+    remark = release.remarks[0]
     assert "'job'" in remark
     assert not any(character.isdigit() for character in remark)
     opened = sc.open(release.save(tmp_path / "release"))
