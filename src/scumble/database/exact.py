@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scumble.database.space import Box, Boxes, Counts, Space
+from scumble.errors import PromiseError
 
 
 class Exact:
@@ -27,25 +28,21 @@ class Exact:
             prod(space.sizes[axis] for axis in self._order[:k]) for k in range(len(space) + 1)
         ]
         self._starts = np.concatenate([[0], np.cumsum(levels[:-1])]).astype(np.int64)
-        # Units beyond the limit are refused one box at a time, so twice the limit always fits.
         kinds = (np.uint16, np.uint32, np.int64)
-        kind = next(kind for kind in kinds if 2 * limit <= np.iinfo(kind).max)
+        kind = next(kind for kind in kinds if limit <= np.iinfo(kind).max)
         self._top = np.zeros(sum(levels), kind)
         self._own = np.zeros(sum(levels[:-1]), kind)
 
     def room(self, boxes: Boxes, units: int = 1) -> bool:
-        from scumble.database.exact_kernels import fits
-
-        return all(
-            fits(self._top, self._own, self._starts, self._sizes, box, last, self.limit - units)
-            for box, last in map(self._within, boxes)
-        )
+        return all(self._fits(*self._within(box), units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
         from scumble.database.exact_kernels import cover
 
-        amount = self._top.dtype.type(units)
         for box, last in map(self._within, boxes):
+            if not self._fits(box, last, units):  # a counter must not overflow, whoever calls
+                raise PromiseError("There is no room for these boxes.")
+            amount = self._top.dtype.type(units)
             cover(self._top, self._own, self._starts, self._sizes, box, last, amount)
 
     def largest(self) -> int:
@@ -81,6 +78,12 @@ class Exact:
             if level > 1 and level - 1 not in kept:
                 part = part.max(axis=level - 2)
         return part + int(self._own[0])
+
+    def _fits(self, box: Box, last: int, units: int) -> bool:
+        from scumble.database.exact_kernels import fits
+
+        most = self.limit - units
+        return bool(fits(self._top, self._own, self._starts, self._sizes, box, last, most))
 
     def _within(self, box: Box) -> tuple[Box, int]:
         """A box in the order of the tree, and how many attributes it takes to restrict it."""

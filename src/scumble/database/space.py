@@ -82,7 +82,7 @@ def _interval(attribute: Attribute, name: str, low: int, high: int, last: int) -
         edges = [f"{name} >= {literal(domain.edges[low])}"] * (low > 0)
         # The last bin is closed, so its upper edge is no limit.
         edges += [f"{name} < {literal(domain.edges[high + 1])}"] * (high < last)
-        return " AND ".join(edges) if len(edges) == 1 else f"({' AND '.join(edges)})"
+        return " AND ".join(edges)
     if isinstance(domain, Dates):
         days = _days(domain, low, high)
     else:

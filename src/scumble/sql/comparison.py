@@ -51,7 +51,7 @@ class Comparison:
         """A value that cannot occur is most often one that was spelled in another way."""
         if self.operator not in (T.EQ, T.NEQ, T.IN):
             return
-        known = [str(value) for value in category.values]
+        known = {str(value) for value in category.values}
         for token in self.literals:
             if token.token_type is T.STRING and token.text not in known:
                 alike = {value.casefold(): value for value in known}
