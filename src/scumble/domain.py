@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import count
 from math import prod
 from typing import Any
@@ -44,7 +45,7 @@ class Domain:
         self._known: dict[Expression, Array] = {}
         self._last: tuple[Any, Array] | None = None  # amounts, with what they are amounts of
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many tuples there are."""
         return prod(self._sizes.values())

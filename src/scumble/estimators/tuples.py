@@ -55,13 +55,17 @@ def answer(
 
 def _groups(question: Question) -> Iterator[tuple[Key, Estimate]]:
     query, schema = question.query, question.schema
-    labels = [schema[name].labels().to_pylist() for name in query.groups]
-    sizes = [len(each) for each in labels]
-    for group in range(len(question.possible)):
-        if not query.groups or question.possible[group]:
-            codes = np.unravel_index(group, sizes) if sizes else ()
-            key = tuple(each[code] for each, code in zip(labels, codes, strict=True))
-            yield key, question.estimate(group)
+    if not query.groups:
+        yield (), question.estimate(0)
+        return
+    places = np.flatnonzero(question.possible)
+    codes = np.unravel_index(places, [schema[name].size for name in query.groups])
+    columns = []
+    for name, each in zip(query.groups, codes, strict=True):
+        labels = schema[name].labels().to_pylist()
+        columns.append([labels[code] for code in each])
+    for place, key in zip(places, zip(*columns, strict=True), strict=True):
+        yield key, question.estimate(int(place))
 
 
 def answer_many(
