@@ -58,7 +58,7 @@ def show_release(release: Release, folder: Path) -> None:
     _bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
     if release.manifest.report:
         _heading("Facts")
-        _bullets(f"{name}: {_plain(value)}" for name, value in release.manifest.report.items())
+        _bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
     _heading("How to ask")
     out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
 
@@ -199,13 +199,23 @@ def _made_by(release: Release) -> str:
     return f"{manifest.mechanism} ({given}){warning}"
 
 
+def _short(value: object) -> str:
+    """A fact with as many digits as a person reads, and a long list by its first parts."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_short(part)}" for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        more = ", ..." if len(value) > 12 else ""
+        return ", ".join(map(_short, value[:12])) + more
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
 def _plain(value: object) -> str:
     """A parameter as a person writes it."""
     if isinstance(value, float):
         return f"{value:.12g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(part)}" for name, part in value.items())
-    return ", ".join(map(_plain, value)) if isinstance(value, (list, tuple)) else str(value)
+    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _fine_print(guarantee: Guarantee) -> str:
