@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tuple_releases import CELLS, DOMAIN, all_bags, all_sets, all_views, tuples_release
 
@@ -262,3 +263,13 @@ def test_many_answers_are_the_single_ones(presence) -> None:
     ]
     for question, many in zip(asked, release.answer_many(asked), strict=True):
         assert repr(many) == repr(release.answer(question))
+
+
+def test_conditions_on_public_side_tables() -> None:
+    release = tuples_release(DOMAIN, TRUE, SET)
+    tables = {"odd": pa.table({"number": [1, 3]})}
+    looked_up = release.answer(
+        "SELECT COUNT(*) FROM t WHERE x IN (SELECT number FROM odd) OR y = 'b'", tables=tables
+    )
+    written = release.answer("SELECT COUNT(*) FROM t WHERE x IN (1, 3) OR y = 'b'")
+    assert repr(looked_up) == repr(written)

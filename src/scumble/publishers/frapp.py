@@ -54,8 +54,9 @@ class Frapp(Publisher):
     can link to them; give `k` with `gamma` (the posterior, below 1) or `k` with `keep`: an attacker
     gives a row at most k times the chance n/m of one drawn blindly. The two are never mixed.
 
-    Promises: local: ε-LDP of a whole row, ε = ln g, g = 1 + p·m/(1−p). Proof: a row shows itself
-        with probability p + (1−p)/m and any other with (1−p)/m; g is the ratio of the two, and the
+    Promises: ε-LDP of a whole row (local), or a bound on the posterior of a row that is seen once
+        in the set (published). Local: ε = ln g, g = 1 + p·m/(1−p). Proof: a row shows itself with
+        probability p + (1−p)/m and any other with (1−p)/m; g is the ratio of the two, and the
         largest there is. p is a fraction that the sampler meets exactly. Published: an attacker
         with a prior of at most d = k·n/m about a row that at most one person has, and who sees it
         once, ends at γ when p/(1−p) = γ/(k(1−γ)), but for terms of the order of d; the exact
