@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("startup", "noise", "publish", "answer", "aroma", "journal", "publishers")
+NAMES = ("startup", "noise", "publish", "answer", "aroma", "journal", "publishers", "tuples")
 OUTPUT = Path("build/benchmarks.json")
 
 

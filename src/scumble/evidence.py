@@ -78,7 +78,7 @@ class Tuples:
     """
 
     kind: ClassVar[str] = "tuples"
-    unchanged: ClassVar[tuple[str, ...]] = ()
+    unchanged: ClassVar[None] = None  # true rows are among false ones
     added: ClassVar[tuple[Attribute, ...]] = ()
 
     file: str
