@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from scumble.database.asking import Asked, understood
 from scumble.database.committer import Committer
@@ -18,6 +16,7 @@ from scumble.database.journal import Journal
 from scumble.database.live import LiveEstimate, Reader
 from scumble.database.memory import COUNT, Given, Memory
 from scumble.database.plan import Manner, Plan
+from scumble.database.reading import facts, told
 from scumble.database.space import Space
 from scumble.database.terms import Terms
 from scumble.database.turn import Turn
@@ -30,6 +29,9 @@ from scumble.guarantee import Guarantee
 from scumble.noise.laplace import discrete_laplace
 from scumble.noise.source import Source
 from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Relax = Literal["regression", "compound", "refuse"]
 Prefer = Literal["near", "exact"]
@@ -121,7 +123,7 @@ class Database:
         promise = {
             "terms": terms.to_dict(),
             "attributes": list(known.names),
-            "schema": _digest(known.to_dict()),
+            "schema": known.to_dict(),
             "outside": outside,
             "salt": secrets.token_hex(16),
             "seeded": seed is not None,
@@ -134,22 +136,28 @@ class Database:
         cls,
         folder: str | Path,
         source: Any,
-        schema: Schema | str | Path,
+        schema: Schema | str | Path | None = None,
         *,
         table: str | None = None,
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """A database that was created before; another table or schema is refused."""
+        """A database that was created before; another table or schema is refused.
+
+        The ledger knows the schema; it is compared with the one that is given.
+        """
         journal = Journal.open(folder)
         try:
             promise = journal.promise
             if bool(seed is not None) != promise["seeded"]:
                 raise ParameterError("A fixed seed is for databases that were created with one.")
-            known = _asked_about(_schema(schema), promise["attributes"])
+            known = _asked_about(
+                _schema(Schema.from_dict(promise["schema"]) if schema is None else schema),
+                promise["attributes"],
+            )
             counter = _read(source, known, table, promise["outside"], progress)
             found = counter.fingerprint(bytes.fromhex(promise["salt"]))
-            journal.expect({**promise, "schema": _digest(known.to_dict()), "data": found})
+            journal.expect({**promise, "schema": known.to_dict(), "data": found})
             return cls(journal, known, counter, seed)
         except BaseException:
             journal.close()
@@ -214,38 +222,25 @@ class Database:
         """The promise, how much of it is used at the most asked-about point, and what was done."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
-        memory = self._memory
-        used = memory.tracker.largest()
-        return {
-            "epsilon": float(self.terms.epsilon),
-            "noise": float(self.terms.noise),
-            "most answers for one point": self.terms.limit,
-            "used": used,
-            "share used": used / self.terms.limit,
-            **memory.answers,
-            "numbers given out": len(memory.given),
-            "points": self.space.points,
-            "tracker": type(memory.tracker).__name__.lower(),
-            "analysts": {name: each.largest() for name, each in memory.of_analysts.items()},
-        }
+        return facts(self._memory)
 
     def history(self) -> list[dict[str, Any]]:
         """Everything that the ledger says about questions, in their order."""
-        return [
-            {
-                "number": entry.number,
-                "time": entry.time,
-                "analyst": entry.analyst,
-                "status": entry.payload["status"],
-                "sql": entry.payload["sql"],
-                "new numbers": len(entry.payload["new"]),
-            }
-            for entry in self._journal.entries(after=1)
-        ]
+        return told(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
         """What is wrong with the ledger, in sentences; none if it is whole."""
         return [finding.sentence for finding in self._journal.verify(seal)]
+
+    def plot(self, one: str | None = None, other: str | None = None) -> Figure:
+        """How often each pair of values of two attributes is covered by answers, as a heat map; or,
+        without attributes, how many counts were answered of those asked for.
+        """
+        from scumble.database.picture import picture
+
+        with self._journal.turn() as turn:
+            self._catch_up(turn)
+        return picture(self._memory, self._journal.entries(after=1), one, other)
 
     def close(self) -> None:
         self._journal.close()
@@ -393,8 +388,3 @@ def _read(
 ) -> Counter:
     rows = Rows(open_source(source, table=table), schema, outside=outside, progress=progress)
     return Counter.over(rows, schema.names)
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,114 @@
+"""Reading a database without its table: what the ledger alone tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from scumble.database.entry import Entry
+from scumble.database.journal import Journal
+from scumble.database.memory import Memory
+from scumble.database.space import Space
+from scumble.database.terms import Terms
+from scumble.guarantee import Guarantee
+from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ANSWER = "answer"
+
+
+class Reading:
+    """`Reading(folder)`: what a database has promised and answered; it asks nothing of the table,
+    and adds nothing to the ledger.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._journal = Journal.open(folder)
+        promise = self._journal.promise
+        self.terms = Terms.from_dict(promise["terms"])
+        self.schema = Schema.from_dict(promise["schema"])
+        self.space = Space(self.schema, promise["attributes"])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.terms.guarantee()
+
+    @property
+    def seal(self) -> str:
+        """Number and hash of the last entry: kept elsewhere, `verify` can be held against it."""
+        return str(self._journal.head)
+
+    def status(self) -> dict[str, Any]:
+        return facts(self._caught_up())
+
+    def history(self) -> list[dict[str, Any]]:
+        return told(self._journal.entries(after=1))
+
+    def verify(self, seal: str | None = None) -> list[str]:
+        """What is wrong with the ledger, in sentences; none if it is whole."""
+        return [finding.sentence for finding in self._journal.verify(seal)]
+
+    def plot(self, one: str | None = None, other: str | None = None) -> Figure:
+        """As `Database.plot`."""
+        from scumble.database.picture import picture
+
+        return picture(self._caught_up(), self._journal.entries(after=1), one, other)
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _caught_up(self) -> Memory:
+        """With entries that follow each other link by link; a broken chain is refused."""
+        with self._journal.turn() as turn:
+            if turn.fresh:
+                self._memory = Memory(self.terms, self.space)
+            for entry in turn.news():
+                if entry.kind == ANSWER:
+                    self._memory.learn(entry)
+        return self._memory
+
+
+def facts(memory: Memory) -> dict[str, Any]:
+    """The promise, how much of it is used at the most asked-about point, and what was done."""
+    used = memory.tracker.largest()
+    return {
+        "epsilon": float(memory.terms.epsilon),
+        "noise": float(memory.terms.noise),
+        "most answers for one point": memory.terms.limit,
+        "used": used,
+        "share used": used / memory.terms.limit,
+        **memory.answers,
+        "numbers given out": len(memory.given),
+        "points": memory.space.points,
+        "tracker": type(memory.tracker).__name__.lower(),
+        "analysts": {name: each.largest() for name, each in memory.of_analysts.items()},
+    }
+
+
+def told(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """What the ledger says about questions, in their order."""
+    found = []
+    for entry in entries:
+        payload = entry.payload
+        if entry.kind == ANSWER:
+            found.append(
+                {
+                    "number": entry.number,
+                    "time": entry.time,
+                    "analyst": entry.analyst,
+                    "key": entry.key,
+                    "status": payload["status"],
+                    "sql": payload["sql"],
+                    "new numbers": len(payload["new"]),
+                }
+            )
+    return found

@@ -1,0 +1,66 @@
+"""Where a database was asked: how many answers cover each pair of values of two attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scumble.plot.figure import INK, blank
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Dark where much is used; its lightness alone tells the order, in grey and to the colour-blind.
+_MAP = "cividis_r"
+_MOST = 1000  # squares along an axis: a screen has no room for more
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An attribute along a side of the map: where its ticks are, by code, and what they say."""
+
+    name: str
+    ticks: Sequence[int]
+    labels: Sequence[str]
+
+
+def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) -> Figure:
+    """A map with a square per pair of values; `counts` has a row for each value of `across`."""
+    figure, axes = blank(8.2, 5.2)
+    width, height = counts.shape
+    picture = axes.imshow(
+        _coarse(_coarse(counts).T),
+        cmap=_MAP,
+        vmin=0,
+        vmax=limit,
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(-0.5, width - 0.5, -0.5, height - 0.5),
+    )
+    axes.grid(visible=False)
+    axes.set_xticks(across.ticks, across.labels)
+    axes.set_yticks(up.ticks, up.labels)
+    if sum(map(len, across.labels)) > 90:
+        axes.tick_params(axis="x", rotation=90)
+    axes.set_xlabel(across.name, color=INK)
+    axes.set_ylabel(up.name, color=INK)
+    bar = figure.colorbar(picture, ax=axes, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=INK, length=0, labelsize=10)
+    steps = sorted({0, *(round(limit * part / 4) for part in (1, 2, 3)), limit})
+    bar.set_ticks(steps, labels=[*(f"{step:,}" for step in steps[:-1]), f"{limit:,}: used up"])
+    bar.set_label("most answers that cover a point", color=INK)
+    return figure
+
+
+def _coarse(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of many rows, the largest of each few: what is used up must not vanish between pixels."""
+    if len(counts) <= _MOST:
+        return counts
+    starts = np.linspace(0, len(counts), _MOST, endpoint=False).astype(np.int64)
+    return np.maximum.reduceat(counts, starts, axis=0)
