@@ -186,7 +186,7 @@ class Frapp(Publisher):
         return {
             **facts,
             "posterior by times seen": posteriors,
-            "rows seen at least so often, at most on average": expected,
+            "rows seen so often, at most": expected,
             "usefulness": {"rho": rho, "rho times root n": rho * sqrt(rows)},
         }
 
