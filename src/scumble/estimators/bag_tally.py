@@ -14,13 +14,13 @@ from scumble.channels import BagChannel
 from scumble.engine.duckdb import Engine
 from scumble.estimators.lens import Flags
 from scumble.estimators.tally import (
-    Floats,
     Tally,
     aggregated,
     amounts,
     floats,
     lines,
     passing,
+    spread,
     sums_of_ones,
 )
 from scumble.query import quoted
@@ -65,7 +65,7 @@ def bag_tally(
     if fewer is not None:
         rest = channel.law.size * np.stack(whole[: len(powers)])[:, None] - shown
         shown = np.concatenate([rest, shown] if fewer is hits else [shown, rest], axis=1)
-    return _spread(rows, shown, channel.law.size)
+    return spread(rows, shown, channel.law.size)
 
 
 def _powers(summed: str | None) -> list[str]:
@@ -88,24 +88,6 @@ def _members(channel: BagChannel, cells: Sequence[int], power: str) -> str:
         listed = ", ".join(map(str, cells))
         parts = [f"{quoted(name)} IN ({listed})" for name in channel.columns]
     return " + ".join(f"sum(CAST({part} AS DOUBLE){power})" for part in parts)
-
-
-def _spread(rows: Tally, shown: Floats, members: int) -> Tally:
-    """Lines for every cell out of the one line of every combination."""
-    powers, cells, _ = shown.shape
-    count, total, squares = (shown[min(power, powers - 1)].reshape(-1) for power in range(3))
-    return Tally(
-        rows.schema,
-        rows.combinations,
-        np.tile(rows.combination, cells),
-        np.repeat(np.arange(cells), len(rows.cell)),
-        count,
-        total,
-        squares,
-        np.tile(rows.least, cells),
-        np.tile(rows.most, cells),
-        members=members,
-    )
 
 
 def _by_code(

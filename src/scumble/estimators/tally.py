@@ -80,18 +80,43 @@ def tally(
     all in which it is true and cell 0 for the others: two lines instead of as many as the domain
     has values.
     """
-    columns = [quoted(name) for name in kept]
-    columns += [f"coalesce({hits}, false)"] if hits else [quoted(name) for name in cells]
-    table = aggregated(engine, columns, amounts(summed), filters)
+    columns = [quoted(name) for name in (*kept, *(() if hits else cells))]
+    sums = amounts(summed)
+    inside = [f"{sum_} FILTER (WHERE {hits})" for sum_ in sums[:3]] if hits else []
+    table = aggregated(engine, columns, [*sums, *inside], filters)
     names = table.column_names
     split, end = len(kept), len(columns)
     found = [floats(table[name]) for name in names[end:]]
-    cell = table.select(names[split:end])
-    return lines(
+    rows = lines(
         schema,
         table.select(names[:split]).rename_columns(list(kept)),
-        cell.column(0).to_numpy().astype(np.intp) if hits else _cells(schema, cells, cell),
-        found if summed is not None else sums_of_ones(found[0]),
+        _cells(schema, cells[: end - split], table.select(names[split:end])),
+        found[: len(sums)] if summed is not None else sums_of_ones(found[0]),
+    )
+    if not hits:
+        return rows
+    shown = np.stack(found[len(sums) :])
+    whole = np.stack([rows.count, rows.total, rows.squares])[: len(shown)]
+    return spread(rows, np.stack([whole - shown, shown], axis=1))
+
+
+def spread(rows: Tally, shown: Floats, members: int = 1) -> Tally:
+    """Lines for every cell out of one line for every combination. `shown` is how many rows show
+    each cell (the second axis), and if there are more, the sums and sums of squares over them.
+    """
+    powers, cells, _ = shown.shape
+    count, total, squares = (shown[min(power, powers - 1)].reshape(-1) for power in range(3))
+    return Tally(
+        rows.schema,
+        rows.combinations,
+        np.tile(rows.combination, cells),
+        np.repeat(np.arange(cells), len(rows.cell)),
+        count,
+        total,
+        squares,
+        np.tile(rows.least, cells),
+        np.tile(rows.most, cells),
+        members=members,
     )
 
 
