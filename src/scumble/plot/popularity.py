@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from scumble.plot.figure import INK, blank
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Dark where much is used; its lightness alone tells the order, in grey and to the colour-blind.
-_MAP = "cividis_r"
+# Darker where more is used: lightness alone tells the order, in grey and to the colour-blind. What
+# is used up is nearly black, a step away from the darkest blue.
+_DARKEST = 0.8
 _MOST = 1000  # squares along an axis: a screen has no room for more
 
 
@@ -34,9 +36,9 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
     width, height = counts.shape
     picture = axes.imshow(
         _coarse(_coarse(counts).T),
-        cmap=_MAP,
+        cmap=_colours(),
         vmin=0,
-        vmax=limit,
+        vmax=limit - 0.5,  # what reaches the limit is over it
         origin="lower",
         aspect="auto",
         interpolation="nearest",
@@ -49,13 +51,21 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
         axes.tick_params(axis="x", rotation=90)
     axes.set_xlabel(across.name, color=INK)
     axes.set_ylabel(up.name, color=INK)
-    bar = figure.colorbar(picture, ax=axes, pad=0.02)
+    bar = figure.colorbar(picture, ax=axes, pad=0.02, extend="max", extendfrac=0.06)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=10)
-    steps = sorted({0, *(round(limit * part / 4) for part in (1, 2, 3)), limit})
-    bar.set_ticks(steps, labels=[*(f"{step:,}" for step in steps[:-1]), f"{limit:,}: used up"])
+    bar.set_ticks(sorted({round((limit - 1) * part / 4) for part in range(5)}))
+    bar.ax.set_title(f"{limit:,}: used up", color=INK, fontsize=10)
     bar.set_label("most answers that cover a point", color=INK)
     return figure
+
+
+def _colours() -> Colormap:
+    from matplotlib import colormaps
+    from matplotlib.colors import LinearSegmentedColormap
+
+    blues = colormaps["Blues"](np.linspace(0.02, _DARKEST, 256))
+    return LinearSegmentedColormap.from_list("popularity", blues).with_extremes(over=INK)
 
 
 def _coarse(counts: NDArray[np.int64]) -> NDArray[np.int64]:
