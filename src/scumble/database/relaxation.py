@@ -4,8 +4,9 @@ that were given before, for a box as near to the question's as these allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -30,13 +31,20 @@ class Distance:
         given = (1.0,) * len(sizes) if weights is None else tuple(map(float, weights))
         return cls(tuple(sizes), given)
 
-    def __call__(self, boxes: Boxes, target: Box) -> Floats:
-        """The distance of each of some boxes, or of one, from the target."""
+    @cached_property
+    def scales(self) -> Floats:
+        """What it costs to move an end by one, for every attribute."""
         # An attribute of one value has no range, and its ends cannot move.
         ranges = np.maximum(np.array(self.sizes) - 1, 1)
-        moved = np.abs(boxes - target).sum(axis=-1)
-        found: Floats = (moved * np.array(self.weights) / ranges).mean(axis=-1)
+        found: Floats = np.array(self.weights) / ranges / len(self.sizes)
         return found
+
+    def __call__(self, boxes: Boxes, target: Box) -> Floats:
+        """The distance of each of some boxes, or of one, from the target."""
+        from scumble.database.patch_kernels import distances
+
+        found: Floats = distances(boxes.reshape(-1, *target.shape), target, self.scales)
+        return found.reshape(boxes.shape[:-2])
 
 
 class History(Protocol):
@@ -61,7 +69,7 @@ class Compound:
     error: float  # the distance of the region from the box that was asked for
     plus: tuple[int, ...]
     minus: tuple[int, ...] = ()
-    bought: tuple[int, ...] = field(default=())  # those that were asked for its sake
+    bought: tuple[int, ...] = ()  # those that were asked for its sake
 
     @property
     def size(self) -> int:
@@ -71,16 +79,17 @@ class Compound:
         """Every answer with the sign that it has in the sum."""
         return {**dict.fromkeys(self.plus, 1), **dict.fromkeys(self.minus, -1)}
 
-
-@dataclass(frozen=True)
-class Patch:
-    """One more box for a compound, and what the compound's region and error would become."""
-
-    box: Box
-    sign: int
-    region: Box
-    error: float
-    answer: int | None = None  # the number of an answer that there is already
+    def with_answer(
+        self, answer: int, sign: int, region: Box, error: float, *, bought: bool = False
+    ) -> Compound:
+        """The compound with one more answer, and what becomes of its region."""
+        return Compound(
+            region,
+            error,
+            (*self.plus, answer) if sign > 0 else self.plus,
+            (*self.minus, answer) if sign < 0 else self.minus,
+            (*self.bought, answer) if bought else self.bought,
+        )
 
 
 def relax(target: Box, history: History, distance: Distance, most: int) -> Compound | None:
@@ -89,92 +98,46 @@ def relax(target: Box, history: History, distance: Distance, most: int) -> Compo
     Each step takes the patch that brings the region nearest to the target. Among equally good ones
     an answer that was given before comes first, since it is free.
     """
-    if not len(history.boxes):
+    from scumble.database.patch_kernels import nearest
+
+    boxes = np.ascontiguousarray(history.boxes)
+    if not len(boxes):
         return None
-    errors = distance(history.boxes, target)
-    first = int(np.argmin(errors))
-    compound = Compound(history.boxes[first], float(errors[first]), (first,))
+    first, error = nearest(boxes, target, distance.scales)
+    compound = Compound(boxes[first].copy(), error, (first,))
     while compound.size < most and compound.error > 0:
-        patches = [
-            *_known_patches(compound, target, history.boxes, distance),
-            *_new_patches(compound, target, distance, history.admits),
-        ]
-        if not patches:
+        patched = _patched(compound, target, history, distance)
+        if patched is None:
             break
-        compound = _patched(compound, min(patches, key=lambda patch: patch.error), history)
+        compound = patched
     return compound
 
 
-def _patched(compound: Compound, patch: Patch, history: History) -> Compound:
-    bought = compound.bought
-    answer = patch.answer
-    if answer is None:
-        answer = history.ask(patch.box)
-        bought = (*bought, answer)
-    plus = (*compound.plus, answer) if patch.sign > 0 else compound.plus
-    minus = (*compound.minus, answer) if patch.sign < 0 else compound.minus
-    return Compound(patch.region, patch.error, plus, minus, bought)
+def _patched(
+    compound: Compound, target: Box, history: History, distance: Distance
+) -> Compound | None:
+    """The compound with the best patch that there is, if any lowers the error."""
+    from scumble.database.patch_kernels import known_patch, new_patches
+
+    region, scales = compound.region, distance.scales
+    used = np.array(compound.plus + compound.minus, np.int64)
+    answer, sign, axis, *ends, error = known_patch(
+        np.ascontiguousarray(history.boxes), region, target, scales, used, compound.error
+    )
+    # The nearest first: most of them need not be asked about.
+    for patch, nearer in zip(*new_patches(region, target, scales, error), strict=True):
+        box = _with(region, patch[1], patch[2:4])
+        if history.admits(box):
+            bought = history.ask(box)
+            return compound.with_answer(
+                bought, patch[0], _with(region, patch[1], patch[4:]), float(nearer), bought=True
+            )
+    if answer < 0:
+        return None
+    return compound.with_answer(answer, sign, _with(region, axis, ends), error)
 
 
-def _known_patches(
-    compound: Compound, target: Box, boxes: Boxes, distance: Distance
-) -> Iterator[Patch]:
-    """Given answers whose box is beside the region, or at one end of it, over its whole width."""
-    region = compound.region
-    same = (boxes == region).all(axis=2)
-    near = np.flatnonzero(same.sum(axis=1) == len(region) - 1)
-    used = set(compound.signs())
-    for answer in near.tolist():
-        if answer in used:
-            continue
-        axis = int(np.argmin(same[answer]))
-        changed = _joined(region, boxes[answer], axis)
-        if changed is not None:
-            sign, new = changed
-            error = float(distance(new, target))
-            if error < compound.error:
-                yield Patch(boxes[answer], sign, new, error, answer)
-
-
-def _joined(region: Box, box: Box, axis: int) -> tuple[int, Box] | None:
-    """The region with the box added or taken away, if that is a box again."""
-    (low, high), (first, last) = region[axis], box[axis]
-    if first == high + 1:
-        return 1, _with(region, axis, low, last)
-    if last == low - 1:
-        return 1, _with(region, axis, first, high)
-    if first == low and last < high:
-        return -1, _with(region, axis, last + 1, high)
-    if last == high and first > low:
-        return -1, _with(region, axis, low, first - 1)
-    return None
-
-
-def _new_patches(
-    compound: Compound, target: Box, distance: Distance, admits: Callable[[Box], bool]
-) -> Iterator[Patch]:
-    """The boxes that would move one face of the region to where the target has it."""
-    region = compound.region
-    for axis in range(len(region)):
-        for sign, box, new in _aligned(region, target, axis):
-            error = float(distance(new, target))
-            if error < compound.error and admits(box):
-                yield Patch(box, sign, new, error)
-
-
-def _aligned(region: Box, target: Box, axis: int) -> Iterator[tuple[int, Box, Box]]:
-    (low, high), (first, last) = region[axis], target[axis]
-    if first < low:
-        yield 1, _with(region, axis, first, low - 1), _with(region, axis, first, high)
-    elif low < first <= high:
-        yield -1, _with(region, axis, low, first - 1), _with(region, axis, first, high)
-    if last > high:
-        yield 1, _with(region, axis, high + 1, last), _with(region, axis, low, last)
-    elif low <= last < high:
-        yield -1, _with(region, axis, last + 1, high), _with(region, axis, low, last)
-
-
-def _with(box: Box, axis: int, low: int, high: int) -> Box:
+def _with(box: Box, axis: int, ends: Sequence[int] | Box) -> Box:
     changed = box.copy()
-    changed[axis] = low, high
+    changed[axis] = ends
     return changed

@@ -1,0 +1,150 @@
+"""The searches of relaxation through all answers, compiled by numba on first use.
+
+A distance is the sum over the axes of how far both ends have moved times the axis's scale, added up
+in the order of the axes everywhere, so that equal boxes have equal distances to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+Array = Any
+_compiled = numba.njit(cache=True, nogil=True)
+
+
+@_compiled
+def distances(boxes: Array, target: Array, scales: Array) -> Array:
+    """The distance of every box from the target."""
+    found = np.zeros(len(boxes))
+    for box in range(len(boxes)):
+        for axis in range(len(target)):
+            found[box] += _moved(boxes[box], target, axis) * scales[axis]
+    return found
+
+
+@_compiled
+def nearest(boxes: Array, target: Array, scales: Array) -> tuple[int, float]:
+    """The first box with the least distance from the target, and that distance."""
+    place, least = 0, np.inf
+    for box in range(len(boxes)):
+        total = 0.0
+        for axis in range(len(target)):
+            total += _moved(boxes[box], target, axis) * scales[axis]
+            if total >= least:
+                break
+        if total < least:
+            place, least = box, total
+    return place, least
+
+
+@_compiled
+def known_patch(
+    boxes: Array, region: Array, target: Array, scales: Array, used: Array, most: float
+) -> tuple[int, int, int, int, int, float]:
+    """The box that, added to the region or taken away, leaves a box nearest to the target, and
+    nearer than `most`: its number or -1, its sign, the axis, the new ends there, the distance.
+    """
+    place, sign, along, first, last, least = -1, 0, 0, 0, 0, most
+    for box in range(len(boxes)):
+        axis = _only_difference(boxes[box], region)
+        if axis < 0 or _contains(used, box):
+            continue
+        joined, low, high = _joined(region[axis], boxes[box, axis])
+        if joined:
+            distance = _with(region, target, scales, axis, low, high)
+            if distance < least:
+                place, sign, along, first, last, least = box, joined, axis, low, high, distance
+    return place, sign, along, first, last, least
+
+
+@_compiled
+def new_patches(region: Array, target: Array, scales: Array, most: float) -> tuple[Array, Array]:
+    """The boxes that would move one face of the region to where the target has it, the nearest
+    first, if nearer than `most`: (sign, axis, ends of the box there, new ends), and the distances.
+    """
+    found = np.empty((2 * len(region), 6), np.int64)
+    reached = np.empty(len(found))
+    count = 0
+    for axis in range(len(region)):
+        low, high = region[axis]
+        first, last = target[axis]
+        if first <= high:
+            distance = _with(region, target, scales, axis, first, high)
+            if first < low and distance < most:
+                found[count] = (1, axis, first, low - 1, first, high)
+                reached[count] = distance
+                count += 1
+            elif first > low and distance < most:
+                found[count] = (-1, axis, low, first - 1, first, high)
+                reached[count] = distance
+                count += 1
+        if last >= low:
+            distance = _with(region, target, scales, axis, low, last)
+            if last > high and distance < most:
+                found[count] = (1, axis, high + 1, last, low, last)
+                reached[count] = distance
+                count += 1
+            elif last < high and distance < most:
+                found[count] = (-1, axis, last + 1, high, low, last)
+                reached[count] = distance
+                count += 1
+    order = np.argsort(reached[:count], kind="mergesort")
+    return found[:count][order], reached[:count][order]
+
+
+@_compiled
+def _moved(box: Array, target: Array, axis: int) -> int:
+    return abs(box[axis, 0] - target[axis, 0]) + abs(box[axis, 1] - target[axis, 1])
+
+
+@_compiled
+def _with(region: Array, target: Array, scales: Array, axis: int, low: int, high: int) -> float:
+    """The distance of the region from the target, were it to reach from low to high on one axis."""
+    total = 0.0
+    for each in range(len(target)):
+        if each == axis:
+            moved = abs(low - target[each, 0]) + abs(high - target[each, 1])
+        else:
+            moved = _moved(region, target, each)
+        total += moved * scales[each]
+    return total
+
+
+@_compiled
+def _only_difference(box: Array, region: Array) -> int:
+    """The one axis on which two boxes differ; -1 if there is none, or another."""
+    found = -1
+    for axis in range(len(region)):
+        if box[axis, 0] != region[axis, 0] or box[axis, 1] != region[axis, 1]:
+            if found >= 0:
+                return -1
+            found = axis
+    return found
+
+
+@_compiled
+def _contains(used: Array, box: int) -> bool:
+    for each in used:
+        if each == box:
+            return True
+    return False
+
+
+@_compiled
+def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
+    """An interval with another added (1) or taken away (-1), if that is an interval again (else 0),
+    and its ends.
+    """
+    low, high, first, last = ends[0], ends[1], others[0], others[1]
+    if first == high + 1:
+        return 1, low, last
+    if last == low - 1:
+        return 1, first, high
+    if first == low and last < high:
+        return -1, last + 1, high
+    if last == high and first > low:
+        return -1, low, first - 1
+    return 0, low, high
