@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -44,10 +44,12 @@ def _gather(plan: Plan, engine: Engine) -> tuple[Tally, Tensor, Tensor | None]:
         counted = _count(plan, engine)
         return counted, *_tensors(plan, engine, counted)
     lens = plan.lens()
-    parts = [None if each is None else stated(each, lens) for each in _tensors(plan, engine)]
-    holds, amount = cast(Tensor, parts[0]), parts[1]
-    if not plan.axes or plan.grouped_axes or amount is not None or not lens.halves(holds):
-        return _count(plan, engine), holds, amount
+    holds, amount = _tensors(plan, engine)
+    holds = stated(holds, lens)
+    if amount is not None:
+        return _count(plan, engine), holds, stated(amount, lens)
+    if not plan.axes or plan.grouped_axes or not lens.halves(holds):
+        return _count(plan, engine), holds, None
     halved = _count(plan, engine, flat(holds)[0] > 0)
     # One value that counts stands for all of them, and one that does not for all others.
     state = plan.states(halved)
