@@ -14,6 +14,7 @@ def test_public_names() -> None:
         "Bins",
         "Boolean",
         "Category",
+        "Database",
         "Dates",
         "DomainError",
         "Estimate",

@@ -26,6 +26,7 @@ from scumble.errors import (
 
 if TYPE_CHECKING:
     from scumble.attribute import Attribute
+    from scumble.database.database import Database
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
@@ -54,6 +55,7 @@ _HOME = {
     "Bins": "kinds",
     "Boolean": "kinds",
     "Category": "kinds",
+    "Database": "database.database",
     "Dates": "kinds",
     "Estimate": "estimate",
     "Estimates": "estimate",
@@ -80,6 +82,7 @@ __all__ = [
     "Bins",
     "Boolean",
     "Category",
+    "Database",
     "Dates",
     "DomainError",
     "Estimate",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.attribute import Attribute
 from scumble.database.conditions import boxes_of
 from scumble.database.memory import COUNT
 from scumble.database.space import Boxes, Space
@@ -17,13 +19,19 @@ from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.query import Query
 
-MOST_GROUPS = 10_000
+MOST_GROUPS = MOST_BOXES = 10_000
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """What one row adds to a sum, by its code of one attribute."""
+    """What one row adds to a sum, by its code of one attribute.
+
+    The noise of every sum of it has λ times the largest amount that any value of the attribute has,
+    whatever the box: a row at a point that the box covers can change the sum by that much, any
+    other not at all. So a sum costs each of its points what a count costs, and sums over several
+    boxes have noise of one scale.
+    """
 
     axis: int
     values: Integers
@@ -56,7 +64,7 @@ class Asked:
 
 def understood(query: Query, space: Space, engine: Engine) -> Asked:
     """The boxes and amounts of a question; a sentence where it cannot be put so."""
-    boxes = boxes_of(query.clauses, space, engine)
+    boxes = boxes_of(query.clauses, space, engine, MOST_BOXES)
     groups = tuple(_groups(query, boxes, space))
     if query.aggregate == "count" or query.argument is None:
         return Asked(query, groups, (COUNT,), None)
@@ -67,21 +75,40 @@ def understood(query: Query, space: Space, engine: Engine) -> Asked:
 
 
 def _groups(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
+    """Each combination of values that the condition leaves possible, with its part of the boxes."""
     axes = [space.names.index(name) for name in query.groups]
-    labels = [space.attributes[axis].labels().to_pylist() for axis in axes]
-    if np.prod([float(len(values)) for values in labels]) > MOST_GROUPS:
+    codes = [_codes(boxes[:, axis]) for axis in axes]
+    if prod(map(len, codes)) > MOST_GROUPS:
         raise QueryError(
             f"GROUP BY {', '.join(query.groups)} would make more than {MOST_GROUPS} groups. Ask "
             "for fewer by WHERE, or group by fewer columns."
         )
-    for codes in product(*(range(len(values)) for values in labels)):
+    labels = [_labels(space.attributes[axis], of) for axis, of in zip(axes, codes, strict=True)]
+    count = 0
+    for values, key in zip(product(*codes), product(*labels), strict=True):
         part = boxes
-        for axis, code in zip(axes, codes, strict=True):
-            inside = (part[:, axis, 0] <= code) & (code <= part[:, axis, 1])
-            part = part[inside].copy()
+        for axis, code in zip(axes, values, strict=True):
+            part = part[(part[:, axis, 0] <= code) & (code <= part[:, axis, 1])].copy()
             part[:, axis] = code
+        count += len(part)
+        if count > MOST_BOXES:
+            raise QueryError(
+                f"The groups take more than {MOST_BOXES} separate boxes. Ask for ranges that are "
+                "not interrupted, or for fewer groups."
+            )
         if len(part) or not axes:
-            yield Group(tuple(v[c] for v, c in zip(labels, codes, strict=True)), part)
+            yield Group(key, part)
+
+
+def _codes(intervals: Integers) -> list[int]:
+    """The codes in any of some intervals, as far as they are not too many anyway."""
+    few = [range(low, min(high, low + MOST_GROUPS) + 1) for low, high in intervals.tolist()]
+    return sorted({code for codes in few for code in codes})
+
+
+def _labels(attribute: Attribute, codes: list[int]) -> list[Any]:
+    found: list[Any] = attribute.decode(np.array(codes, attribute.code_type)).to_pylist()
+    return found
 
 
 def _amounts(query: Query, space: Space, engine: Engine) -> Amounts:

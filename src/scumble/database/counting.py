@@ -14,16 +14,17 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from scumble.database.space import Box, Boxes
 from scumble.engine.rows import Rows
 from scumble.publishers.runs import in_order
 from scumble.radix import Radix
 
-Box = npt.NDArray[np.int64]
-Boxes = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger]
 Integers = npt.NDArray[np.int64]
 
-MOST_CELLS = 1 << 25  # of a table of cumulative counts: 256 MiB
+MOST_CELLS = 1 << 23  # of a table of cumulative counts: 64 MiB
+_MOST_CORNERS = 1 << 10  # of a box; with more, to compare all rows is faster
+_HALF = 1 << 26  # amounts are added up in two halves, which no number of rows makes overflow
 
 
 class Counter:
@@ -33,7 +34,7 @@ class Counter:
         self._columns = list(columns)
         self._sizes = tuple(sizes)
         self.rows = len(self._columns[0])
-        small = prod(self._sizes) <= MOST_CELLS
+        small = prod(size + 1 for size in self._sizes) <= MOST_CELLS
         self._cumulative = self._cumulated() if small else None
 
     @classmethod
@@ -48,18 +49,31 @@ class Counter:
         ]
         return cls(columns, [attribute.size for attribute in attributes])
 
-    def counts(self, boxes: Boxes) -> Integers:
+    def counts(self, boxes: Boxes) -> list[int]:
         """How many rows are in each box."""
-        if self._cumulative is not None:
-            return np.array([self._looked_up(box) for box in boxes], np.int64)
-        return np.array([np.count_nonzero(self._inside(box)) for box in boxes], np.int64)
+        # Nothing lies below a box that begins at 0, so it has one corner less on that axis.
+        axes = [axis for axis in range(len(self._sizes)) if (boxes[:, axis, 0] > 0).any()]
+        if self._cumulative is None or 1 << len(axes) > _MOST_CORNERS:
+            return [int(np.count_nonzero(self._inside(box))) for box in boxes]
+        total = np.zeros(len(boxes), np.int64)
+        for below in product((False, True), repeat=len(axes)):
+            place = list(boxes[:, :, 1].T + 1)
+            for axis in (axis for axis, low in zip(axes, below, strict=True) if low):
+                place[axis] = boxes[:, axis, 0]
+            found = self._cumulative[tuple(place)]
+            total += -found if sum(below) % 2 else found
+        return [int(count) for count in total]
 
-    def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> Integers:
-        """For each box the sum of `amounts` at the code that each of its rows has of an
-        attribute.
-        """
-        of_rows = amounts[self._columns[axis]]
-        return np.array([of_rows[self._inside(box)].sum() for box in boxes], np.int64)
+    def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> list[int]:
+        """For each box the sum of the amounts that its rows have by their codes of an attribute."""
+        high, low = np.divmod(amounts, _HALF)
+        column = self._columns[axis]
+        high_of_rows, low_of_rows = high[column], low[column]
+        found = []
+        for box in boxes:
+            inside = self._inside(box)
+            found.append(int(high_of_rows @ inside) * _HALF + int(low_of_rows @ inside))
+        return found
 
     def fingerprint(self, key: bytes) -> str:
         """A digest of the rows in any order; the secret key keeps it from being guessed."""
@@ -70,7 +84,7 @@ class Counter:
 
     def _inside(self, box: Box) -> npt.NDArray[np.bool_]:
         inside = np.ones(self.rows, bool)
-        for column, size, (low, high) in zip(self._columns, self._sizes, box, strict=True):
+        for column, size, (low, high) in zip(self._columns, self._sizes, box.tolist(), strict=True):
             if (low, high) != (0, size - 1):
                 inside &= (column >= low) & (column <= high)
         return inside
@@ -84,14 +98,3 @@ class Counter:
         for axis in range(len(self._sizes)):
             np.cumsum(table, axis=axis, out=table)
         return table
-
-    def _looked_up(self, box: Box) -> int:
-        """Inclusion and exclusion over the corners of the box."""
-        total = 0
-        for corner in product((0, 1), repeat=len(box)):
-            place = tuple(
-                high + 1 if end else low for end, (low, high) in zip(corner, box, strict=True)
-            )
-            sign = -1 if (len(box) - sum(corner)) % 2 else 1
-            total += sign * int(self._cumulative[place])  # type: ignore[index]  # asked before
-        return total

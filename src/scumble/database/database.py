@@ -2,58 +2,33 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
+from scumble.database import folder as folders
 from scumble.database.asking import Asked, understood
-from scumble.database.committer import Committer
 from scumble.database.counting import Counter
-from scumble.database.entry import Entry
+from scumble.database.entry import check_word
+from scumble.database.folder import Progress, Table
 from scumble.database.journal import Journal
-from scumble.database.live import LiveEstimate, Reader
-from scumble.database.memory import COUNT, Given, Memory
-from scumble.database.plan import Manner, Plan
+from scumble.database.live import LiveEstimate
+from scumble.database.manner import Manner, Prefer, Relax
+from scumble.database.reader import Reader
 from scumble.database.reading import facts, told
+from scumble.database.session import Request, Session
 from scumble.database.space import Space
 from scumble.database.terms import Terms
-from scumble.database.turn import Turn
 from scumble.engine.duckdb import Engine
-from scumble.engine.rows import Outside, Rows
-from scumble.engine.source import open_source
-from scumble.errors import ParameterError
+from scumble.engine.rows import Outside
+from scumble.errors import LedgerError, ParameterError, PromiseError
 from scumble.estimate import Estimates
 from scumble.guarantee import Guarantee
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Relax = Literal["regression", "compound", "refuse"]
-Prefer = Literal["near", "exact"]
-Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Request:
-    """A question that waits for its decision."""
-
-    asked: Asked
-    manner: Manner
-    key: str | None
-    analyst: str | None
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What was decided, as the ledger has it, and the numbers that it is made of."""
-
-    payload: dict[str, Any]
-    numbers: dict[int, Given]
 
 
 class Database:
@@ -64,24 +39,17 @@ class Database:
     serve, and says which. The table stays where it is; the folder holds the ledger.
     """
 
-    def __init__(
-        self, journal: Journal, schema: Schema, counter: Counter, seed: int | None = None
-    ) -> None:
+    def __init__(self, journal: Journal, counter: Counter, seed: int | None = None) -> None:
         """Call `Database.create` or `Database.open`."""
         promise = journal.promise
-        self.schema = schema
         self.terms = Terms.from_dict(promise["terms"])
-        self.space = Space(schema, promise["attributes"])
-        self.rows = counter.rows
+        self.schema = Schema.from_dict(promise["schema"])
+        self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
-        self._counter = counter
-        self._noise = Source(seed)
-        self._engine = Engine(schema)
-        self._memory = Memory(self.terms, self.space)
-        self._committer: Committer[Request, Settled] = Committer(journal, self._decide)
-        self._reader = Reader(self.space, self.terms.noise, self.rows)
-        with journal.turn() as turn:
-            self._catch_up(turn)
+        self._session = Session(journal, self.terms, self.space, counter, seed)
+        rows = counter.rows if self.terms.sized else None
+        self._reader = Reader(self.space, self.terms.noise, rows)
+        self._engine: Engine | None = Engine(self.schema)
 
     @classmethod
     def create(
@@ -117,19 +85,12 @@ class Database:
             buckets=buckets,
             relax=relax,
             quotas=quotas,
+            sized=outside != "drop",
+            seeded=seed is not None,
         )
-        known = _asked_about(_schema(schema), attributes)
-        counter = _read(source, known, table, outside, progress)
-        promise = {
-            "terms": terms.to_dict(),
-            "attributes": list(known.names),
-            "schema": known.to_dict(),
-            "outside": outside,
-            "salt": secrets.token_hex(16),
-            "seeded": seed is not None,
-        }
-        promise["data"] = counter.fingerprint(bytes.fromhex(str(promise["salt"])))
-        return cls(Journal.create(folder, promise), known, counter, seed)
+        known = folders.asked_about(folders.schema_of(schema), attributes)
+        read = Table(source, table, progress)
+        return cls._begun(*folders.make(folder, read, known, terms, outside), seed)
 
     @classmethod
     def open(
@@ -146,19 +107,17 @@ class Database:
 
         The ledger knows the schema; it is compared with the one that is given.
         """
-        journal = Journal.open(folder)
+        given = None if schema is None else folders.schema_of(schema)
+        return cls._begun(*folders.reopen(folder, Table(source, table, progress), given), seed)
+
+    @classmethod
+    def _begun(cls, journal: Journal, counter: Counter, seed: int | None) -> Self:
         try:
-            promise = journal.promise
-            if bool(seed is not None) != promise["seeded"]:
-                raise ParameterError("A fixed seed is for databases that were created with one.")
-            known = _asked_about(
-                _schema(Schema.from_dict(promise["schema"]) if schema is None else schema),
-                promise["attributes"],
-            )
-            counter = _read(source, known, table, promise["outside"], progress)
-            found = counter.fingerprint(bytes.fromhex(promise["salt"]))
-            journal.expect({**promise, "schema": known.to_dict(), "data": found})
-            return cls(journal, known, counter, seed)
+            if journal.promise["terms"]["seeded"] != (seed is not None):
+                raise ParameterError(
+                    "A fixed seed is for databases that were created with one, and only for these."
+                )
+            return cls(journal, counter, seed)
         except BaseException:
             journal.close()
             raise
@@ -171,7 +130,8 @@ class Database:
         analyst: str | None = None,
         relax: Relax = "regression",
         prefer: Prefer = "near",
-        max_relaxation_error: float = float("inf"),
+        max_relaxation_error: float = math.inf,
+        weights: Mapping[str, float] | None = None,
     ) -> LiveEstimate | Estimates:
         """The answer to one question, paid for and durable before it leaves.
 
@@ -180,10 +140,14 @@ class Database:
         answer. `relax` says what happens when the promise is used up: the best combination of
         earlier answers, the paper's compound of a few, or a refusal. `prefer="exact"` takes the
         box itself, where earlier answers add up to it, even if a box nearby has a smaller error.
+        `weights` say how much it matters that an attribute's limits move (1 by default).
         """
+        check_word("key", key)
+        check_word("analyst", analyst)
+        manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         asked = self._understood(sql)
-        manner = self._manner(relax, prefer, max_relaxation_error)
-        return self._present(asked, self._committer.submit(Request(asked, manner, key, analyst)))
+        settled = self._session.submit(Request(asked, manner, key, analyst))
+        return self._reader.read(asked, settled.groups, settled.numbers)
 
     def cost(
         self,
@@ -192,23 +156,25 @@ class Database:
         analyst: str | None = None,
         relax: Relax = "regression",
         prefer: Prefer = "near",
-        max_relaxation_error: float = float("inf"),
+        max_relaxation_error: float = math.inf,
+        weights: Mapping[str, float] | None = None,
     ) -> dict[str, Any]:
         """What would become of a question, and its standard error; nothing is charged or answered.
 
-        `status` is "answered", "repeated" or "relaxed"; a question that would be refused raises
-        what `answer` would.
+        `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. The
+        error of an average depends on its value; it is told for evenly spread rows.
         """
+        manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         asked = self._understood(sql)
-        with self._journal.turn() as turn:
-            self._catch_up(turn)
-        plan = Plan(self._memory, analyst, self._manner(relax, prefer, max_relaxation_error))
-        groups = plan.groups(asked)
-        imagined = self._numbers(groups, self._given(plan, asked, [0] * len(plan.new)))
-        found = [self._reader.estimate(asked, group["pieces"], imagined) for group in groups]
+        try:
+            settled = self._session.imagine(Request(asked, manner, analyst=analyst))
+        except PromiseError as refusal:
+            return {"status": "refused", "reason": str(refusal), "new numbers": 0}
+        pieces = [group["pieces"] for group in settled.groups]
+        found = [self._reader.estimate(asked, each, settled.numbers) for each in pieces]
         return {
-            "status": _status(groups),
-            "new numbers": len(plan.new),
+            "status": settled.status,
+            "new numbers": settled.new,
             "stderr": max((each.stderr for each in found), default=0.0),
             "distance": max((each.distance for each in found), default=0.0),
             "answered": found[0].answered if len(found) == 1 else "",
@@ -220,9 +186,8 @@ class Database:
 
     def status(self) -> dict[str, Any]:
         """The promise, how much of it is used at the most asked-about point, and what was done."""
-        with self._journal.turn() as turn:
-            self._catch_up(turn)
-        return facts(self._memory)
+        with self._session.memory() as memory:
+            return facts(memory)
 
     def history(self) -> list[dict[str, Any]]:
         """Everything that the ledger says about questions, in their order."""
@@ -238,13 +203,15 @@ class Database:
         """
         from scumble.database.picture import picture
 
-        with self._journal.turn() as turn:
-            self._catch_up(turn)
-        return picture(self._memory, self._journal.entries(after=1), one, other)
+        entries = self._journal.entries(after=1)
+        with self._session.memory() as memory:
+            return picture(memory, entries, one, other)
 
     def close(self) -> None:
         self._journal.close()
-        self._engine.close()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
     def __enter__(self) -> Self:
         return self
@@ -258,133 +225,10 @@ class Database:
     def _understood(self, sql: str) -> Asked:
         from scumble.sql import parse
 
-        query = parse(sql, self.schema, self._engine.columns)
-        self._engine.check(query)
-        return understood(query, self.space, self._engine)
-
-    def _manner(self, relax: str, prefer: str, error: float) -> Manner:
-        if relax not in get_args(Relax):
-            raise ParameterError.of("answer", "relax", f"one of {get_args(Relax)}", relax)
-        if prefer not in get_args(Prefer):
-            raise ParameterError.of("answer", "prefer", f"one of {get_args(Prefer)}", prefer)
-        if not isinstance(error, (int, float)) or not error >= 0:
-            raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
-        return Manner(relax, prefer, float(error))  # type: ignore[arg-type]  # checked above
-
-    def _decide(self, turn: Turn, requests: Sequence[Request]) -> list[Settled | Exception]:
-        """The outcome of each request; what is refused has changed nothing."""
-        self._catch_up(turn)
-        outcomes: list[Settled | Exception] = []
-        for request in requests:
-            try:
-                outcomes.append(self._outcome(turn, request))
-            except Exception as error:
-                outcomes.append(error)
-        return outcomes
-
-    def _outcome(self, turn: Turn, request: Request) -> Settled:
-        stored = None if request.key is None else turn.find(request.key)
-        if stored is not None:
-            return self._stored(stored, request)
-        plan = Plan(self._memory, request.analyst, request.manner)
-        groups = plan.groups(request.asked)
-        new = self._given(plan, request.asked)
-        payload = {
-            "sql": request.asked.query.text,
-            "status": _status(groups),
-            "groups": groups,
-            "new": [each.to_dict() for each in new],
-        }
-        settled = Settled(payload, self._numbers(groups, new))
-        if payload["status"] == "repeated" and request.key is None:
-            return settled  # nothing is new, and nobody will ask for it by its key
-        self._memory.learn(turn.append("answer", payload, request.key, request.analyst))
-        return settled
-
-    def _stored(self, entry: Entry, request: Request) -> Settled:
-        payload = entry.payload
-        if payload["sql"] != request.asked.query.text or entry.analyst != request.analyst:
-            allowed = "a new one for another question or analyst"
-            raise ParameterError.of("answer", "key", allowed, request.key)
-        return Settled(payload, self._numbers(payload["groups"], ()))
-
-    def _numbers(
-        self, groups: Sequence[Mapping[str, Any]], new: Sequence[Given]
-    ) -> dict[int, Given]:
-        """The numbers that an outcome is made of; new ones follow all that were given out."""
-        given = self._memory.given
-        pieces = [piece for group in groups for piece in group["pieces"]]
-        return {
-            number: given[number] if number < len(given) else new[number - len(given)]
-            for piece in pieces
-            for number, _ in piece["terms"]
-        }
-
-    def _given(self, plan: Plan, asked: Asked, values: Sequence[int] | None = None) -> list[Given]:
-        """The numbers that a plan gives out: true ones with noise, unless values are given."""
-        found = []
-        for place, (kind, box) in enumerate(plan.new):
-            amounts = None if kind == COUNT else asked.amounts
-            times = 1 if amounts is None else amounts.largest
-            if values is not None:
-                value = values[place]
-            elif amounts is None:
-                value = int(self._counter.counts(box[None])[0]) + self._drawn(1)
-            else:
-                true = self._counter.sums(box[None], amounts.axis, amounts.values)[0]
-                value = int(true) + self._drawn(times)
-            found.append(Given(kind, box, value, times))
-        return found
-
-    def _drawn(self, times: int) -> int:
-        return int(discrete_laplace(self._noise, self.terms.noise * times, 1)[0])
-
-    def _catch_up(self, turn: Turn) -> None:
-        """Take in what others wrote; everything, if this process cannot be sure of its memory."""
-        if turn.fresh:
-            self._memory = Memory(self.terms, self.space)
-        for entry in turn.news():
-            self._learn(entry)
-
-    def _learn(self, entry: Entry) -> None:
-        if entry.kind == "answer":
-            self._memory.learn(entry)
-
-    def _present(self, asked: Asked, settled: Settled) -> LiveEstimate | Estimates:
-        found = [
-            (group.key, self._reader.estimate(asked, told["pieces"], settled.numbers))
-            for group, told in zip(asked.groups, settled.payload["groups"], strict=True)
-        ]
-        if not asked.query.groups:
-            [(_, estimate)] = found
-            return estimate
-        names = [(name, self.schema[name].arrow_type) for name in asked.query.groups]
-        return Estimates(names, found)
-
-
-def _status(groups: Sequence[Mapping[str, Any]]) -> str:
-    """Of a whole question: the worst that became of any part of it."""
-    found = {piece["status"] for group in groups for piece in group["pieces"]}
-    return next((s for s in ("relaxed", "answered", "repeated") if s in found), "repeated")
-
-
-def _schema(schema: Schema | str | Path) -> Schema:
-    if not isinstance(schema, (Schema, str, Path)):
-        raise ParameterError.of("Database", "schema", "a Schema or the path of one", schema)
-    return schema if isinstance(schema, Schema) else Schema.load(schema)
-
-
-def _asked_about(schema: Schema, attributes: Sequence[str] | None) -> Schema:
-    if isinstance(attributes, str):
-        raise ParameterError.of("Database", "attributes", "a list of names", attributes)
-    wanted = [each.name for each in schema.published] if attributes is None else attributes
-    for name in wanted:
-        schema[name]  # a name that is not there has its sentence
-    return schema.select([name for name in schema.names if name in wanted])
-
-
-def _read(
-    source: Any, schema: Schema, table: str | None, outside: Outside, progress: Progress | None
-) -> Counter:
-    rows = Rows(open_source(source, table=table), schema, outside=outside, progress=progress)
-    return Counter.over(rows, schema.names)
+        if not isinstance(sql, str):
+            raise ParameterError.of("answer", "sql", "the text of a question", sql)
+        if (engine := self._engine) is None:
+            raise LedgerError("This database was closed. Open it again.")
+        query = parse(sql, self.schema, engine.columns)
+        engine.check(query)
+        return understood(query, self.space, engine)

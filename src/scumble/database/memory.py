@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from scumble.database.entry import Entry
-from scumble.database.space import Space
+from scumble.database.space import Box, Boxes, Space
 from scumble.database.terms import Terms
 from scumble.database.tracker import Tracker, make_tracker
 from scumble.errors import ParameterError
-
-Box = npt.NDArray[np.int64]
-Boxes = npt.NDArray[np.int64]
 
 COUNT = "count"
 
@@ -55,7 +51,7 @@ class Memory:
         self.terms = terms
         self.space = space
         self.given: list[Given] = []
-        self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}
+        self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}  # by manner and box
         self.answers = {"answered": 0, "repeated": 0, "relaxed": 0}
         self.tracker = self._tracker(terms.limit)
         self.of_analysts: dict[str, Tracker] = {
@@ -99,9 +95,9 @@ class Memory:
             self._add(Given.from_dict(item), entry.analyst)
         for group in payload["groups"]:
             for piece in group["pieces"]:
-                if piece["status"] == "relaxed":
+                if piece["status"] == "relaxed" and piece["terms"]:
                     asked = np.array(piece["asked"], np.int64)
-                    self.relaxed[piece["kind"], asked.tobytes()] = piece
+                    self.relaxed[piece["manner"], asked.tobytes()] = piece
         self.answers[payload["status"]] += 1
 
     def _add(self, given: Given, analyst: str | None) -> None:

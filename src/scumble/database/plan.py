@@ -4,31 +4,27 @@ approached. It looks at earlier questions and answers, never at the table, and c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from scumble.database.asking import Asked
+from scumble.database.manner import Manner
 from scumble.database.memory import COUNT, Memory
-from scumble.database.regression import Combination, combine
+from scumble.database.regression import MOST, Combination, combine
 from scumble.database.relaxation import Compound, Distance, relax
-from scumble.database.space import Boxes
+from scumble.database.space import Box, Boxes
 from scumble.errors import PromiseError
 
-Box = Boxes
 Piece = dict[str, Any]
-_NEAREST = 256
 
-
-@dataclass(frozen=True)
-class Manner:
-    """How an analyst wants to be answered when the promise is used up."""
-
-    relax: Literal["regression", "compound", "refuse"] = "regression"
-    prefer: Literal["near", "exact"] = "near"  # a near box, or the box itself with a larger error
-    most_error: float = float("inf")
-    weights: tuple[float, ...] | None = None
+NO_SUMS = (
+    "The promise is used up for this part of the table: a sum or an average cannot be answered any "
+    "more. Ask for a count, or for another part."
+)
+REFUSED = "The promise is used up for this part of the table, and relaxation is off."
 
 
 @dataclass
@@ -41,38 +37,36 @@ class Plan:
     analyst: str | None
     manner: Manner
     new: list[tuple[str, Box]] = field(default_factory=list)
+    changes: bool = False  # whether the ledger has to know about it
     _counts: list[int] = field(default_factory=list)  # which of the new ones are counts
+    _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _boxes: Boxes = field(init=False)  # of the new ones, with room for more
+
+    def __post_init__(self) -> None:
+        self._boxes = np.empty((16, *self.memory.space.whole.shape), np.int64)
 
     def groups(self, asked: Asked) -> list[dict[str, Any]]:
         """The pieces of every group of a question."""
         self.memory.quota(self.analyst)  # who is unknown is told so first
+        # The sum and the count of an average are of the same rows, or it is no average.
+        strict = asked.kinds != (COUNT,)
         return [
             {
                 "key": place,
-                "pieces": [self._piece(kind, box) for kind in asked.kinds for box in group.boxes],
+                "pieces": [
+                    self._piece(kind, box, strict) for kind in asked.kinds for box in group.boxes
+                ],
             }
             for place, group in enumerate(asked.groups)
         ]
 
-    def _piece(self, kind: str, box: Box) -> Piece:
-        number = self.memory.find(kind, box)
-        if number is not None:
-            return _piece(kind, box, "repeated", {number: 1})
-        known = self.memory.relaxed.get((kind, box.tobytes()))
-        if known is not None and known["error"] <= self.manner.most_error:
-            return known
-        if self.admits(box):
-            return _piece(kind, box, "answered", {self._buy(kind, box): 1})
-        if kind != COUNT:
-            raise PromiseError(
-                "The promise is used up for this part of the table: a sum or an average cannot be "
-                "answered any more. Ask for a count, or for another part."
-            )
-        return self._relaxed(box)
-
     def admits(self, box: Box) -> bool:
         """Whether one more number for a box is within the promise, with all that is planned."""
-        planned = sum(bool(_meet(box, other)) for _, other in self.new)
+        new = self._boxes[: len(self.new)]
+        meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
+        planned = int(meet.all(axis=1).sum())
+        if planned and self.memory.terms.tracker == "disjoint":
+            return False
         return self.memory.room(box, 1 + planned, self.analyst)
 
     def ask(self, box: Box) -> int:
@@ -85,13 +79,41 @@ class Plan:
         """The boxes of all counts, those that are planned last."""
         if not self._counts:
             return self.memory.boxes
-        return np.concatenate([self.memory.boxes, [self.new[at][1] for at in self._counts]])
+        return np.concatenate([self.memory.boxes, self._boxes[self._counts]])
+
+    def _piece(self, kind: str, box: Box, strict: bool) -> Piece:
+        memory = self.memory
+        if kind == COUNT and memory.terms.sized and (box == memory.space.whole).all():
+            return {**_piece(kind, box, "answered", {}), "rows": 1}  # public: it costs nothing
+        number = memory.find(kind, box)
+        if number is None:
+            number = self._places.get((kind, box.tobytes()))
+        if number is not None:
+            return _piece(kind, box, "repeated", {number: 1})
+        if self.admits(box):
+            return _piece(kind, box, "answered", {self._buy(kind, box): 1})
+        if strict:
+            raise PromiseError(NO_SUMS)
+        if self.manner.relax == "refuse" or not memory.terms.relax:
+            raise PromiseError(REFUSED)
+        known = memory.relaxed.get((self.manner.name, box.tobytes()))
+        if known is not None and known["error"] <= self.manner.most_error:
+            return known
+        piece = {**self._relaxed(box), "manner": self.manner.name}
+        self.changes = self.changes or bool(piece["terms"])
+        return piece
 
     def _buy(self, kind: str, box: Box) -> int:
+        at, number = len(self.new), len(self.memory.given) + len(self.new)
+        if at == len(self._boxes):
+            self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
+        self._boxes[at] = box
         if kind == COUNT:
-            self._counts.append(len(self.new))
+            self._counts.append(at)
         self.new.append((kind, box))
-        return len(self.memory.given) + len(self.new) - 1
+        self._places[kind, box.tobytes()] = number
+        self.changes = True
+        return number
 
     def _number(self, count: int) -> int:
         """The number, among all that is given out, of a count."""
@@ -101,22 +123,15 @@ class Plan:
         return len(self.memory.given) + self._counts[count - known]
 
     def _relaxed(self, box: Box) -> Piece:
-        most = self.memory.terms.relax
-        if self.manner.relax == "refuse" or not most:
-            raise PromiseError(
-                "The promise is used up for this part of the table, and relaxation is off."
-            )
         distance = Distance.over(self.memory.space.sizes, self.manner.weights)
         if self.manner.prefer == "exact":
             exact = self._combined(box, distance)
             if exact is not None:
                 return self._combination(box, box, 0.0, exact)
-        planned = len(self.new), len(self._counts)
-        compound = relax(box, self, distance, most)
+        compound = relax(box, self, distance, self.memory.terms.relax)
         if compound is None:
-            return _piece(COUNT, box, "relaxed", {}, region=self.memory.space.whole)
+            return _piece(COUNT, box, "relaxed", {})  # there are no counts to make it of
         if compound.error > self.manner.most_error:
-            del self.new[planned[0] :], self._counts[planned[1] :]
             raise PromiseError(self._too_far(compound))
         if self.manner.relax == "regression":
             better = self._combined(compound.region, distance)
@@ -130,8 +145,7 @@ class Plan:
         boxes = self.boxes
         if not len(boxes):
             return None
-        errors = distance(boxes, box)
-        nearest = np.argsort(errors, kind="stable")[:_NEAREST]
+        nearest = np.argsort(distance(boxes, box), kind="stable")[:MOST]
         return combine(box, boxes, nearest)
 
     def _combination(self, box: Box, region: Box, error: float, found: Combination) -> Piece:
@@ -144,7 +158,7 @@ class Plan:
         return (
             "The promise is used up for this part of the table. The nearest question that can "
             f"be answered is SELECT COUNT(*) FROM t WHERE {nearest}, at a relaxation error of "
-            f"{compound.error:.3g}; allow that much, or ask it."
+            f"{compound.error:.3g}: allow that much with max_relaxation_error."
         )
 
 
@@ -152,7 +166,7 @@ def _piece(
     kind: str,
     box: Box,
     status: str,
-    terms: dict[int, Any],
+    terms: Mapping[int, float],
     region: Box | None = None,
     error: float = 0.0,
 ) -> Piece:
@@ -165,8 +179,3 @@ def _piece(
         "region": (box if region is None else region).tolist(),
         "error": error,
     }
-
-
-def _meet(box: Box, other: Box) -> bool:
-    """Whether two boxes have a point in common."""
-    return bool(((box[:, 0] <= other[:, 1]) & (other[:, 0] <= box[:, 1])).all())

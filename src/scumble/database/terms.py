@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any, Literal, get_args
 
+from scumble.database.entry import check_word
 from scumble.errors import ParameterError
 from scumble.guarantee import (
     Guarantee,
@@ -18,8 +19,11 @@ from scumble.guarantee import (
     positive,
     posterior_at_most,
 )
+from scumble.release import SEEDED
 
 Tracker = Literal["auto", "exact", "histogram", "disjoint"]
+
+_MOST_ANSWERS = 1 << 62  # that one point may be counted in: counters are 64-bit numbers
 
 LIMITS = (
     "How many rows the table has is not hidden.",
@@ -31,7 +35,11 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """ε for all answers together, forever, and the noise λ of each."""
+    """ε for all answers together, forever, and the noise λ of each.
+
+    `sized` says that the number of rows is public. It is not where rows outside their domain are
+    left out: how many remain may then depend on one person.
+    """
 
     epsilon: Fraction
     noise: Fraction
@@ -39,6 +47,8 @@ class Terms:
     buckets: int = 100_000
     relax: int = 3
     quotas: Mapping[str, Fraction] = field(default_factory=dict)
+    sized: bool = True
+    seeded: bool = False
 
     @classmethod
     def read(
@@ -46,10 +56,12 @@ class Terms:
         *,
         epsilon: object,
         noise: object,
-        tracker: str,
-        buckets: int,
-        relax: int,
-        quotas: Mapping[str, object] | None,
+        tracker: str = "auto",
+        buckets: int = 100_000,
+        relax: int = 3,
+        quotas: Mapping[str, object] | None = None,
+        sized: bool = True,
+        seeded: bool = False,
     ) -> Terms:
         """Terms out of what a person wrote; refused with one sentence where they make no sense."""
         if tracker not in get_args(Tracker):
@@ -58,6 +70,8 @@ class Terms:
         parts = {
             name: positive("Database", "quotas", part) for name, part in (quotas or {}).items()
         }
+        for name in parts:
+            check_word("analyst", name)
         found = cls(
             epsilon=loss("Database", epsilon),
             noise=positive("Database", "noise", noise),
@@ -65,7 +79,12 @@ class Terms:
             buckets=_whole("buckets", buckets, 1, 10_000_000),
             relax=_whole("relax", relax, 0, 20),
             quotas=parts,
+            sized=sized,
+            seeded=seeded,
         )
+        if found.limit >= _MOST_ANSWERS:
+            allowed = f"below {float(2 * _MOST_ANSWERS / found.epsilon):.3g} for this epsilon"
+            raise ParameterError.of("Database", "noise", allowed, noise)
         if found.limit < 1:
             allowed = f"at least 2/epsilon ({float(2 / found.epsilon):g}): less allows no answer"
             raise ParameterError.of("Database", "noise", allowed, noise)
@@ -87,8 +106,15 @@ class Terms:
         return floor(epsilon * self.noise / 2)
 
     def guarantee(self) -> Guarantee:
+        """What the database promises; a seeded one promises nothing, and says so first."""
+        warning = (SEEDED,) if self.seeded else ()
         gamma = gamma_above_epsilon(self.epsilon)
         end = posterior_at_most(Fraction(1, 10), gamma)
+        sentence = (
+            f"All answers together, now and later, change the odds of anything about one person by "
+            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): who knows "
+            f"everybody else, and gave 10 % to something, ends at most at {percent_at_most(end)}."
+        )
         return Guarantee(
             statement="ε-DP",
             parameters={"epsilon": float(self.epsilon)},
@@ -96,16 +122,12 @@ class Terms:
             neighbourhood="replace one person",
             trust="central",
             proof=(
-                "each answer has discrete Laplace noise of scale λ, and no point of the domain is "
-                "covered by more than ελ/2 of them; what is made of answers costs nothing"
+                "each count has discrete Laplace noise of scale λ, and a sum of λ times what one "
+                "row can add to it; no point of the domain is covered by more than ελ/2 of them; "
+                "what is made of answers costs nothing"
             ),
-            sentence=(
-                f"All answers together, now and later, change the odds of anything about one "
-                f"person by a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): "
-                f"who knows everybody else, and gave 10 % to something, ends at most at "
-                f"{percent_at_most(end)}."
-            ),
-            limits=LIMITS,
+            sentence=" ".join([*warning, sentence]),
+            limits=(*warning, *LIMITS),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,6 +138,8 @@ class Terms:
             "buckets": self.buckets,
             "relax": self.relax,
             "quotas": {name: str(part) for name, part in sorted(self.quotas.items())},
+            "sized": self.sized,
+            "seeded": self.seeded,
         }
 
     @classmethod
@@ -127,6 +151,8 @@ class Terms:
             int(data["buckets"]),
             int(data["relax"]),
             {name: Fraction(part) for name, part in data["quotas"].items()},
+            bool(data["sized"]),
+            bool(data["seeded"]),
         )
 
 
