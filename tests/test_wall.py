@@ -17,12 +17,16 @@ FRONT = [
     "scumble._version",
     "scumble.cards",
     "scumble.cli",
+    "scumble.cli_database",
     "scumble.cli_publish",
     "scumble.console",
     "scumble.demo",
     "scumble.listing",
+    "scumble.listing_database",
     "scumble.options",
+    "scumble.options_database",
     "scumble.options_publish",
+    "scumble.shell",
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import scumble
-from scumble import cli_publish, console, listing, options
+from scumble import cli_database, cli_publish, console, listing, options
 from scumble._version import __version__
 from scumble.errors import ParameterError
 
@@ -35,6 +35,7 @@ schema_app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(schema_app, name="schema")
+app.add_typer(cli_database.app, name="db")
 
 
 def _version(asked: bool) -> None:
@@ -124,7 +125,7 @@ def query(
     """
     from scumble.noise.law import check_level
 
-    text = _question(sql, file)
+    text = options.question(sql, file)
     level = check_level(level)
     answer = scumble.open(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
     if as_json:
@@ -166,18 +167,6 @@ def version(as_json: options.Json = False) -> None:
         console.print_json({"version": __version__})
     else:
         _version(True)
-
-
-def _question(sql: str | None, file: Path | None) -> str:
-    """The SQL text, from the one place that was named."""
-    if (sql is None) == (file is None):
-        raise ParameterError("Give the question as one argument, as - for stdin, or with --file.")
-    if file is None:
-        return sys.stdin.read() if sql == "-" else str(sql)
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
 
 
 def _side_tables(given: list[str]) -> dict[str, pa.Table]:

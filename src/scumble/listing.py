@@ -31,10 +31,10 @@ def show_published(release: Release, folder: Path) -> None:
     """What was made, in a few lines, and what to do next."""
     out = console.stdout()
     out.print(f"Published {folder}: {_made_by(release)}", markup=False)
-    _bullets(map(str, release.guarantees))
+    bullets(map(str, release.guarantees))
     plain = release.evidence.unchanged
     if plain is not None:
-        _hanging("", f"Published unchanged, for everybody to see: {', '.join(plain) or 'nothing'}.")
+        hanging("", f"Published unchanged, for everybody to see: {', '.join(plain) or 'nothing'}.")
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
 
@@ -50,16 +50,16 @@ def show_release(release: Release, folder: Path) -> None:
     out = console.stdout()
     out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
     _print_schema(release)
-    _heading("Promised")
+    heading("Promised")
     for guarantee in release.guarantees:
-        _bullets([str(guarantee)])
-        _hanging("   ", _fine_print(guarantee), style="dim")
-    _heading("Not promised")
-    _bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
+        bullets([str(guarantee)])
+        hanging("   ", _fine_print(guarantee), style="dim")
+    heading("Not promised")
+    bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
     if release.manifest.report:
-        _heading("Facts")
-        _bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
-    _heading("How to ask")
+        heading("Facts")
+        bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
+    heading("How to ask")
     out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
 
 
@@ -102,7 +102,7 @@ def show_answer(answer: Estimate | Estimates, level: float) -> None:
         numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
         group = ["(missing)" if part is None else str(part) for part in key]
         body.append(group + [digits(number, estimate.stderr) for number in numbers])
-    _table(head, body, text_columns=len(names))
+    table(head, body, text_columns=len(names))
     for method in dict.fromkeys(estimate.method for _, estimate in rows):
         console.say(method)
     for note in dict.fromkeys(note for _, estimate in rows for note in estimate.notes):
@@ -130,8 +130,8 @@ def show_methods() -> None:
     out = console.stdout()
     for fields in method_fields():
         out.print(fields["method"], style="bold", markup=False)
-        _hanging(" ", fields["publishes"])
-        _hanging(" ", f"Promises {fields['promises'].rstrip('.')}.", style="dim")
+        hanging(" ", fields["publishes"])
+        hanging(" ", f"Promises {fields['promises'].rstrip('.')}.", style="dim")
 
 
 def show_story(story: Story, folder: Path) -> None:
@@ -144,10 +144,10 @@ def show_story(story: Story, folder: Path) -> None:
     held, asked = story.covered
     out.print(f"\nIn brackets: 95 % intervals. Of all {asked}, {held} hold the truth.")
     for name, release in story.releases.items():
-        _heading(f"What {name} promises")
-        _bullets(map(str, release.guarantees))
-        _bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
-    _heading("Next")
+        heading(f"What {name} promises")
+        bullets(map(str, release.guarantees))
+        bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
+    heading("Next")
     if (folder / "report.html").exists():
         out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
         if not plot.available():
@@ -228,19 +228,21 @@ def _fine_print(guarantee: Guarantee) -> str:
 def _print_schema(release: Release) -> None:
     shown = [each for each in release.schema if each.name in release.evidence.columns]
     rows = [[each.name, each.role, each.describe()] for each in shown]
-    _table(["column", "role", "domain"], rows, text_columns=3)
+    table(["column", "role", "domain"], rows, text_columns=3)
 
 
-def _heading(text: str) -> None:
+def heading(text: str) -> None:
+    """A title above what follows."""
     console.stdout().print(f"\n[bold]{text}[/bold]")
 
 
-def _bullets(sentences: Iterable[str]) -> None:
+def bullets(sentences: Iterable[str]) -> None:
+    """Sentences one below the other."""
     for sentence in sentences:
-        _hanging("  •", sentence)
+        hanging("  •", sentence)
 
 
-def _hanging(mark: str, sentence: str, style: str = "") -> None:
+def hanging(mark: str, sentence: str, style: str = "") -> None:
     """A sentence whose later lines begin below its first word."""
     from rich.table import Table
     from rich.text import Text
@@ -250,7 +252,7 @@ def _hanging(mark: str, sentence: str, style: str = "") -> None:
     console.stdout().print(line)
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
+def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
     """Text to the left, numbers to the right, and no markup read out of the cells."""
     from rich import box
     from rich.table import Table

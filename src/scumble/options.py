@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scumble.console import settings
+from scumble.errors import ParameterError
 
 
 def _remember_json(context: typer.Context, value: bool) -> bool:
@@ -94,3 +96,15 @@ Report = Annotated[
     typer.Option("--report/--no-report", help="Write a page with plots.", show_default=False),
 ]
 OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
+
+
+def question(sql: str | None, file: Path | None) -> str:
+    """The SQL text, from the one place that was named."""
+    if (sql is None) == (file is None):
+        raise ParameterError("Give the question as one argument, as - for stdin, or with --file.")
+    if file is None:
+        return sys.stdin.read() if sql == "-" else str(sql)
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None

@@ -1,0 +1,263 @@
+"""Commands of the statistical database: create it, ask it, and see what its ledger says."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from scumble import console, options, options_publish
+from scumble import options_database as given
+from scumble.errors import LedgerError, ParameterError
+
+if TYPE_CHECKING:
+    from scumble.database.database import Database
+
+app = typer.Typer(
+    help="Ask a private table, under one promise for all answers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def create(
+    folder: given.Folder,
+    source: options.Source,
+    schema: given.SchemaFile,
+    epsilon: given.Epsilon,
+    noise: given.Noise,
+    attributes: given.Attributes = None,
+    tracker: given.Tracker = "auto",
+    buckets: given.Buckets = 100_000,
+    relax: given.Relax = 3,
+    quota: given.Quotas = None,
+    outside: options_publish.Outside = "error",
+    table: options.Table = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make a database over a table: a folder for its ledger.
+
+    The folder remembers the schema and the promise. The table stays where it is, and its place is
+    not written down.
+    """
+    from scumble import listing_database as listing
+    from scumble.database.database import Database
+
+    how: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
+    with console.progress("Reading") as progress:
+        database = Database.create(
+            folder,
+            source,
+            schema,
+            epsilon=epsilon,
+            noise=noise,
+            attributes=None if attributes is None else _names(attributes),
+            buckets=buckets,
+            relax=relax,
+            quotas=_quotas(quota or []),
+            progress=progress,
+            **how,
+        )
+    with database:
+        for name in database.schema.from_data:
+            console.say(f"Note: the domain of {name} was read from the private data: a leak.")
+        if as_json:
+            console.print_json({"database": str(folder), **database.status()})
+        else:
+            listing.show_created(database, folder)
+
+
+@app.command()
+def ask(
+    folder: given.Folder,
+    source: given.PrivateSource,
+    sql: options.Sql = None,
+    file: options.SqlFile = None,
+    schema: given.SameSchema = None,
+    table: options.Table = None,
+    key: given.Key = None,
+    analyst: given.Analyst = None,
+    relax: given.Manner = "regression",
+    prefer: given.Prefer = "near",
+    max_relaxation_error: given.MostError = math.inf,
+    level: options.Level = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Ask a question in SQL, and pay for its answer.
+
+    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
+    """
+    from scumble import listing_database as listing
+    from scumble.listing import answer_fields
+    from scumble.noise.law import check_level
+
+    text, level = options.question(sql, file), check_level(level)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    with _opened(folder, source, schema, table) as database:
+        answer = database.answer(text, key=key, **manner)
+    if as_json:
+        console.print_json(answer_fields(answer, level))
+    else:
+        listing.show_answer(answer, level)
+
+
+@app.command()
+def cost(
+    folder: given.Folder,
+    source: given.PrivateSource,
+    sql: options.Sql = None,
+    file: options.SqlFile = None,
+    schema: given.SameSchema = None,
+    table: options.Table = None,
+    analyst: given.Analyst = None,
+    relax: given.Manner = "regression",
+    prefer: given.Prefer = "near",
+    max_relaxation_error: given.MostError = math.inf,
+    as_json: options.Json = False,
+) -> None:
+    """Say what would become of a question, free of charge."""
+    from scumble import listing_database as listing
+
+    text = options.question(sql, file)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    with _opened(folder, source, schema, table) as database:
+        found = listing.cost_fields(database, text, manner)
+    if as_json:
+        console.print_json(found)
+    else:
+        listing.show_cost(found)
+
+
+@app.command()
+def shell(
+    folder: given.Folder,
+    source: given.PrivateSource,
+    schema: given.SameSchema = None,
+    table: options.Table = None,
+    analyst: given.Analyst = None,
+    relax: given.Manner = "regression",
+    prefer: given.Prefer = "near",
+    max_relaxation_error: given.MostError = math.inf,
+    level: options.Level = 0.95,
+) -> None:
+    r"""Ask one question after another; \help says what else there is.
+
+    What is not a terminal is read line by line, each line a question.
+    """
+    from scumble.noise.law import check_level
+    from scumble.shell import Shell
+
+    level = check_level(level)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    with _opened(folder, source, schema, table) as database:
+        code = Shell(database, manner, level).run()
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(folder: given.Folder, as_json: options.Json = False) -> None:
+    """Show the promise, and how much of it is used."""
+    from scumble import listing_database as listing
+    from scumble.database.reading import Reading
+
+    with Reading(folder) as reading:
+        if as_json:
+            console.print_json(reading.status())
+        else:
+            listing.show_status(reading)
+
+
+@app.command()
+def history(folder: given.Folder, last: given.Last = None, as_json: options.Json = False) -> None:
+    """List the questions that were answered, and what became of each."""
+    from scumble import listing_database as listing
+    from scumble.database.reading import Reading
+
+    with Reading(folder) as reading:
+        found = reading.history()
+    shown = found if last is None else found[-last:]
+    if as_json:
+        console.print_json(shown)
+    else:
+        listing.show_history(shown)
+
+
+@app.command()
+def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
+    """Find entries of the ledger that were changed or cut off."""
+    from scumble.database.reading import Reading
+
+    with Reading(folder) as reading:
+        findings = reading.verify(seal)
+        now = None if findings else reading.seal
+    if as_json:
+        console.print_json({"whole": not findings, "findings": findings, "seal": now})
+    elif now is None:
+        typer.echo("\n".join(findings))
+    else:
+        typer.echo(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:\n{now}")
+        told = f"scumble db verify {folder} --seal '...'"
+        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
+    if findings:
+        raise typer.Exit(LedgerError.exit_code)
+
+
+@app.command()
+def plot(
+    folder: given.Folder,
+    output: given.Picture,
+    attributes: given.Two = None,
+    force: options.Force = False,
+) -> None:
+    """Draw where the database was asked, or how much it has answered."""
+    from scumble import plot as drawn
+    from scumble.database.reading import Reading
+
+    if output.suffix not in (".png", ".svg"):
+        raise ParameterError.of("plot", "output", "a file that ends with .png or .svg", str(output))
+    if output.exists() and not force:
+        raise ParameterError(f"The file '{output}' exists already; add --force to replace it.")
+    names = [] if attributes is None else _names([attributes])
+    if len(names) not in (0, 2):
+        raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
+    with Reading(folder) as reading:
+        figure = reading.plot(*names)
+    picture = drawn.png(figure) if output.suffix == ".png" else drawn.svg(figure).encode()
+    output.write_bytes(picture)
+    console.say(f"Wrote {output}.")
+
+
+def _opened(folder: Path, source: str, schema: Path | None, table: str | None) -> Database:
+    from scumble.database.database import Database
+
+    with console.progress("Reading") as progress:
+        return Database.open(folder, source, schema, table=table, progress=progress)
+
+
+def _manner(analyst: str | None, relax: str, prefer: str, error: float) -> dict[str, Any]:
+    """How an analyst wants to be answered, as `Database.answer` takes it."""
+    return {
+        "analyst": analyst,
+        "relax": relax,
+        "prefer": prefer,
+        "max_relaxation_error": error,
+    }
+
+
+def _names(listed: list[str]) -> list[str]:
+    return [name.strip() for part in listed for name in part.split(",")]
+
+
+def _quotas(pairs: list[str]) -> dict[str, float]:
+    """Parts of epsilon out of `--quota anna=0.1`."""
+    found = {}
+    for pair in pairs:
+        name, _, part = pair.partition("=")
+        try:
+            found[name] = float(part)
+        except ValueError:
+            raise ParameterError.of("create", "quota", "ANALYST=EPSILON", pair) from None
+    return found
