@@ -20,7 +20,7 @@ venv: .venv/dev.stamp
 
 .venv/dev.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Installing scumble and its tools"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,plot]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,plot,shell]'
 	@touch $@ .venv/demo.stamp
 
 demo: .venv/demo.stamp

@@ -57,7 +57,7 @@ def create(
             attributes=None if attributes is None else _names(attributes),
             buckets=buckets,
             relax=relax,
-            quotas=_quotas(quota or []),
+            quotas=_numbers("quota", "ANALYST=EPSILON", quota),
             progress=progress,
             **how,
         )
@@ -83,6 +83,7 @@ def ask(
     relax: given.Manner = "regression",
     prefer: given.Prefer = "near",
     max_relaxation_error: given.MostError = math.inf,
+    weight: given.Weights = None,
     level: options.Level = 0.95,
     as_json: options.Json = False,
 ) -> None:
@@ -95,7 +96,7 @@ def ask(
     from scumble.noise.law import check_level
 
     text, level = options.question(sql, file), check_level(level)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
     with _opened(folder, source, schema, table) as database:
         answer = database.answer(text, key=key, **manner)
     if as_json:
@@ -116,15 +117,16 @@ def cost(
     relax: given.Manner = "regression",
     prefer: given.Prefer = "near",
     max_relaxation_error: given.MostError = math.inf,
+    weight: given.Weights = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what would become of a question, free of charge."""
     from scumble import listing_database as listing
 
     text = options.question(sql, file)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
     with _opened(folder, source, schema, table) as database:
-        found = listing.cost_fields(database, text, manner)
+        found = database.cost(text, **manner)
     if as_json:
         console.print_json(found)
     else:
@@ -141,6 +143,7 @@ def shell(
     relax: given.Manner = "regression",
     prefer: given.Prefer = "near",
     max_relaxation_error: given.MostError = math.inf,
+    weight: given.Weights = None,
     level: options.Level = 0.95,
 ) -> None:
     r"""Ask one question after another; \help says what else there is.
@@ -151,7 +154,7 @@ def shell(
     from scumble.shell import Shell
 
     level = check_level(level)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error)
+    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
     with _opened(folder, source, schema, table) as database:
         code = Shell(database, manner, level).run()
     raise typer.Exit(code)
@@ -237,13 +240,16 @@ def _opened(folder: Path, source: str, schema: Path | None, table: str | None) -
         return Database.open(folder, source, schema, table=table, progress=progress)
 
 
-def _manner(analyst: str | None, relax: str, prefer: str, error: float) -> dict[str, Any]:
+def _manner(
+    analyst: str | None, relax: str, prefer: str, error: float, weights: list[str] | None
+) -> dict[str, Any]:
     """How an analyst wants to be answered, as `Database.answer` takes it."""
     return {
         "analyst": analyst,
         "relax": relax,
         "prefer": prefer,
         "max_relaxation_error": error,
+        "weights": _numbers("weight", "COLUMN=NUMBER", weights),
     }
 
 
@@ -251,13 +257,15 @@ def _names(listed: list[str]) -> list[str]:
     return [name.strip() for part in listed for name in part.split(",")]
 
 
-def _quotas(pairs: list[str]) -> dict[str, float]:
-    """Parts of epsilon out of `--quota anna=0.1`."""
+def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:
+    """Named numbers out of an option such as `--quota anna=0.1`, which may be repeated."""
+    if pairs is None:
+        return None
     found = {}
     for pair in pairs:
-        name, _, part = pair.partition("=")
+        name, _, number = pair.rpartition("=")
         try:
-            found[name] = float(part)
+            found[name] = float(number)
         except ValueError:
-            raise ParameterError.of("create", "quota", "ANALYST=EPSILON", pair) from None
+            raise ParameterError.of("db", option, allowed, pair) from None
     return found

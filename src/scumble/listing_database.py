@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from scumble import listing
-from scumble.errors import PromiseError
 
 if TYPE_CHECKING:
     from scumble.database.database import Database
@@ -66,20 +65,12 @@ def _relaxed(answer: LiveEstimate) -> str:
     return f"Relaxed: this counts {where} (relaxation error {answer.distance:.3g}; {made})."
 
 
-def cost_fields(database: Database, sql: str, manner: Mapping[str, Any]) -> dict[str, Any]:
-    """What would become of a question; that it would be refused is an answer too."""
-    try:
-        return database.cost(sql, **manner)
-    except PromiseError as error:
-        return {"status": "refused", "reason": str(error)}
-
-
 def show_cost(found: Mapping[str, Any]) -> None:
     """The forecast in one or two sentences."""
     from scumble.estimate import digits
 
     if found["status"] == "refused":
-        typer.echo(f"It would be refused. {found.get('reason', '')}")
+        typer.echo(f"It would be refused. {found['reason']}")
         return
     error = digits(found["stderr"], found["stderr"])
     spent = found["new numbers"]

@@ -111,6 +111,14 @@ MostError = Annotated[
         show_default=False,
     ),
 ]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN=NUMBER",
+        help="How much it matters that the limits of a column move (1 by default); repeatable.",
+    ),
+]
 
 # --- reading -------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class Shell:
     def _cost(self, sql: str) -> None:
         if not sql:
             raise ParameterError("Write the question after \\cost.")
-        listing.show_cost(listing.cost_fields(self._database, sql, self._manner))
+        listing.show_cost(self._database.cost(sql, **self._manner))
 
     def _history(self, last: str) -> None:
         if last and not (last.isdecimal() and int(last)):
