@@ -19,7 +19,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("startup", "noise", "publish", "answer", "aroma", "journal", "publishers", "tuples")
+NAMES = (
+    "startup",
+    "noise",
+    "publish",
+    "answer",
+    "aroma",
+    "database",
+    "journal",
+    "publishers",
+    "tuples",
+)
 OUTPUT = Path("build/benchmarks.json")
 
 

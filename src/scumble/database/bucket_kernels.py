@@ -21,7 +21,10 @@ compiled = numba.njit(cache=True, nogil=True)
 
 
 class Index(NamedTuple):
-    """The arrays of the index; an unused slot holds an interval that meets nothing."""
+    """The arrays of the index; an unused slot holds an interval that meets nothing.
+
+    Reading the boxes takes most of the time, so they stand in the smallest type that holds them.
+    """
 
     whole: Array  # [axis, side]: the space
     hulls: Array  # [axis, side, block]
@@ -37,8 +40,9 @@ class Index(NamedTuple):
 def empty_index(whole: Array, buckets: int) -> Index:
     """One bucket that is the whole space."""
     axes, blocks = len(whole), buckets // (WIDTH // 2) + 1
-    faces = np.empty((blocks, axes, 2, WIDTH), np.int64)
-    faces[0, :, 0], faces[0, :, 1] = np.iinfo(np.int64).max, -1
+    kind = next(k for k in (np.int16, np.int32, np.int64) if whole.max() < np.iinfo(k).max)
+    faces = np.empty((blocks, axes, 2, WIDTH), kind)
+    faces[0, :, 0], faces[0, :, 1] = whole.max() + 1, -1
     faces[0, :, :, 0] = whole
     hulls = np.empty((axes, 2, blocks), np.int64)
     hulls[:, :, 0] = whole
@@ -61,12 +65,13 @@ def empty_index(whole: Array, buckets: int) -> Index:
 def fits(index: Index, box: Array, most: int) -> bool:
     """Whether no bucket that meets the box has a counter above `most`."""
     meets, inside = _blocks(index, box)
-    touched = np.empty(WIDTH, np.bool_)
+    touched, narrow = np.empty(WIDTH, np.bool_), box.astype(index.faces.dtype)
+    hulls, faces, top = index.hulls, index.faces, index.top
     for block in range(len(meets)):
-        if meets[block] and index.top[block] > most:
+        if meets[block] and top[block] > most:
             if inside[block]:
                 return False
-            _touch(index, block, box, touched)
+            _touch(faces[block], hulls, block, narrow, touched)
             counts, own = index.counts[block], index.own[block]
             for slot in range(WIDTH):
                 if touched[slot] and own + counts[slot] > most:
@@ -80,26 +85,23 @@ def cover(index: Index, box: Array, units: int, most: int, due: Array) -> int:
     therefore `due` for a split.
     """
     meets, inside = _blocks(index, box)
-    touched = np.empty(WIDTH, np.bool_)
+    touched, narrow = np.empty(WIDTH, np.bool_), box.astype(index.faces.dtype)
+    hulls, faces, own, top = index.hulls, index.faces, index.own, index.top
     late = 0
     for block in range(len(meets)):
         if not meets[block]:
             continue
         counts = index.counts[block]
         if inside[block]:
-            index.own[block] += units
-            index.top[block] += units
+            own[block] += units
+            top[block] += units
             touched[:] = index.names[block] >= 0
         else:
-            _touch(index, block, box, touched)
-            highest = np.int64(0)
+            _touch(faces[block], hulls, block, narrow, touched)
+            top[block] = own[block] + _raise(counts, touched, units)
+        if top[block] > most:
             for slot in range(WIDTH):
-                counts[slot] += units * touched[slot]
-                highest = max(highest, counts[slot])
-            index.top[block] = index.own[block] + highest
-        if index.top[block] > most:
-            for slot in range(WIDTH):
-                if touched[slot] and index.own[block] + counts[slot] > most:
+                if touched[slot] and own[block] + counts[slot] > most:
                     due[late] = index.names[block, slot]
                     late += 1
     return late
@@ -121,15 +123,28 @@ def _blocks(index: Index, box: Array) -> tuple[Array, Array]:
 
 
 @compiled
-def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
-    """Which slots of a block hold a bucket that meets a box."""
+def _touch(faces: Array, hulls: Array, block: int, box: Array, touched: Array) -> None:
+    """Which slots of a block hold a bucket that meets a box; axes that decide nothing are skipped.
+
+    The block is not inside the box, so one axis decides, and an unused slot meets nothing.
+    """
     touched[:] = True
     for axis in range(len(box)):
         low, high = box[axis, 0], box[axis, 1]
-        if low > index.whole[axis, 0] or high < index.whole[axis, 1]:
-            starts, stops = index.faces[block, axis, 0], index.faces[block, axis, 1]
+        if hulls[axis, 0, block] < low or hulls[axis, 1, block] > high:
+            starts, stops = faces[axis, 0], faces[axis, 1]
             for slot in range(WIDTH):
                 touched[slot] &= (starts[slot] <= high) & (stops[slot] >= low)
+
+
+@compiled
+def _raise(counts: Array, touched: Array, units: int) -> Any:
+    """Add units to the slots that were touched, and tell the largest counter of all."""
+    highest = np.int64(0)
+    for slot in range(WIDTH):
+        counts[slot] += units * touched[slot]
+        highest = max(highest, counts[slot])
+    return highest
 
 
 @compiled
@@ -143,7 +158,7 @@ def divide(index: Index, block: int) -> None:
         if length > longest:
             longest, axis = length, each
     faces = index.faces[block]
-    order = np.argsort(faces[axis, 0] + faces[axis, 1])
+    order = np.argsort(faces[axis, 0].astype(np.int64) + faces[axis, 1])
     other = index.sizes[BLOCKS]
     index.sizes[BLOCKS] += 1
     whole_faces, counts, names = faces.copy(), index.counts[block].copy(), index.names[block].copy()
@@ -163,7 +178,7 @@ def divide(index: Index, block: int) -> None:
 
 @compiled
 def _clear(index: Index, block: int) -> None:
-    index.faces[block, :, 0] = np.iinfo(np.int64).max
+    index.faces[block, :, 0] = index.whole.max() + 1
     index.faces[block, :, 1] = -1
     index.counts[block] = 0
     index.names[block] = -1

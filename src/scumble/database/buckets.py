@@ -39,17 +39,21 @@ class Histogram:
             self._cover(box, units, self.limit - units, helpful=False)
 
     def largest(self) -> int:
+        # Disjoint boxes of one question may meet one bucket, and take its counter over the limit,
+        # which is then still a bound for every point: each lies in one of the boxes only.
         blocks, _ = self._index.sizes
-        return int(self._index.top[:blocks].max())
+        return min(int(self._index.top[:blocks].max()), self.limit)
 
     def popularity(self, one: int, other: int) -> Counts:
-        return highest(*self.buckets(), one, other, self.space)
+        boxes, counters = self.buckets()
+        return highest(boxes, np.minimum(counters, self.limit), one, other, self.space)
 
     def buckets(self) -> tuple[Boxes, Counts]:
         """The boxes of all buckets and their counters."""
         index = self._index
         block, slot = np.divmod(index.where[: index.sizes[1]], index.names.shape[1])
-        return index.faces[block, :, :, slot], index.counts[block, slot] + index.own[block]
+        boxes = index.faces[block, :, :, slot].astype(np.int64)
+        return boxes, index.counts[block, slot] + index.own[block]
 
     def _fits(self, box: Box, units: int) -> bool:
         from scumble.database.bucket_kernels import fits

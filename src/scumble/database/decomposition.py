@@ -38,7 +38,8 @@ def decompose(cells: Truth) -> Boxes:
 def runs(truth: Truth) -> Boxes:
     """The maximal intervals of true values of a vector: (n, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], truth, [False]]).astype(np.int8)))
-    return edges.reshape(-1, 2) - np.array([0, 1])
+    found: Boxes = edges.reshape(-1, 2) - np.array([0, 1])
+    return found
 
 
 def _step(axes: int) -> int:

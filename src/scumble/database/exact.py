@@ -23,7 +23,6 @@ class Exact:
         self.space, self.limit = space, limit
         self._order = np.argsort(space.sizes, kind="stable")
         self._sizes = np.array(space.sizes, np.int64)[self._order]
-        self._whole = space.whole[self._order]
         levels = [
             prod(space.sizes[axis] for axis in self._order[:k]) for k in range(len(space) + 1)
         ]
@@ -34,16 +33,16 @@ class Exact:
         self._own = np.zeros(sum(levels[:-1]), kind)
 
     def room(self, boxes: Boxes, units: int = 1) -> bool:
-        return all(self._fits(*self._within(box), units) for box in boxes)
+        return all(self._fits(box, units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
         from scumble.database.exact_kernels import cover
 
-        for box, last in map(self._within, boxes):
-            if not self._fits(box, last, units):  # a counter must not overflow, whoever calls
+        for box in boxes:
+            if not self._fits(box, units):  # a counter must not overflow, whoever calls
                 raise PromiseError("There is no room for these boxes.")
             amount = self._top.dtype.type(units)
-            cover(self._top, self._own, self._starts, self._sizes, box, last, amount)
+            cover(self._top, self._own, self._starts, self._sizes, self._order, box, amount)
 
     def largest(self) -> int:
         return int(self._top[0])
@@ -79,14 +78,8 @@ class Exact:
                 part = part.max(axis=level - 2)
         return part + int(self._own[0])
 
-    def _fits(self, box: Box, last: int, units: int) -> bool:
+    def _fits(self, box: Box, units: int) -> bool:
         from scumble.database.exact_kernels import fits
 
         most = self.limit - units
-        return bool(fits(self._top, self._own, self._starts, self._sizes, box, last, most))
-
-    def _within(self, box: Box) -> tuple[Box, int]:
-        """A box in the order of the tree, and how many attributes it takes to restrict it."""
-        ordered = box[self._order]
-        restricted = np.flatnonzero((ordered != self._whole).any(axis=1))
-        return ordered, int(restricted[-1]) + 1 if len(restricted) else 0
+        return bool(fits(self._top, self._own, self._starts, self._sizes, self._order, box, most))

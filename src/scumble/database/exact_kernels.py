@@ -2,8 +2,8 @@
 
 The points are the leaves of a tree: level k holds one node for every choice of the first k codes.
 `own` counts what covers all of a node and was noted there; `top` is the largest popularity below a
-node, without what was noted above it. A box is followed down to `last`, the number of axes up to
-the last one that it restricts: there it covers nodes as wholes, in runs.
+node, without what was noted above it. A box is followed down to the level of the last axis that it
+restricts: there it covers nodes as wholes, in runs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 @_compiled
 def fits(
-    top: Array, own: Array, starts: Array, sizes: Array, box: Array, last: int, most: int
+    top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
 ) -> bool:
     """Whether no point of the box is more popular than `most`; nodes below it are not opened."""
+    box, last = _ordered(given, order, sizes)
     if top[0] <= most or last == 0:
         return bool(top[0] <= most)
     at, above = np.zeros(last, np.int64), np.zeros(last, np.int64)
@@ -48,12 +49,13 @@ def fits(
 
 @_compiled
 def cover(
-    top: Array, own: Array, starts: Array, sizes: Array, box: Array, last: int, units: Any
+    top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
 ) -> None:
     """Add units (of the type of `top`) to every point of the box.
 
     Popularity never falls, so the maximum of a node needs only the children that were touched.
     """
+    box, last = _ordered(given, order, sizes)
     if last == 0:
         top[0] += units
         own[0] += units
@@ -81,6 +83,18 @@ def cover(
         level -= 1
         if level >= 0:
             highest[level] = max(highest[level], np.int64(top[node]))
+
+
+@_compiled
+def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
+    """A box in the order of the tree, and how many axes there are up to its last restricted one."""
+    box = np.empty((len(order), 2), np.int64)
+    last = 0
+    for level in range(len(order)):
+        box[level] = given[order[level]]
+        if box[level, 0] > 0 or box[level, 1] < sizes[level] - 1:
+            last = level + 1
+    return box, last
 
 
 @_compiled

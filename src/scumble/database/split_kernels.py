@@ -59,7 +59,8 @@ def split(
 @compiled
 def _box(index: Index, name: int) -> Array:
     """The box of a bucket."""
-    return index.faces[index.where[name] // WIDTH, :, :, index.where[name] % WIDTH].copy()
+    found = index.faces[index.where[name] // WIDTH, :, :, index.where[name] % WIDTH]
+    return found.astype(np.int64)
 
 
 @compiled

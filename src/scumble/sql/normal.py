@@ -24,6 +24,7 @@ _LIST = re.compile(
     rf"{_COLUMN} (NOT )?IN \(((?:{_INTEGER}, )*+{_INTEGER}|(?:{_TEXT}, )*+{_TEXT})\)"
 )
 _MEMBER = re.compile(rf"{_INTEGER}|{_TEXT}")
+_PLAIN = re.compile("[A-Za-z][A-Za-z0-9_]*")
 _DUCKDB = DuckDB()
 
 
@@ -93,10 +94,11 @@ def members(atom: Expression) -> Members | None:
 
 def spelled(name: str) -> str:
     """The name of an attribute, in quotes only if SQL could take it for something else."""
-    tokens = _DUCKDB.tokenize(name)
-    plain = [token.token_type for token in tokens] == [T.VAR] and tokens[0].text == name
-    taken = name.upper() in KEYWORDS or name.lower() in CLOCK_AND_USER
-    return name if plain and not taken else quoted(name)
+    plain = _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
+    if plain and name.lower() not in CLOCK_AND_USER:
+        [token] = _DUCKDB.tokenize(name)
+        return name if token.token_type is T.VAR else quoted(name)
+    return quoted(name)
 
 
 def literal(value: str | int | float | bool | date) -> str:
