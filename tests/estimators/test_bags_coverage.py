@@ -118,7 +118,7 @@ def test_counts_among_draws(rows: int, number: int, share: float) -> None:
 
 
 def test_draws_by_the_hundred_million() -> None:
-    """The exact quantiles come to the normal law's: 2e-5 of the width off by skewness and steps."""
+    """The exact quantiles come to the normal law's, to a part in a thousand."""
     law = DrawnCount(10**7, 32 * 10**6, 48 * 10**7, 1 / 15)
     low, high = law.interval(law.value, 0.95)
     assert law.value == pytest.approx(0, abs=1e-6)
@@ -193,7 +193,7 @@ def test_coverage(name: str, question: str) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_the_stated_error(name: str, question: str) -> None:
     """The spread of the estimates is the stated one within 25 %: a chi-square of 399 degrees of
-    freedom leaves that with probability 2e-9.
+    freedom leaves that with probability 3e-9.
     """
     made, _ = _copies(name)
     what, _, condition = QUESTIONS[question].partition(" WHERE ")
