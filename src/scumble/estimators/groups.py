@@ -11,15 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Unknown
-from scumble.estimators import groups_pairs
+from scumble.estimators.groups_counts import counts
+from scumble.estimators.groups_kinds import Kinds
 from scumble.estimators.groups_law import GroupedCount, GroupedSum, reach
-from scumble.estimators.groups_layout import layout
-from scumble.estimators.groups_plan import SIZE, Plan, condition, key
+from scumble.estimators.groups_layout import Layout, layout
+from scumble.estimators.groups_moments import Moments
+from scumble.estimators.groups_plan import Plan, key
 from scumble.estimators.ratio_law import Ratio
 from scumble.evidence import Groups
 from scumble.query import Query
@@ -38,25 +41,28 @@ ASSUMED = (
     "other columns, this answer is biased, and the interval does not show it"
 )
 LEFT_OUT = "rows with too frequent values were left out of the release"
-# Of a variance that is a difference of large numbers, what rounding may leave of zero.
-_ROUNDING = 1e-12
+COLUMNS = ("count", "total", "count_variance", "total_variance", "covariance", "least", "most")
 
 
 def answer(
     evidence: Groups,
-    schema: Schema,  # noqa: ARG001  (what every estimator is given)
+    schema: Schema,
     query: Query,
     engine: Engine,
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
     plan = Plan(evidence, query)
     if plan.only_rows or plan.only_values:
-        lines = _read(engine, plan, plan.one_table())
-        return ((name, _known(plan, line)) for name, line in lines)
+        return ((name, _known(plan, line)) for name, line in _read(engine, plan))
+    held = layout(evidence, schema, engine)
+    sides = (
+        held.rows.kinds(engine, plan.named(sensitive=False), plan.about_rows),
+        held.values.kinds(engine, plan.named(sensitive=True), plan.about_values),
+    )
     if plan.apart and query.aggregate == "count":
-        return _counts(plan, engine)
-    statement = plan.moments() if plan.apart else groups_pairs.moments(plan)
-    return ((name, _estimate(plan, line)) for name, line in _read(engine, plan, statement))
+        return _counts(plan, schema, held, sides)
+    moments = Moments(plan, schema, engine, held, sides)
+    return ((name, _estimate(plan, line)) for name, line in _sums(plan, schema, moments))
 
 
 def answer_many(
@@ -70,23 +76,48 @@ def answer_many(
     return answers
 
 
-def _read(engine: Engine, plan: Plan, statement: str) -> Iterator[tuple[Key, Mapping[str, float]]]:
-    """The lines of a statement by key; what is summed over nothing is 0."""
-    table = engine.rows(statement)
+def _read(engine: Engine, plan: Plan) -> Iterator[tuple[Key, Mapping[str, float]]]:
+    """The answer from one table by key; what is summed over nothing is 0."""
+    table = engine.rows(plan.one_table())
     names = [name for name in table.column_names if not name.startswith("scumble key ")]
-    numbers = {name: table[name].cast(pa.float64()).fill_null(0.0).to_numpy() for name in names}
-    if not all(np.isfinite(column).all() for column in numbers.values()):
+    columns = {name: table[name].cast(pa.float64()).fill_null(0.0).to_numpy() for name in names}
+    _check(list(columns.values()))
+    keys = [table[key(name)[1:-1]].to_pylist() for name in plan.query.groups]
+    names_of = zip(*keys, strict=True) if keys else iter([()])
+    for place, found in enumerate(names_of):
+        yield found, {name: float(column[place]) for name, column in columns.items()}
+
+
+def _sums(
+    plan: Plan, schema: Schema, moments: Moments
+) -> Iterator[tuple[Key, Mapping[str, float]]]:
+    """The moments by key; keys that nothing can have are left out."""
+    keys, sums = moments.sums()
+    met = np.flatnonzero(sums[:, 0]) if plan.query.groups else np.arange(1)
+    _check([sums[sums[:, 0] > 0]])
+    pairs = np.divmod(met, keys[1].size)
+    for name, line in zip(_names(plan, schema, keys, pairs), sums[met], strict=True):
+        yield name, dict(zip(COLUMNS, line.tolist(), strict=True))
+
+
+def _names(
+    plan: Plan, schema: Schema, keys: Sequence[Kinds], at: Sequence[npt.NDArray[np.int64]]
+) -> Iterable[Key]:
+    """The values of the grouped attributes, of kinds of rows and of values."""
+    columns: dict[str, pa.Array] = {}
+    for kinds, places in zip(keys, at, strict=True):
+        columns |= kinds.values(schema, places)
+    if not plan.query.groups:
+        return [()] * len(at[0])
+    return zip(*(columns[name].to_pylist() for name in plan.query.groups), strict=True)
+
+
+def _check(columns: Sequence[npt.NDArray[np.float64]]) -> None:
+    if not all(np.isfinite(column).all() for column in columns):
         raise QueryError(
             "The summed expression is not a finite number for every row that satisfies the "
             "condition. Exclude such rows in WHERE, or guard the expression with CASE."
         )
-    for place, found in enumerate(_keys(plan, table)):
-        yield found, {name: float(column[place]) for name, column in numbers.items()}
-
-
-def _keys(plan: Plan, table: pa.Table) -> Iterable[Key]:
-    columns = [table[key(name)[1:-1]].to_pylist() for name in plan.query.groups]
-    return zip(*columns, strict=True) if columns else [()] * table.num_rows
 
 
 def _known(plan: Plan, line: Mapping[str, float]) -> Estimate:
@@ -97,21 +128,17 @@ def _known(plan: Plan, line: Mapping[str, float]) -> Estimate:
     return Estimate(value, Exact(), EXACT, _notes(plan))
 
 
-def _counts(plan: Plan, engine: Engine) -> Iterator[tuple[Key, Estimate]]:
+def _counts(
+    plan: Plan, schema: Schema, held: Layout, sides: Sequence[Kinds]
+) -> Iterator[tuple[Key, Estimate]]:
     """Counts whose conditions on rows and on values are apart: their law is known."""
+    found = list(counts(held, *sides))
+    laws = [law for *_, law in found]
     if not plan.query.groups:
-        rows, values = condition(plan.about_rows), condition(plan.about_values)
-        law = layout(plan.evidence, engine).count(engine, f"({rows})", values)
-        return iter([((), _count(plan, law))])
-    kinds: dict[Key, list[Mapping[str, float]]] = {}
-    for name, line in _read(engine, plan, plan.counts()):
-        kinds.setdefault(name, []).append(line)
-    names = ("rows", "values", SIZE[1:-1], "times")
-    columns = (
-        (name, (np.array([line[each] for line in lines], np.int64) for each in names))
-        for name, lines in kinds.items()
-    )
-    return ((name, _count(plan, GroupedCount(*each))) for name, each in columns)
+        return iter([((), _count(plan, laws[0] if laws else GroupedCount.of_nothing()))])
+    at = [np.array([each[side] for each in found], np.int64) for side in (0, 1)]
+    names = _names(plan, schema, sides, at)
+    return ((name, _count(plan, law)) for name, law in zip(names, laws, strict=True))
 
 
 def _count(plan: Plan, law: GroupedCount) -> Estimate:
@@ -128,7 +155,7 @@ def _estimate(plan: Plan, line: Mapping[str, float]) -> Estimate:
     what = "count" if plan.query.aggregate == "count" else "total"
     largest = _swapped(plan, max(line["most"], 0.0) - min(line["least"], 0.0))
     variance = line[f"{what}_variance"]
-    if variance <= _ROUNDING * largest * largest * line["count"]:
+    if not variance:
         return Estimate(line[what], Exact(), EXACT, _notes(plan))
     law = GroupedSum(variance, largest)
     return Estimate(line[what], law, NORMAL, (*_notes(plan), ASSUMED))

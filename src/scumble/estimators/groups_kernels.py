@@ -1,27 +1,83 @@
-"""The inner loops over rows and groups, compiled by numba on first use."""
+"""The inner loops over the lines of groups, compiled by numba on first use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numba
+import numpy as np
 
 Array = Any
 _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
-def count_hits(bits: Array, offset: int, groups: Array, wanted: Array, found: Array) -> None:
-    """Add to the number of each group that is wanted its rows whose bit is set."""
-    for row in range(len(groups)):
-        place = row + offset
-        # The flags of all groups are small enough for a cache, their numbers are not.
-        if (bits[place >> 3] >> (place & 7)) & 1 and wanted[groups[row]]:
-            found[groups[row]] += 1
+def place_lines(groups: Array, next_of: Array, order: Array) -> None:
+    """Give each line the next place of its group."""
+    for line in range(len(groups)):
+        group = groups[line]
+        order[next_of[group]] = line
+        next_of[group] += 1
 
 
 @_compiled
-def add_up(groups: Array, counts: Array, totals: Array) -> None:
-    """Add the counts to the totals of their groups."""
-    for line in range(len(groups)):
-        totals[groups[line]] += counts[line]
+def longest(starts: Array, first: int, last: int) -> int:
+    """The most lines that one of the groups has."""
+    most = 0
+    for group in range(first, last):
+        most = max(most, starts[group + 1] - starts[group])
+    return most
+
+
+@_compiled
+def place_among(known: Array, size: int, sought: int) -> int:
+    """Where a number is among the known ones, or their size."""
+    for place in range(size):
+        if known[place] == sought:
+            return place
+    return size
+
+
+@_compiled
+def list_keys(side: Array, group: int, weights: Array, known: Array) -> int:
+    """List the different keys of a group with their weights; how many. No weights are ones."""
+    starts, keys = side
+    different = 0
+    for line in range(starts[group], starts[group + 1]):
+        if keys[line] >= 0:
+            place = place_among(known[:, 0], different, keys[line])
+            if place == different:
+                known[place, 0], known[place, 1] = keys[line], 0
+                different += 1
+            known[place, 1] += weights[line] if len(weights) else 1
+    return different
+
+
+@_compiled
+def count_keys(
+    share: Array,
+    rows: Array,
+    values: Array,
+    counts: Array,
+    sorts: Array,
+    radix: Array,
+    codes: Array,
+) -> int:
+    """For each key of rows and each of values that a group has, write down how many of both, and
+    the sort of the group, as one number: digits in the given radix. How many were written.
+    """
+    first, last = share
+    shown = np.empty((longest(rows[0], first, last), 2), np.int64)
+    hidden = np.empty((longest(values[0], first, last), 2), np.int64)
+    ones = np.empty(0, counts.dtype)
+    written = 0
+    for group in range(first, last):
+        different = list_keys(values, group, counts, hidden)
+        kept = list_keys(rows, group, ones, shown) if different else 0
+        for x in range(kept):
+            for y in range(different):
+                code = shown[x, 0] * radix[0] + hidden[y, 0]
+                code = (code * radix[1] + shown[x, 1]) * radix[2] + hidden[y, 1]
+                codes[written] = code * radix[3] + sorts[group]
+                written += 1
+    return written

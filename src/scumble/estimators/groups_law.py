@@ -33,6 +33,11 @@ class GroupedCount:
     sizes: Integers
     times: Integers
 
+    @classmethod
+    def of_nothing(cls) -> GroupedCount:
+        """The law of a count that no group can add to."""
+        return cls(*(np.empty(0, np.int64) for _ in range(4)))
+
     @property
     def value(self) -> float:
         return float(np.sum(self.times * self.rows * self.values / self.sizes))
