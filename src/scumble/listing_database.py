@@ -52,7 +52,7 @@ def show_answer(answer: LiveEstimate | Estimates, level: float) -> None:
 
 _FATES = {
     "answered": "Answered as asked",
-    "repeated": "Asked before: the same answer, free of charge,",
+    "repeated": "The same answer as before, free of charge",
 }
 
 

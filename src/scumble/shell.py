@@ -2,6 +2,7 @@ r"""The interactive shell of a database: questions line by line, and commands th
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -28,6 +29,7 @@ HELP = r"""A line is a question: SELECT COUNT(*) FROM t WHERE ...
 \columns        what can be asked about
 \help           this
 \quit           leave; so does Ctrl-D"""
+_BEGUN = re.compile(r"^\w+\\?")  # read backwards, as prompt_toolkit does: a word, or a command
 _PAST = 1000  # earlier questions that the arrow keys bring back
 
 
@@ -130,7 +132,7 @@ def _toolkit(words: Sequence[str], past: Sequence[str]) -> Callable[[], str]:
 
     session: PromptSession[str] = PromptSession(
         PROMPT,
-        completer=WordCompleter(list(words), ignore_case=True),
+        completer=WordCompleter(list(words), ignore_case=True, pattern=_BEGUN),
         history=InMemoryHistory(list(past)),
         auto_suggest=AutoSuggestFromHistory(),
     )

@@ -17,7 +17,7 @@ from scumble.plot import capacity, figure
 from scumble.plot.popularity import Axis, popularity
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from scumble.plot.figure import Figure
 
 _TICKS, _NAMES = 8, 40  # of numbers a few, of categories all that have room
 

@@ -15,7 +15,7 @@ from scumble.guarantee import Guarantee
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from scumble.plot.figure import Figure
 
 ANSWER = "answer"
 

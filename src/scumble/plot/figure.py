@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure  # other rooms take the name from here
 
 # Two colours of Okabe and Ito's palette that stay apart under every kind of colour blindness and in
 # grey; the marker differs as well, so that colour never carries the meaning alone.
