@@ -21,7 +21,7 @@ from scumble.guarantee import (
     share,
 )
 from scumble.mechanism import Publisher
-from scumble.publishers.subset_promise import exposure, local, posterior
+from scumble.publishers.local_promise import exposure, local, posterior
 from scumble.publishers.uniform import LARGEST_GAMMA
 from scumble.schema import Schema
 from scumble.subset_law import SubsetLaw
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 4096
 _ONE_OF = "exactly one of epsilon, gamma, or rho1 with rho2"
+RATIO = (
+    "g(m−ω)/((1−g)ω) = γ for every set, a value in it and a value not in it; computed exactly from "
+    "the published g and ω"
+)
 
 
 class Subset(Publisher):
@@ -168,7 +172,7 @@ class Subset(Publisher):
             values = min(attribute.size for attribute in schema.sensitive)
             bound = "p ≤ e^ε/(e^ε + d − 1) for any ε-LDP; the smallest attribute is the easiest"
             guess = exposure(gamma / (gamma + values - 1), values, bound)
-        return local(gamma, names), posterior(prior, gamma, names), guess
+        return local(gamma, names, "set", RATIO), posterior(prior, gamma, names), guess
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         law = self.law(schema)

@@ -15,31 +15,23 @@ from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Records
 from scumble.guarantee import (
     Guarantee,
-    at_most,
-    epsilon_for_gamma,
-    float_at_least,
     gamma_for_epsilon,
     gamma_for_rho,
     gamma_root,
     loss,
-    percent_at_least,
-    percent_at_most,
     positive,
-    posterior_at_most,
     share,
 )
 from scumble.mechanism import Publisher
+from scumble.publishers.local_promise import exposure, local, posterior
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
     from scumble.engine.rows import Rows
     from scumble.noise.source import Source
 
-LIMITS = (
-    "Everybody can see who is in the table: other columns are published as they are.",
-    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
-    "What the other rows and columns tell about a person by statistics is not hidden.",
-)
+RATIO = "(p+q)/q = γ for every pair of values; computed exactly from the published p"
+REACHED = "p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute"
 SMALLEST_KEEP = Fraction(1, 10**12)
 LARGEST_GAMMA = 10**40
 _ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
@@ -175,7 +167,11 @@ class Uniform(Publisher):
         names = ", ".join(attribute.name for attribute in schema.sensitive)
         prior = self._numbers.get("rho1", Fraction(1, 10))
         values = min(attribute.size for attribute in schema.sensitive)
-        return _local(gamma, names), _posterior(prior, gamma, names), _exposure(gamma, values)
+        return (
+            local(gamma, names, "value", RATIO),
+            posterior(prior, gamma, names),
+            exposure(gamma / (gamma + values - 1), values, REACHED),
+        )
 
     def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
@@ -213,56 +209,3 @@ def _through(
     types = [np.dtype(columns[place].dtype) for place in places]
     for place, column in zip(places, radix.unpack(drawn, types), strict=True):
         columns[place] = column
-
-
-def _local(gamma: Fraction, names: str) -> Guarantee:
-    epsilon = epsilon_for_gamma(gamma)
-    return Guarantee(
-        statement="ε-LDP",
-        parameters={"epsilon": epsilon, "gamma": float_at_least(gamma)},
-        scope="the whole release",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof="(p+q)/q = γ for every pair of values; computed exactly from the published p",
-        sentence=(
-            f"Whatever an attacker knows, the published value of {names} in a row changes the odds "
-            f"between any two true values by a factor of at most {at_most(gamma)} "
-            f"(ε = {at_most(epsilon)})."
-        ),
-        limits=LIMITS,
-    )
-
-
-def _posterior(prior: Fraction, gamma: Fraction, names: str) -> Guarantee:
-    end = posterior_at_most(prior, gamma)
-    return Guarantee(
-        statement="(ρ1, ρ2)-privacy",
-        parameters={"rho1": float(prior), "rho2": float_at_least(end)},
-        scope="each single value",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
-        sentence=(
-            f"An attacker who knows everybody else's values, and gave {percent_at_least(prior)} to "
-            f"a value of {names}, can end at most at {percent_at_most(end)}."
-        ),
-        limits=LIMITS,
-    )
-
-
-def _exposure(gamma: Fraction, values: int) -> Guarantee:
-    success = gamma / (gamma + values - 1)
-    return Guarantee(
-        statement="p-exposure",
-        parameters={"p": float_at_least(success), "values": values},
-        scope="each single value",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute",
-        sentence=(
-            f"An attacker who must guess one of {values} equally likely values of a person, and "
-            f"knows everybody else's, is right with probability at most {percent_at_most(success)} "
-            f"(blind guessing: {percent_at_least(Fraction(1, values))})."
-        ),
-        limits=LIMITS,
-    )

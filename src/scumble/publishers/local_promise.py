@@ -1,4 +1,4 @@
-"""What the subset mechanism promises, computed exactly from its published law."""
+"""Promises of channels that keep all odds within a factor γ, whatever an attacker knows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from scumble.guarantee import (
     percent_at_most,
     posterior_at_most,
 )
-from scumble.publishers.uniform import LIMITS
+
+LIMITS = (
+    "Everybody can see who is in the table: other columns are published as they are.",
+    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
+    "What the other rows and columns tell about a person by statistics is not hidden.",
+)
 
 
-def local(gamma: Fraction, names: str) -> Guarantee:
-    """No two values explain a set with probabilities more than γ apart."""
+def local(gamma: Fraction, names: str, shown: str, proof: str) -> Guarantee:
+    """No two values explain what is shown with probabilities more than γ apart."""
     epsilon = epsilon_for_gamma(gamma)
     return Guarantee(
         statement="ε-LDP",
@@ -25,10 +30,9 @@ def local(gamma: Fraction, names: str) -> Guarantee:
         scope="the whole release",
         neighbourhood="one person's sensitive values",
         trust="local",
-        proof="g(m−ω)/((1−g)ω) = γ for every set, a value in it and a value not in it; computed "
-        "exactly from the published g and ω",
+        proof=proof,
         sentence=(
-            f"Whatever an attacker knows, the published set of {names} in a row changes the odds "
+            f"Whatever an attacker knows, the published {shown} of {names} in a row changes the odds "
             f"between any two true values by a factor of at most {at_most(gamma)} "
             f"(ε = {at_most(epsilon)})."
         ),
