@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from scumble.attribute import Attribute
 from scumble.channels import BagChannel
 from scumble.pool_law import PoolLaw
@@ -11,7 +13,7 @@ from scumble.schema import Schema
 
 def bag_channel(schema: Schema, law: PoolLaw) -> BagChannel:
     """How the bags of the sensitive attributes are published; the layout that takes less room."""
-    layout = "counts" if law.size > law.values else "codes"
+    layout: Literal["counts", "codes"] = "counts" if law.size > law.values else "codes"
     return bag_columns.bag_channel("Aroma", schema, law, layout)
 
 

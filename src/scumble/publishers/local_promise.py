@@ -32,8 +32,8 @@ def local(gamma: Fraction, names: str, shown: str, proof: str) -> Guarantee:
         trust="local",
         proof=proof,
         sentence=(
-            f"Whatever an attacker knows, the published {shown} of {names} in a row changes the odds "
-            f"between any two true values by a factor of at most {at_most(gamma)} "
+            f"Whatever an attacker knows, the published {shown} of {names} in a row changes the "
+            f"odds between any two true values by a factor of at most {at_most(gamma)} "
             f"(ε = {at_most(epsilon)})."
         ),
         limits=LIMITS,
