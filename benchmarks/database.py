@@ -7,7 +7,6 @@ range and centred anywhere, with room for 300 of them at every point (ε = 0.3, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from math import ceil, floor
 from typing import Any
 
@@ -57,11 +56,10 @@ def admission(
 
 def points(space: Space, questions: Boxes) -> dict[str, Any]:
     """The tree of counters against numpy over a plain array of counters, until both are full."""
-    names = {"numpy": _Plain, "exact": Exact}
     timings = take_turns(
         {
-            name: _asker(lambda make=make: make(space, LIMIT), questions)
-            for name, make in names.items()
+            "numpy": lambda _: _ask(_Plain(space, LIMIT), questions),
+            "exact": lambda _: _ask(Exact(space, LIMIT), questions),
         },
         repeats=3,
     )
@@ -83,10 +81,10 @@ def index(histogram: Histogram, questions: Boxes) -> dict[str, Any]:
         repeats=7,
     )
     each = {name: timing.cpu / TURN * 1e6 for name, timing in timings.items()}
-    detail = f"{len(boxes):,} buckets, room and add: {each['index']:.0f} µs, numpy {each['numpy']:.0f} µs"
-    return at_least(
-        "index of buckets / numpy brute force", 10, each["numpy"] / each["index"], detail
-    )
+    cost = f"{each['index']:.0f} µs, numpy {each['numpy']:.0f} µs"
+    ratio = each["numpy"] / each["index"]
+    detail = f"{len(boxes):,} buckets, room and add: {cost}"
+    return at_least("index of buckets / numpy brute force", 10, ratio, detail)
 
 
 def workload() -> Boxes:
@@ -142,10 +140,6 @@ class _Flat:
 
 def _cells(boxes: Boxes) -> tuple[slice, ...]:
     return tuple(slice(low, high + 1) for low, high in boxes[0])
-
-
-def _asker(make: Callable[[], Any], questions: Boxes) -> Callable[[int], object]:
-    return lambda _: _ask(make(), questions)
 
 
 def _ask(tracker: Any, questions: Boxes) -> None:

@@ -112,8 +112,7 @@ def test_a_box_is_one_box_however_it_is_written():
         "age >= 2 AND NOT age > 5 AND NOT (job = 'cook' OR job = 'smith')",
         "NOT (age < 2 OR age > 5 OR age IS NULL OR job IN ('cook', 'smith'))",
         "(age = 2 OR age IN (3, 4, 5)) AND (job = 'driver' OR job LIKE 'nu%')",
-        "age IN (2, 3) AND job IN ('driver', 'nurse') OR "
-        "age IN (4, 5) AND (job = 'nurse' OR job = 'driver')",
+        "age IN (2, 3) AND job IN ('driver', 'nurse') OR age IN (4, 5) AND job SIMILAR TO '[dn].*'",
     ):
         assert boxes(condition).tolist() == [[[2, 5], [1, 2], [0, 3], [0, 5], [0, 2]]]
 
@@ -150,7 +149,7 @@ def test_too_many_cells_are_refused_in_a_sentence():
 
 def test_an_attribute_outside_the_space_is_named():
     query = parse("SELECT COUNT(*) FROM t WHERE age = 1 AND rich", SCHEMA)
-    with pytest.raises(QueryError, match="'rich' is not an attribute of this database. It has age"):
+    with pytest.raises(QueryError, match="'rich' is not an attribute of this database"):
         boxes_of(query.clauses, Space(SCHEMA, ["age", "job"]), ENGINE)
 
 

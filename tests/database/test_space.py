@@ -66,16 +66,15 @@ def test_the_whole_space_and_several_attributes():
 
 
 @given(attributes(), st.data())
-@settings(max_examples=50)
+@settings(max_examples=40)
 def test_any_interval_of_any_attribute_is_read_back(attribute, data):
-    assume(attribute.domain is not None and attribute.size <= 3000)
-    assume("\0" not in attribute.name + str(attribute.domain))
+    assume(attribute.domain is not None and attribute.size <= 1000)
     schema = sc.Schema([attribute])
     space = Space(schema, schema.names)
     ends = st.integers(0, attribute.size - 1)
     box = np.array([sorted(data.draw(st.tuples(ends, ends)))])
     text = f"SELECT COUNT(*) FROM t WHERE {space.sql(box)}"
-    assume(len(text) < 100_000)
+    assume("\0" not in text and len(text) < 100_000)
     assert boxes_of(parse(text, schema).clauses, space, Engine(schema)).tolist() == [box.tolist()]
 
 
