@@ -2,6 +2,7 @@
 
 A distance is the sum over the axes of how far both ends have moved times the axis's scale, added up
 in the order of the axes everywhere, so that equal boxes have equal distances to the last bit.
+`faces` are the boxes as columns of floating-point numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import numba
 import numpy as np
 
 Array = Any
+_RUN = (
+    1024  # boxes that are compared at a time: what is noted about them stays in the fastest cache
+)
 _compiled = numba.njit(cache=True, nogil=True)
 
 
@@ -26,42 +30,96 @@ def distances(boxes: Array, target: Array, scales: Array) -> Array:
 
 
 @_compiled
-def nearest(boxes: Array, target: Array, scales: Array) -> tuple[int, float]:
+def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[int, float]:
     """The first box with the least distance from the target, and that distance."""
     place, least = 0, np.inf
-    for box in range(len(boxes)):
-        total = 0.0
+    totals = np.empty(_RUN)
+    for begin in range(0, faces.shape[2], _RUN):
+        totals[:] = 0
         for axis in range(len(target)):
-            total += _moved(boxes[box], target, axis) * scales[axis]
-            if total >= least:
-                break
-        if total < least:
-            place, least = box, total
-    return place, least
+            starts, stops = (
+                faces[axis, 0, begin : begin + _RUN],
+                faces[axis, 1, begin : begin + _RUN],
+            )
+            low, high, scale = (
+                np.float64(target[axis, 0]),
+                np.float64(target[axis, 1]),
+                scales[axis],
+            )
+            for box in range(len(starts)):
+                totals[box] += (abs(starts[box] - low) + abs(stops[box] - high)) * scale
+        for box in range(len(starts)):
+            if totals[box] < least:
+                place, least = begin + box, totals[box]
+    return place, distances(boxes[place : place + 1], target, scales)[0]
 
 
 @_compiled
-def known_patch(
-    boxes: Array, region: Array, target: Array, scales: Array, used: Array, most: float
+def best_patches(
+    boxes: Array,
+    faces: Array,
+    region: Array,
+    target: Array,
+    scales: Array,
+    used: Array,
+    most: float,
+) -> tuple[Any, Array, Array]:
+    """The best of the boxes to add to the region or to take away, as `_known` tells it, and the new
+    ones that would be better, as `_new` tells them; all bring it nearer to the target than `most`.
+    """
+    near = _neighbours(faces, region)
+    known = _known(boxes, near, region, target, scales, used, most)
+    patches, reached = _new(region, target, scales, known[-1])
+    return known, patches, reached
+
+
+@_compiled
+def _neighbours(faces: Array, region: Array) -> Array:
+    """The boxes that differ from the region on one axis only."""
+    found, count = np.empty(64, np.int64), 0
+    differences = np.empty(_RUN, np.int64)
+    for begin in range(0, faces.shape[2], _RUN):
+        differences[:] = 0
+        for axis in range(len(region)):
+            starts, stops = (
+                faces[axis, 0, begin : begin + _RUN],
+                faces[axis, 1, begin : begin + _RUN],
+            )
+            low, high = np.float64(region[axis, 0]), np.float64(region[axis, 1])
+            for box in range(len(starts)):
+                differences[box] += (starts[box] != low) | (stops[box] != high)
+        for box in range(len(starts)):
+            if differences[box] == 1:
+                if count == len(found):
+                    found = np.concatenate((found, np.empty_like(found)))
+                found[count] = begin + box
+                count += 1
+    return found[:count]
+
+
+@_compiled
+def _known(
+    boxes: Array, near: Array, region: Array, target: Array, scales: Array, used: Array, most: float
 ) -> tuple[int, int, int, int, int, float]:
-    """The box that, added to the region or taken away, leaves a box nearest to the target, and
-    nearer than `most`: its number or -1, its sign, the axis, the new ends there, the distance.
+    """Of the boxes that are `near`, the one that, added to the region or taken away, leaves a box
+    nearest to the target, and nearer than `most`: its number or -1, its sign, the axis, the new
+    ends there, the distance.
     """
     place, sign, along, first, last, least = -1, 0, 0, 0, 0, most
-    for box in range(len(boxes)):
+    for box in near:
         axis = _only_difference(boxes[box], region)
-        if axis < 0 or _contains(used, box):
+        if axis < 0:
             continue
         joined, low, high = _joined(region[axis], boxes[box, axis])
         if joined:
             distance = _with(region, target, scales, axis, low, high)
-            if distance < least:
+            if distance < least and not np.any(used == box):
                 place, sign, along, first, last, least = box, joined, axis, low, high, distance
     return place, sign, along, first, last, least
 
 
 @_compiled
-def new_patches(region: Array, target: Array, scales: Array, most: float) -> tuple[Array, Array]:
+def _new(region: Array, target: Array, scales: Array, most: float) -> tuple[Array, Array]:
     """The boxes that would move one face of the region to where the target has it, the nearest
     first, if nearer than `most`: (sign, axis, ends of the box there, new ends), and the distances.
     """
@@ -123,14 +181,6 @@ def _only_difference(box: Array, region: Array) -> int:
                 return -1
             found = axis
     return found
-
-
-@_compiled
-def _contains(used: Array, box: int) -> bool:
-    for each in used:
-        if each == box:
-            return True
-    return False
 
 
 @_compiled

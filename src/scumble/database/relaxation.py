@@ -12,9 +12,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from scumble.database.columns import Shelf
+
 Box = npt.NDArray[np.int64]  # (attributes, 2): closed intervals of codes
 Boxes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+_SHELF = Shelf()
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class History(Protocol):
 
     @property
     def boxes(self) -> Boxes:
-        """(answers, attributes, 2), in the order of the answers."""
+        """(answers, attributes, 2), in the order of the answers, which never changes."""
 
     def admits(self, box: Box) -> bool:
         """Whether one more answer is possible. It depends on earlier questions only."""
@@ -98,46 +102,58 @@ def relax(target: Box, history: History, distance: Distance, most: int) -> Compo
     Each step takes the patch that brings the region nearest to the target. Among equally good ones
     an answer that was given before comes first, since it is free.
     """
-    from scumble.database.patch_kernels import nearest
-
-    boxes = np.ascontiguousarray(history.boxes)
+    boxes = history.boxes
     if not len(boxes):
         return None
-    first, error = nearest(boxes, target, distance.scales)
-    compound = Compound(boxes[first].copy(), error, (first,))
+    search = _Search(target, history, distance, boxes, _SHELF.columns(boxes))
+    compound = search.nearest()
     while compound.size < most and compound.error > 0:
-        patched = _patched(compound, target, history, distance)
+        patched = search.patched(compound)
         if patched is None:
             break
         compound = patched
     return compound
 
 
-def _patched(
-    compound: Compound, target: Box, history: History, distance: Distance
-) -> Compound | None:
-    """The compound with the best patch that there is, if any lowers the error."""
-    from scumble.database.patch_kernels import known_patch, new_patches
+@dataclass(frozen=True)
+class _Search:
+    """The answers that there are when it begins: what it asks for joins the compound at once."""
 
-    region, scales = compound.region, distance.scales
-    used = np.array(compound.plus + compound.minus, np.int64)
-    answer, sign, axis, *ends, error = known_patch(
-        np.ascontiguousarray(history.boxes), region, target, scales, used, compound.error
-    )
-    # The nearest first: most of them need not be asked about.
-    for patch, nearer in zip(*new_patches(region, target, scales, error), strict=True):
-        box = _with(region, patch[1], patch[2:4])
-        if history.admits(box):
-            bought = history.ask(box)
-            return compound.with_answer(
-                bought, patch[0], _with(region, patch[1], patch[4:]), float(nearer), bought=True
-            )
-    if answer < 0:
-        return None
-    return compound.with_answer(answer, sign, _with(region, axis, ends), error)
+    target: Box
+    history: History
+    distance: Distance
+    boxes: Boxes
+    faces: Floats
+
+    def nearest(self) -> Compound:
+        """The answer nearest to the target."""
+        from scumble.database.patch_kernels import nearest
+
+        first, error = nearest(self.boxes, self.faces, self.target, self.distance.scales)
+        return Compound(self.boxes[first].copy(), error, (first,))
+
+    def patched(self, compound: Compound) -> Compound | None:
+        """The compound with the best patch that there is, if any lowers the error."""
+        from scumble.database.patch_kernels import best_patches
+
+        region, scales = compound.region, self.distance.scales
+        used = np.array(compound.plus + compound.minus, np.int64)
+        known, patches, errors = best_patches(
+            self.boxes, self.faces, region, self.target, scales, used, compound.error
+        )
+        # The nearest first, and none that is no nearer than what is free: few are asked about.
+        for (sign, axis, *ends), error in zip(patches.tolist(), errors.tolist(), strict=True):
+            box = _with(region, axis, ends[:2])
+            if self.history.admits(box):
+                answer, new = self.history.ask(box), _with(region, axis, ends[2:])
+                return compound.with_answer(answer, sign, new, error, bought=True)
+        answer, sign, axis, *ends, error = known
+        if answer < 0:
+            return None
+        return compound.with_answer(answer, sign, _with(region, axis, ends), error)
 
 
-def _with(box: Box, axis: int, ends: Sequence[int] | Box) -> Box:
+def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:
     changed = box.copy()
     changed[axis] = ends
     return changed
