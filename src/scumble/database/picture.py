@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from scumble.attribute import Attribute
 from scumble.database.entry import Entry
 from scumble.database.memory import COUNT, Memory
 from scumble.database.space import Space
+from scumble.database.terms import Terms
 from scumble.errors import ParameterError, ScumbleError
 from scumble.plot import capacity, figure
 from scumble.plot.popularity import Axis, popularity
@@ -53,29 +55,27 @@ def _side(attribute: Attribute) -> Axis:
 
 def _curve(memory: Memory, entries: Iterable[Entry]) -> Figure:
     """Counts only, box by box; what was repeated was neither asked anew nor paid for."""
-    answered, given = [0], [0]
+    answered, volumes = [0], set()
     for entry in entries:
-        pieces = [piece for group in entry.payload["groups"] for piece in group["pieces"]]
-        new = sum(number["kind"] == COUNT for number in entry.payload["new"])
-        fates = [p["status"] for p in pieces if p["kind"] == COUNT and p["status"] != "repeated"]
-        for fate in fates:
-            answered.append(answered[-1] + (fate == "answered"))
-        given += [given[-1] + new] * len(fates)
-    submitted = range(len(answered))
-    curves = [capacity.Answered("answered as asked", submitted, answered)]
-    if given[-1] > answered[-1]:
-        patched = "given out, with patches for relaxed ones"
-        curves.append(capacity.Answered(patched, submitted, given))
-    return capacity.capacity(curves, _bounds(memory))
+        for piece in (piece for group in entry.payload["groups"] for piece in group["pieces"]):
+            if piece["kind"] == COUNT and piece["status"] in ("answered", "relaxed"):
+                as_asked = piece["status"] == "answered"
+                answered.append(answered[-1] + as_asked)
+                volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
+    curve = capacity.Answered("answered as asked", range(len(answered)), answered)
+    return capacity.capacity([curve], _bounds(memory.terms, volumes))
 
 
-def _bounds(memory: Memory) -> list[capacity.Bound]:
-    """Lemma 3, for the shares of the points that the counted boxes hold."""
-    loss = float(memory.terms.epsilon * memory.terms.noise)
-    sides = memory.boxes[:, :, 1] - memory.boxes[:, :, 0] + 1
-    volumes = {prod(map(int, box)) / memory.space.points for box in sides}
+def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:
+    """The share of the points that a box holds."""
+    return Fraction(prod(high - low + 1 for low, high in box), space.points)
+
+
+def _bounds(terms: Terms, volumes: Collection[Fraction]) -> list[capacity.Bound]:
+    """Lemma 3 for boxes of these volumes: it holds for a part of the answers as for all."""
+    loss = float(terms.epsilon * terms.noise)
     if not volumes or max(volumes) == 1:
         return []  # to count everything tells nothing about one row, so that nothing limits it
     if len(volumes) == 1:
-        return [capacity.fixed_volume(loss, *volumes)]
-    return [capacity.least_volume(loss, min(*volumes, 1 - max(volumes)))]
+        return [capacity.fixed_volume(loss, float(max(volumes)))]
+    return [capacity.least_volume(loss, float(min(*volumes, 1 - max(volumes))))]

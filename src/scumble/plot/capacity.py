@@ -46,6 +46,8 @@ def least_volume(loss: float, volume: float) -> Bound:
 
 def capacity(curves: Sequence[Answered], bounds: Sequence[Bound] = ()) -> Figure:
     """A line per curve, and a level for each bound; one that is far above is only told."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = blank(8.2, 4.6)
     most = max((max(curve.answered, default=0) for curve in curves), default=0)
     for number, curve in enumerate(curves):
@@ -55,15 +57,16 @@ def capacity(curves: Sequence[Answered], bounds: Sequence[Bound] = ()) -> Figure
         _level(axes, bound)
     top = max([most, *(bound.value for bound in near), 1])
     axes.set_ylim(0, 1.12 * top)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, max([1, *(max(curve.submitted, default=0) for curve in curves)]))
     far = [bound for bound in bounds if bound not in near]
     if far:
         said = "; ".join(f"{bound.name}: {bound.value:,.0f}" for bound in far)
         axes.set_title(f"bound, far above: {said}", color=FAINT, fontsize=9, loc="left")
     axes.set_xlabel("counts submitted", color=INK)
     axes.set_ylabel("counts answered", color=INK)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
+        side.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False, loc="lower right", labelcolor=INK, fontsize=10)
     return figure
 
