@@ -89,6 +89,13 @@ def test_a_large_constant_does_not_drown_the_variance(release: Release) -> None:
     assert estimate.stderr**2 == pytest.approx(float(variance), rel=1e-6)
 
 
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(age)", "AVG(age)"])
+@pytest.mark.parametrize("where", ["job = 'driver' AND age > 1", "age = 0 AND length(job) > age"])
+@pytest.mark.parametrize("groups", ["job", "sex", "sex, job"])
+def test_nothing_has_no_groups(release: Release, what: str, where: str, groups: str) -> None:
+    assert len(release.answer(_sql(f"{what} WHERE {where}", groups))) == 0
+
+
 def test_only_pairs_that_meet_have_to_be_numbers(release: Release) -> None:
     """The only row of age 3 is in a group without nurses: that the two would overflow is nothing
     to complain about.

@@ -12,12 +12,17 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
-def place_lines(groups: Array, next_of: Array, order: Array) -> None:
-    """Give each line the next place of its group."""
+def place_lines(groups: Array, starts: Array, order: Array) -> None:
+    """Sort lines by group, and find where each group begins; `starts` are zeros."""
+    for line in range(len(groups)):
+        starts[groups[line] + 1] += 1
+    for group in range(1, len(starts)):
+        starts[group] += starts[group - 1]
+    free = starts.copy()
     for line in range(len(groups)):
         group = groups[line]
-        order[next_of[group]] = line
-        next_of[group] += 1
+        order[free[group]] = line
+        free[group] += 1
 
 
 @_compiled

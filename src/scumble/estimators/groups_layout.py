@@ -40,9 +40,9 @@ class Layout:
             raise ReleaseError("The published tables do not have the same groups.")
         # The different sizes, and which of them a group has.
         self.sorts, self.sort = np.unique(self.sizes, return_inverse=True)
-        known = np.concatenate([[0], np.cumsum(self.counts)])[self.values.starts]
         self.most_rows = int(self.sizes.max(initial=0))
-        self.most_values = int(np.diff(known).max(initial=0))
+        of_groups = np.add.reduceat(self.counts, self.values.starts[:-1])  # or more, if it has none
+        self.most_values = int(of_groups.max(initial=0))
 
     @property
     def groups(self) -> int:

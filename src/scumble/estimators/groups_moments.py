@@ -21,9 +21,10 @@ from scumble.schema import Schema
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
-# Combinations of rows and values for which the question is evaluated at a time, those that are
-# known at a time, and keys of which every thread has sums of its own.
-_BATCH, _MOST_CELLS, _MOST_KEYS = 1 << 20, 1 << 25, 1 << 23
+# Combinations of rows and values for which a question is evaluated at a time, and is known at a
+# time; keys that an answer may have, and those of all threads together, each with its own sums.
+_BATCH, _MOST_CELLS = 1 << 20, 1 << 25
+_MOST_KEYS, _SHARED_KEYS = 1 << 23, 1 << 22
 
 
 class Moments:
@@ -49,7 +50,9 @@ class Moments:
         if total > _MOST_KEYS:
             raise QueryError("The answer would have too many groups. Group by fewer attributes.")
         empty = np.array([0.0] * 5 + [np.inf, -np.inf])
-        threads = max(min(os.cpu_count() or 1, (1 << 22) // total), 1)
+        if not total:  # no row, or no value, satisfies what is asked of it alone
+            return self._keys, np.empty((0, len(empty)))
+        threads = max(min(os.cpu_count() or 1, _SHARED_KEYS // total), 1)
         parts = [np.tile(empty, (total, 1)) for _ in range(threads)]
         for first, last in self._blocks(0, self._layout.groups):
             used = [self._used(side, first, last) for side in (0, 1)]

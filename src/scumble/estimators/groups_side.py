@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.engine.duckdb import Engine
+from scumble.errors import ReleaseError
 from scumble.estimators.groups_kinds import Codes, Kinds
 from scumble.estimators.groups_plan import condition
 from scumble.kinds import lookup
@@ -103,9 +104,11 @@ def _in_order(
     """The lines sorted by group, and where each group begins."""
     from scumble.estimators.groups_kernels import place_lines
 
-    starts = np.concatenate([[0], np.cumsum(np.bincount(groups))])
+    if int(groups.min(initial=0)) < 0:
+        raise ReleaseError("The number of a published group is below 0.")
+    starts = np.zeros(int(groups.max(initial=-1)) + 2, np.int64)
     order = np.empty(len(groups), np.int32)
-    place_lines(groups, starts[:-1].copy(), order)
+    place_lines(groups, starts, order)
     return order, starts
 
 
