@@ -149,6 +149,12 @@ class Request:
         seen = end <= self._limit or (self.k is not None and self.sources is not None)
         return seen and odds.least >= prior / self._limit
 
+    def _holds(self, size: int, rows: int, prior: Fraction) -> bool:
+        try:
+            return self._kept(odds_of(self._chosen(size, rows)), prior)
+        except PromiseError:
+            return False
+
     def _broken(self, size: int, rows: int, prior: Fraction) -> str:
         if self.views == 1:
             return (
@@ -157,9 +163,7 @@ class Request:
                 "enough."
             )
         for views in range(self.views - 1, 0, -1):
-            try:
-                replace(self, views=views).presence(size, rows)
-            except PromiseError:
+            if not replace(self, views=views)._holds(size, rows, prior):
                 continue
             plural = "view holds" if views == 1 else "views hold"
             return f"{self.views} views break what is asked of AlphaBeta; at most {views} {plural}."
