@@ -16,7 +16,9 @@ def _code(page: Path) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/python.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/database.md", "docs/tour.md", "docs/python.md"]
+)
 def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = _code(ROOT / page)

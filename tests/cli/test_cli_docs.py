@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from terminal import run
 
+from scumble import cli_database
 from scumble.cli import app
 from scumble.errors import ScumbleError
 
@@ -56,8 +57,9 @@ def test_examples_end_as_stated(shell, tmp_path, monkeypatch):
 
 def test_every_command_has_a_section():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    names |= {f"db {command.callback.__name__}" for command in cli_database.app.registered_commands}
     for name in names - {"version", "demo"}:
-        assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE)
+        assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE), name
 
 
 def test_every_exit_code_is_documented():

@@ -38,7 +38,7 @@ def test_help_is_quick():
 
 
 @pytest.mark.parametrize(
-    "command", ["schema", "publish", "show", "query", "methods", "demo", "version"]
+    "command", ["schema", "db", "publish", "show", "query", "methods", "demo", "version"]
 )
 def test_every_command_is_listed_and_has_help(command):
     assert re.search(rf"^  {command} +[A-Z].*\.$", run("--help").out, re.MULTILINE)

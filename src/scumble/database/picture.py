@@ -58,7 +58,7 @@ def _curve(memory: Memory, entries: Iterable[Entry]) -> Figure:
     answered, volumes = [0], set()
     for entry in entries:
         for piece in (piece for group in entry.payload["groups"] for piece in group["pieces"]):
-            if piece["kind"] == COUNT and piece["status"] in ("answered", "relaxed"):
+            if piece["kind"] == COUNT and piece["status"] != "repeated" and "rows" not in piece:
                 as_asked = piece["status"] == "answered"
                 answered.append(answered[-1] + as_asked)
                 volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
