@@ -20,6 +20,7 @@ from scumble.estimators.groups_layout import Layout
 
 Integers = npt.NDArray[np.int64]
 
+# Keys that are written down at a time.
 _BLOCK = 1 << 20
 
 
@@ -51,15 +52,16 @@ def _codes(
     """
     from scumble.estimators.groups_kernels import count_keys
 
-    work = np.minimum(layout.sizes, rows.size) * np.minimum(layout.lines, values.size)
+    most = min(layout.most_rows, rows.size) * min(layout.most_lines, values.size)
+    step = max(_BLOCK // max(most, 1), 1)
     # Each pair of types is compiled for itself: let there be two.
     kind = np.result_type(rows.of, values.of)
     shown, hidden = (each.of.astype(kind, copy=False) for each in (rows, values))
 
-    def count(share: tuple[int, int]) -> tuple[Integers, Integers]:
-        codes = np.empty(int(work[slice(*share)].sum()), np.int64)
+    def count(first: int) -> tuple[Integers, Integers]:
+        codes = np.empty(step * most, np.int64)
         written = count_keys(
-            share,
+            (first, min(first + step, layout.groups)),
             (layout.rows.starts, shown),
             (layout.values.starts, hidden),
             layout.counts,
@@ -72,7 +74,7 @@ def _codes(
 
     nothing = np.empty(0, np.int64)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [(nothing, nothing), *pool.map(count, layout.shares(work, _BLOCK))]
+        found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
     codes, places = np.unique(np.concatenate([part for part, _ in found]), return_inverse=True)
     times = np.zeros(len(codes), np.int64)
     np.add.at(times, places, np.concatenate([part for _, part in found]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from scumble.engine.duckdb import Engine
 from scumble.errors import ReleaseError
@@ -35,25 +34,15 @@ class Layout:
         self.rows = Side(engine.view, "view", schema, evidence.group)
         self.values = Side(values, '"values"', schema, evidence.group)
         self.counts = self.values.numbers(evidence.count)
-        self.sizes, self.lines = np.diff(self.rows.starts), np.diff(self.values.starts)
-        if len(self.sizes) != len(self.lines):
+        self.sizes, lines = np.diff(self.rows.starts), np.diff(self.values.starts)
+        if len(self.sizes) != len(lines):
             raise ReleaseError("The published tables do not have the same groups.")
         # The different sizes, and which of them a group has.
         self.sorts, self.sort = np.unique(self.sizes, return_inverse=True)
-        self.most_rows = int(self.sizes.max(initial=0))
+        self.most_rows, self.most_lines = (int(each.max(initial=0)) for each in (self.sizes, lines))
         of_groups = np.add.reduceat(self.counts, self.values.starts[:-1])  # or more, if it has none
         self.most_values = int(of_groups.max(initial=0))
 
     @property
     def groups(self) -> int:
         return len(self.sizes)
-
-    def shares(self, work: npt.NDArray[np.int64], most: int) -> list[tuple[int, int]]:
-        """Ranges of groups with at most so much work each, or a single group."""
-        done = np.concatenate([[0], np.cumsum(work)])
-        shares, first = [], 0
-        while first < self.groups:
-            last = int(np.searchsorted(done, done[first] + most, side="right")) - 1
-            shares.append((first, max(last, first + 1)))
-            first = shares[-1][1]
-        return shares
