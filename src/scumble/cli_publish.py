@@ -39,9 +39,7 @@ def publish(
 
     mechanism = _make(method, _written(parameters))
     steps = None if levels is None else _numbers(levels)
-    if output.exists() and not force:
-        # Saving would refuse it as well, but only after the work.
-        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
+    _refuse_place(output, steps, force)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     with console.progress("Publishing", rows.rows) as progress:
@@ -119,6 +117,17 @@ def _told(release: OwnedRelease, folder: Path, as_json: bool) -> None:
         console.print_json({"release": str(folder), **listing.manifest(folder)})
     else:
         listing.show_published(release, folder)
+
+
+def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
+    """Saving would refuse a place as well, but only after the work; and it does not know that
+    levels of an earlier draw must not stay beside new ones.
+    """
+    if output.exists() and not force:
+        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
+    new = {f"k{level}" for level in levels or ()}
+    if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
+        raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
 def _places(found: OwnedRelease | Sequence[OwnedRelease], output: Path) -> dict[Path, OwnedRelease]:

@@ -29,6 +29,9 @@ NEIGHBOURS: Mapping[str, Neighbourhood] = {
 
 LARGEST_EPSILON = 100
 
+# Parameters that a promise presupposes, or promises at least: they are rounded down, all others up.
+PREMISES = frozenset({"d", "k", "l", "least", "n", "rho1"})
+
 # Ratios that the samplers have to keep are multiples of 2^-64: exact, and small enough to print.
 _GRID = 1 << 64
 
@@ -50,7 +53,10 @@ class Guarantee:
         return self.sentence
 
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{name} = {at_most(value)}" for name, value in self.parameters.items())
+        numbers = ", ".join(
+            f"{name} = {(at_least if name in PREMISES else at_most)(value)}"
+            for name, value in self.parameters.items()
+        )
         return f"{self.statement} ({numbers}): {self.sentence}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,6 +207,11 @@ def float_at_least(number: Fraction) -> float:
     """The nearest float that is not below an exact number."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def float_at_most(number: Fraction) -> float:
+    """The nearest float that is not above an exact number."""
+    return -float_at_least(-number)
 
 
 def at_most(number: float | Fraction, digits: int = 4) -> str:

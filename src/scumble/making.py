@@ -16,7 +16,13 @@ from scumble.mechanism import Mechanism, Publisher
 from scumble.release import SEEDED, Manifest
 from scumble.schema import Schema
 
-EXISTS = "That a release exists tells that every value lies in its domain."
+EXISTS = {
+    "error": "That a release exists tells that every value lies in its domain.",
+    "missing": (
+        "That a release exists tells that every value of a column that allows no missing one lies "
+        "in its domain."
+    ),
+}
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def manifest_of(
     """What a release says about itself: its promises, with all that weakens them."""
     shown = _shown(schema, evidence)
     worst = _weakened(mechanism, shown, outside)
-    fine_print = (EXISTS,) if outside == "error" else ()
+    fine_print = (EXISTS[outside],) if outside in EXISTS else ()
     return Manifest(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,14 +110,19 @@ class OwnedRelease(Release):
         never inside the folder. A release made with a fixed seed is refused unless `insecure` says
         that it may be written.
         """
-        place = self._place_of_book(Path(folder), book)
+        place = self._place_of_book(Path(folder), book, force)
+        if place is None or self.book is None:
+            return super().save(folder, force=force, insecure=insecure)
         archive.refuse(self, Path(folder), force=force, insecure=insecure)
-        if place is not None and self.book is not None:
-            # First the book: without it a record that returns would be drawn anew.
-            self.book = _moved(self.book, place)
-        return super().save(folder, force=force, insecure=insecure)
+        with new_book(self.book, place) as waiting:
+            saved = super().save(folder, force=force, insecure=insecure)
+            # The old book stays until the new release is there; after a crash just here the new
+            # one still lies beside it.
+            os.replace(waiting, place)
+        self.book = place
+        return saved
 
-    def _place_of_book(self, folder: Path, book: str | Path | None) -> Path | None:
+    def _place_of_book(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
         if self.book is None:
             if book is not None:
                 raise ParameterError("This release has no book: it cannot be updated.")
@@ -127,8 +134,11 @@ class OwnedRelease(Release):
                 "keep it: save(..., book=PATH) or --book PATH, outside the release folder."
             )
         place = self.book if book is None else Path(book).resolve()
-        if place.is_relative_to(folder.resolve()):
-            raise ReleaseError("The book is private: keep it outside the release folder.")
+        released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
+        if released or place.is_relative_to(folder.resolve()):
+            raise ReleaseError("The book is private: keep it outside of release folders.")
+        if place.exists() and not force:
+            raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
         return place
 
     def _continued(self, verb: str, needed: str) -> Any:
@@ -187,16 +197,23 @@ def open(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
     return OwnedRelease(found.manifest, found.folder, book=place)
 
 
-def _moved(book: Path, place: Path) -> Path:
-    """Put a book in its place, readable by its owner only; an older one is replaced at once."""
-    if book == place:
-        return place
-    partial = place.with_name(f".{place.name}.new")
+@contextmanager
+def new_book(book: Path, place: Path) -> Iterator[Path]:
+    """A copy of a book beside its place, on the disk and readable by its owner only; it is gone
+    afterwards unless it was moved to its place.
+    """
+    waiting = place.with_name(f".{place.name}-{secrets.token_hex(8)}.new")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch(mode=0o600)
-        shutil.copyfile(book, partial)
-        os.replace(partial, place)
+        handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as target, book.open("rb") as source:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
     except OSError as error:
+        waiting.unlink(missing_ok=True)
         raise ReleaseError(f"{place} cannot be written: {error.strerror}.") from None
-    return place
+    try:
+        yield waiting
+    finally:
+        waiting.unlink(missing_ok=True)

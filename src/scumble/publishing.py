@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from scumble.engine.rows import Outside, Rows
@@ -100,10 +103,16 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
 
 
 def _owned(
-    mechanism: Mechanism, evidence: Evidence, rows: Rows, noise: Source, folder: Path
+    mechanism: Mechanism,
+    evidence: Evidence,
+    rows: Rows,
+    noise: Source,
+    folder: Path,
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> OwnedRelease:
     outside: Outside = rows.outside
     manifest = manifest_of(mechanism, evidence, rows.schema, outside=outside, seeded=noise.seeded)
+    manifest = replace(manifest, report={**manifest.report, **facts})
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks_of(rows, evidence))
 
 
@@ -121,4 +130,7 @@ def _publish_levels(steps: Sequence[Aroma], rows: Rows, noise: Source) -> list[O
     with ExitStack() as stack:
         folders = {step.k: stack.enter_context(new_folder()) for step in steps}
         found = steps[-1].perturb_levels(rows, noise, folders)
-        return [_owned(each, found[each.k], rows, noise, folders[each.k]) for each in steps]
+        together = {"levels drawn together": list(folders), "draw": secrets.token_hex(8)}
+        return [
+            _owned(each, found[each.k], rows, noise, folders[each.k], together) for each in steps
+        ]

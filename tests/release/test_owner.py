@@ -96,8 +96,16 @@ class TestBook:
         release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
         with pytest.raises(sc.ReleaseError, match="would be lost"):
             release.save(tmp_path / "view", insecure=True)
-        with pytest.raises(sc.ReleaseError, match="outside the release folder"):
+        with pytest.raises(sc.ReleaseError, match="outside of release folders"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "view" / "book")
+        other = sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+        other.save(tmp_path / "other", insecure=True)
+        with pytest.raises(sc.ReleaseError, match="outside of release folders"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "other" / "book")
+        (tmp_path / "taken").touch()
+        with pytest.raises(sc.ReleaseError, match="exists already"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "taken")
+        assert not (tmp_path / "view").exists()
         release.save(tmp_path / "view", insecure=True, book=tmp_path / "own" / "people.book")
         assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "records.parquet"]
         mode = stat.S_IMODE((tmp_path / "own" / "people.book").stat().st_mode)
@@ -115,6 +123,25 @@ class TestBook:
         fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
         again = sc.open(tmp_path / "view", book=book).insert(table.slice(0, 20), seed=2)
         assert pq.read_table(again.folder / "records.parquet").equals(whole)
+
+    def test_stays_if_the_release_cannot_be_saved(self, tmp_path: Path, monkeypatch) -> None:
+        """The old release and the old book fit each other until both are replaced."""
+        table, domain = named(60)
+        book = tmp_path / "people.book"
+        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release.save(tmp_path / "view", insecure=True, book=book)
+        before = book.read_bytes()
+        fewer = sc.open(tmp_path / "view", book=book).delete([3])
+
+        def full(*_: object, **__: object) -> None:
+            raise sc.ReleaseError("the disk is full")
+
+        monkeypatch.setattr("scumble.archive.save", full)
+        with pytest.raises(sc.ReleaseError, match="disk is full"):
+            fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
+        assert book.read_bytes() == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["people.book", "view"]
+        sc.open(tmp_path / "view", book=book).delete([4])
 
     def test_is_needed_to_update(self, tmp_path: Path) -> None:
         table, domain = named(60)

@@ -51,8 +51,8 @@ class AlphaBeta(Publisher):
         the second at least d/γ. With v views the ratios of all histories of a row are computed
         exactly, and more views than the promise bears are refused. Also ε-DP for one row more or
         less, with the probabilities and the number of rows taken as known, and for one row in place
-        of another, without that. Presence is independent and has exactly the published
-        probabilities, which are fractions.
+        of another, without that unless equal rows are collapsed. Presence is independent and has
+        exactly the published probabilities, which are fractions.
     Estimate: (n_V − β·n_D)/α for n_V published rows that satisfy a condition, out of n_D in the
         whole domain; unbiased, with the standard error of the two binomial counts. Several views
         are split by what earlier ones have, and pooled.

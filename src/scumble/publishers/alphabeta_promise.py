@@ -12,6 +12,7 @@ from scumble.guarantee import (
     at_most,
     epsilon_for_gamma,
     float_at_least,
+    float_at_most,
     percent_at_least,
     percent_at_most,
 )
@@ -20,6 +21,7 @@ from scumble.publishers.alphabeta_odds import Odds, odds_of
 from scumble.publishers.alphabeta_request import Request
 
 _COMMON = (
+    "The promise is for one row: a person with more rows loses more in proportion.",
     "How many different rows the table has is published as it is, and taken as known.",
     "What the rows together tell by statistics is not hidden.",
 )
@@ -30,7 +32,8 @@ _DUPLICATES = {
     "collapse": "Equal rows count as one: the promise is for what is in the table, not how often.",
     "numbered": (
         "Equal rows are told apart by a number and are not independent: of a row that occurs often "
-        "an attacker can learn more, but for the loss ε of each."
+        "an attacker can learn more, but for the loss ε of each. That a release exists tells that "
+        "no row occurs more often than the numbers allow."
     ),
 }
 
@@ -52,13 +55,20 @@ class Promise:
     def _shown(self) -> str:
         return "the view" if self.found.most == 1 else f"all {self.found.most} views"
 
+    @property
+    def _given(self) -> str:
+        """Where equal rows are made one, a row that changes may change their number."""
+        made_one = self.found.multiplicity == 1 and self.duplicates == "collapse"
+        return ", given the published probabilities," if made_one else ""
+
     def _limits(self, *first: str) -> tuple[str, ...]:
         equal = "numbered" if self.found.multiplicity > 1 else self.duplicates
         views = (
             "Other releases of the same table add up."
             if self.found.most == 1
             else f"Only if the {self.found.most} views are made one after the other, each from the "
-            "last; other releases of the same table add up."
+            "last, and of one unchanged table, of which only the number of rows is checked; other "
+            "releases of it add up."
         )
         public = "The sources are published: they must not come from the private table."
         sources = (public,) if self.found.sources else ()
@@ -83,12 +93,13 @@ class Promise:
                 f"gave each row at most {at_least(self.asked.k or 0)} times the number of rows "
                 "times its share in the sources"
             )
+        known = {"k": float_at_most(self.asked.k or prior)} if by_share else {}
         return Guarantee(
             statement="(d, γ)-privacy",
             parameters={
-                "d": -float_at_least(-prior),
+                **(known or {"d": float_at_most(prior)}),
                 "gamma": float_at_least(end),
-                "least": -float_at_least(-odds.least),
+                "least": float_at_most(odds.least),
             },
             scope="the whole release",
             neighbourhood="add or remove one person",
@@ -111,7 +122,7 @@ class Promise:
         end = self._odds.end_of_one(prior)
         return Guarantee(
             statement="(d, γ), d-exclusive attackers",
-            parameters={"d": -float_at_least(-prior), "gamma": float_at_least(end)},
+            parameters={"d": float_at_most(prior), "gamma": float_at_least(end)},
             scope="the whole release",
             neighbourhood="replace one person",
             trust="central",
@@ -145,7 +156,8 @@ class Promise:
                 odds.spread,
                 "replace one person",
                 "the ratio of one row that leaves times that of one that comes",
-                "One row of the table in place of another changes the probability of any release",
+                "One row of the table in place of another changes the probability of anything that "
+                f"can be seen in {self._shown}{self._given}",
             ),
         )
 
@@ -171,7 +183,7 @@ def in_shares(k: Fraction, gamma: Fraction, views: int) -> Guarantee:
     shown = "the view" if views == 1 else f"all {views} views"
     return Guarantee(
         statement="(d, γ)-privacy",
-        parameters={"k": -float_at_least(-k), "gamma": float_at_least(gamma)},
+        parameters={"k": float_at_most(k), "gamma": float_at_least(gamma)},
         scope="the whole release",
         neighbourhood="add or remove one person",
         trust="central",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LIMITS = (
     "Who knows the values of others in a group can exclude them, and may be left with one.",
     "Who knows, or learns from the whole release, what goes with other columns can guess better.",
+    "Whose beliefs are not the frequencies of the table may give rare values of a group more.",
+    "A missing value counts as one of the l: who knows that a person answered can exclude it.",
     "This is not differential privacy: the values of each group are published as they are.",
     "Everybody can see who is in the table: other columns are published as they are.",
     "The promise is for one row of one release: more rows or releases can be compared.",
@@ -183,7 +185,8 @@ class Anatomy(Publisher):
             )
         kept = capped(counts, self._least)
         lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
-        loss = f"{lost} rows" if rows.reveal else f"about {-(-100 * lost // whole)} % of the rows"
+        part = "less than a tenth" if 10 * lost < whole else "a tenth or more"
+        loss = f"{lost} rows" if rows.reveal else f"{part} of the rows"
         rows.remark(f"Because a value of {names} is too frequent, {loss} were left out.")
         return kept
 

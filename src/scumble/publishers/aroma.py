@@ -168,6 +168,8 @@ class Aroma(Publisher):
         law = self.law(schema)
         names = " and ".join(attribute.name for attribute in schema.sensitive)
         limits = promises.LIMITS
+        if len(schema.sensitive) > 1:
+            limits = (promises.COMBINED.format(names), *limits)
         if self._pool.given != UNIFORM:
             limits += (promises.PRIOR,)
         if self._identifier is not None:

@@ -22,7 +22,7 @@ LIMITS: tuple[str, ...] = (
     "A value that is not among those of a row is excluded for certain: not ε-DP, for any ε.",
     "Everybody can see who is in the table: other columns are published as they are.",
     "The promise is for one row of one release: more rows of a person, or more releases, add up.",
-    "To who has several nested levels, the promise of the smallest k applies.",
+    "Of levels that were drawn together the smallest k tells all; of different draws they add up.",
     "What the other rows and columns tell about a person by statistics is not hidden.",
 )
 PRIOR = (
@@ -30,9 +30,14 @@ PRIOR = (
     "would be a leak that this promise does not cover."
 )
 UPDATED = (
-    "Who compares the releases before and after an update sees which rows came and went. A record "
-    "that comes back with another sensitive value shows a bag drawn independently: for that person "
-    "these are two releases."
+    "Who compares the releases before and after an update sees which rows came and went. Who sees "
+    "a record leave and come back learns for certain whether its sensitive value is the same; if "
+    "it is not, there are two bags of that person. The bag is a pseudonym: it links a record that "
+    "comes back to what it was before, also where other columns have changed."
+)
+COMBINED = (
+    "The promise is for the combination of {}: one of them alone may be guessed more often, or be "
+    "the same in all that a row shows, and is then told."
 )
 
 

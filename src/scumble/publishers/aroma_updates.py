@@ -28,7 +28,8 @@ from scumble.radix import Radix
 
 _OTHER = (
     "The book does not fit the release: it lists other records. Give the book that was saved with "
-    "this release."
+    "this release; if saving was interrupted, it lies beside the old one, its name begins with a "
+    "dot and ends with .new."
 )
 
 Codes = npt.NDArray[Any]

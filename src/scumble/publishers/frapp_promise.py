@@ -8,9 +8,11 @@ from math import comb
 
 from scumble.guarantee import (
     Guarantee,
+    at_least,
     at_most,
     epsilon_for_gamma,
     float_at_least,
+    float_at_most,
     percent_at_least,
     percent_at_most,
     posterior_at_most,
@@ -100,7 +102,7 @@ def from_prior(prior: Fraction, gamma: Fraction) -> Guarantee:
     end = posterior_at_most(prior, gamma)
     return Guarantee(
         statement="(ρ1, ρ2)-privacy",
-        parameters={"rho1": float(prior), "rho2": float_at_least(end)},
+        parameters={"rho1": float_at_most(prior), "rho2": float_at_least(end)},
         scope="each single value",
         neighbourhood="replace one person",
         trust="local",
@@ -134,18 +136,18 @@ def exposure(gamma: Fraction, size: int) -> Guarantee:
 
 def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
     """The posterior of a tuple by how often it is published, for priors of at most k·n/m."""
-    parameters = {"k": float(k), "gamma": float_at_least(gamma)}
+    parameters = {"k": float_at_most(k), "first order gamma": float_at_least(gamma)}
     if counts is None or counts.rows < 2:
         sentence = (
-            f"An attacker who gave a row at most {at_most(k)} times the chance n/m of a row drawn "
+            f"An attacker who gave a row at most {at_least(k)} times the chance n/m of a row drawn "
             "blindly, and sees it published once among the n shuffled rows, ends at about "
-            f"{percent_at_most(gamma)} at most."
+            f"{percent_at_most(gamma)}, in small tables higher; the release states it exactly."
         )
     else:
         prior = k * counts.rows / counts.size
         once, twice = (counts.posterior(prior, times) for times in (1, 2))
         many = counts.expected(2)
-        parameters |= {"d": float(prior), "once": float_at_least(once)}
+        parameters |= {"d": float_at_most(prior), "once": float_at_least(once)}
         parameters |= {"twice": float_at_least(twice), "repeated": float_at_least(many)}
         sentence = (
             f"An attacker who gave a row at most {percent_at_least(prior)}, and sees it published "

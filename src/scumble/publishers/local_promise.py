@@ -9,6 +9,7 @@ from scumble.guarantee import (
     at_most,
     epsilon_for_gamma,
     float_at_least,
+    float_at_most,
     percent_at_least,
     percent_at_most,
     posterior_at_most,
@@ -45,7 +46,7 @@ def posterior(prior: Fraction, gamma: Fraction, names: str) -> Guarantee:
     end = posterior_at_most(prior, gamma)
     return Guarantee(
         statement="(ρ1, ρ2)-privacy",
-        parameters={"rho1": float(prior), "rho2": float_at_least(end)},
+        parameters={"rho1": float_at_most(prior), "rho2": float_at_least(end)},
         scope="each single value",
         neighbourhood="one person's sensitive values",
         trust="local",

@@ -121,7 +121,7 @@ class Partition(Publisher):
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        return (restricted(", ".join(_sensitive(schema)), self._rho1, self._rho2),)
+        return (restricted(_sensitive(schema), self._rho1, self._rho2),)
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
         names = ", ".join(_sensitive(schema))
@@ -130,7 +130,7 @@ class Partition(Publisher):
             return (nothing(names, self._rho1, self._rho2),)
         gammas = _gammas(channel)
         return (
-            restricted(names, self._rho1, self._rho2, gammas),
+            restricted(_sensitive(schema), self._rho1, self._rho2, gammas),
             amplification(names, max(gammas)),
         )
 

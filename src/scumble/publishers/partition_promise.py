@@ -9,6 +9,7 @@ from scumble.guarantee import (
     Guarantee,
     at_most,
     float_at_least,
+    float_at_most,
     percent_at_least,
     percent_at_most,
 )
@@ -27,34 +28,37 @@ MORE = (
     "other columns, from several rows put together, from other rows of the person, or from another "
     "release."
 )
+COMBINED = (
+    "The promise is for the combination of {}: a single one of them may be believed more, or even "
+    "be the same in all rows of a sub-table, and is then told."
+)
 SEEN = "Everybody can see who is in the table: other columns are published as they are."
 
 
 def restricted(
-    names: str, rho1: Fraction, rho2: Fraction, gammas: Sequence[Fraction] = ()
+    names: Sequence[str], rho1: Fraction, rho2: Fraction, gammas: Sequence[Fraction] = ()
 ) -> Guarantee:
     """What a belief that is the frequency in the table can become; of `gammas` if these are
     known.
     """
-    frequent = (
-        f"Values of {names} that more than {percent_at_least(rho1)} of the rows have are not "
-        "covered."
-    )
+    several = len(names) > 1
+    what = f"combination of {', '.join(names)}" if several else f"value of {names[0]}"
+    combined = (COMBINED.format(", ".join(names)),) if several else ()
+    frequent = f"What more than {percent_at_least(rho1)} of the rows have is not covered."
     return Guarantee(
         statement="restricted (ρ1, ρ2)-privacy",
-        parameters={"rho1": float(rho1), "rho2": float_at_least(rho2)},
+        parameters={"rho1": float_at_most(rho1), "rho2": float_at_least(rho2)},
         scope="each single value",
         neighbourhood="one person's sensitive values",
         trust="central",
         proof="Chaytor, Wang, VLDB 2010, Corollary 1, for the frequencies in the table as prior"
         + (_computed(rho2, gammas) if gammas else ""),
         sentence=(
-            f"An attacker who knows of a person only how frequent each value of {names} is in the "
-            "table, and sees the person's row by itself, ends at most at "
-            f"{percent_at_most(rho2)} for a value that at most {percent_at_least(rho1)} of the "
-            "rows have."
+            f"An attacker who knows of a person only how frequent each {what} is in the table, and "
+            f"sees the person's row by itself, ends at most at {percent_at_most(rho2)} for one "
+            f"that at most {percent_at_least(rho1)} of the rows have."
         ),
-        limits=(DEPENDS, SETS, MORE, frequent, SEEN),
+        limits=(*combined, DEPENDS, SETS, MORE, frequent, SEEN),
     )
 
 
@@ -91,7 +95,7 @@ def nothing(names: str, rho1: Fraction, rho2: Fraction) -> Guarantee:
     """What is left of the promise where no value is as rare as ρ1, and nothing was perturbed."""
     return Guarantee(
         statement="restricted (ρ1, ρ2)-privacy",
-        parameters={"rho1": float(rho1), "rho2": float_at_least(rho2)},
+        parameters={"rho1": float_at_most(rho1), "rho2": float_at_least(rho2)},
         scope="each single value",
         neighbourhood="one person's sensitive values",
         trust="central",
