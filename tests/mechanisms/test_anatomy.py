@@ -259,7 +259,7 @@ def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
     [promise] = release.guarantees
     assert any("missing from the release" in limit for limit in promise.limits)
     assert release.remarks == (
-        "Because a value of job is too frequent, about 46 % of the rows were left out.",
+        "Because a value of job is too frequent, a tenth or more of the rows were left out.",
     )
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
     shown = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1, reveal=True)

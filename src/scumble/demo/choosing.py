@@ -14,6 +14,9 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow.parquet as pq
+
 import scumble as sc
 from scumble.demo.census import census
 from scumble.engine.duckdb import Engine
@@ -73,7 +76,7 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
             release = sc.publish(table, schema, mechanism)
             answers = release.answer_many(questions)
             squares += sum(_square(a, t) for a, t in zip(answers, truth, strict=True))
-            success = attacker_success(release)
+            success = attacker_success(release, table)
         error = sqrt(squares / repeats / len(questions))
         yield Point(type(mechanism).__name__, words, success, error)
 
@@ -83,13 +86,13 @@ def _square(answer: Any, truth: float) -> float:
     return error * error
 
 
-def attacker_success(release: Any) -> float:
+def attacker_success(release: Any, table: pa.Table) -> float:
     """The best chance to guess the condition of a person whose other columns are known, if all
     conditions are equally likely beforehand.
     """
     evidence, values = release.evidence, release.schema["condition"].size
     if isinstance(evidence, Groups):
-        return 1 / int(release.manifest.parameters["l"])
+        return _group_success(release, table)
     if isinstance(evidence, Tuples):
         return _tuple_success(evidence.presence, release.schema.size(), values)
     channel = evidence.channels[0]
@@ -98,6 +101,21 @@ def attacker_success(release: Any) -> float:
         return max(float(keep) + (1 - float(keep)) / len(domain) for keep, domain in pairs)
     [exposure] = [each for each in release.guarantees if each.statement == "p-exposure"]
     return float(exposure.parameters["p"])
+
+
+def _group_success(release: Any, table: pa.Table) -> float:
+    """Somebody with value v is in a given group with the share of v's rows that the group has: the
+    attacker names the value for which that is largest, mostly the rarest; and likewise for who was
+    left out.
+    """
+    values = release.schema["condition"]
+    shown = pq.read_table(release.folder / release.evidence.values)
+    codes, counts = values.encode(shown["condition"])[0], shown["count"].to_numpy()
+    whole = np.bincount(values.encode(table["condition"])[0], minlength=values.size)
+    missing = 1 - np.bincount(codes, counts, values.size) / whole
+    of_group = np.zeros(int(shown["group"].to_numpy().max()) + 1)
+    np.maximum.at(of_group, shown["group"].to_numpy(), counts / whole[codes])
+    return (float(of_group.sum()) + float(missing.max())) / int(values.size)
 
 
 def _tuple_success(presence: Included | Replaced, domain: int, values: int) -> float:

@@ -79,13 +79,17 @@ def _draw(axes: Axes, method: str, points: Sequence[Placed]) -> None:
     axes.plot(chances, errors, color=colour, linewidth=1.6, alpha=0.8)
     dots = axes.scatter(chances, errors, s=58, marker=marker, zorder=3)
     dots.set(facecolors=colour if full else "white", edgecolors=colour, linewidths=1.6)
-    below = method == "Aroma"  # it runs close to others, above which their names stand
+    # Names stand above and to the right, but for what runs close to others or to the edge.
+    offset, side = {"Aroma": ((-12, -16), "left"), "Anatomy": ((-9, -4), "right")}.get(
+        method, ((7, 5), "left")
+    )
     for place, point in enumerate(points):
         last = place == len(points) - 1
         axes.annotate(
             f"{method}, {point.setting}" if last else point.setting,
             (point.success, point.error),
-            xytext=(-12, -16) if below else (7, 5),
+            xytext=offset,
+            ha=side,
             textcoords="offset points",
             color=colour,
             fontsize=10 if last else 8,
