@@ -59,7 +59,7 @@ _FATES = {
 def _relaxed(answer: LiveEstimate) -> str:
     """In place of which condition another one was answered."""
     if not answer.numbers:
-        return "Relaxed: nothing was answered here yet, so this is what the number of rows says."
+        return "Not answered: the promise is used up here, and no earlier count helps."
     made = f"made of {answer.numbers} answers" if answer.numbers > 1 else "an answer from before"
     where = f"WHERE {answer.answered}" if answer.answered else "many boxes"
     return f"Relaxed: this counts {where} (relaxation error {answer.distance:.3g}; {made})."

@@ -84,6 +84,14 @@ def test_what_cannot_be_created(place, tmp_path, words, code, sentence):
     assert not (tmp_path / "db").exists()
 
 
+def test_a_domain_from_the_data_is_told(place, tmp_path):
+    schema = tmp_path / "inferred.toml"
+    run("schema", "infer", place / "people.parquet", "--identifier", "person", "-o", schema)
+    done = create(place, tmp_path / "db", "-s", schema)
+    assert done.code == 0, done.err
+    assert "Note: the domain of age was read from the private data: a leak." in done.err
+
+
 def test_create_needs_its_promise(place, tmp_path):
     words = (tmp_path / "db", place / "people.parquet", "-s", place / "people.toml")
     assert "--noise" in run("db", "create", *words, "--epsilon", "1").err
@@ -142,6 +150,23 @@ def test_relaxed_answers_say_what_they_count(place, used):
     assert done.code == 0, done.err
     assert "Relaxed: this counts WHERE age BETWEEN" in done.out
     assert "relaxation error" in done.out
+
+
+def test_relaxed_groups_are_told_one_by_one(place, used):
+    asked = "SELECT sex, COUNT(*) FROM t WHERE age BETWEEN 20 AND 38 GROUP BY sex"
+    done = ask(place, used, asked)
+    assert "female: Relaxed: this counts WHERE age BETWEEN" in done.out
+    assert "\nmale: Relaxed: this counts WHERE age BETWEEN" in done.out
+
+
+def test_nothing_to_relax_from(place, tmp_path):
+    """A sum uses up what there is, and tells nothing about a count."""
+    folder = tmp_path / "db"
+    assert create(place, folder, "--noise", "7").code == 0
+    assert ask(place, folder, "SELECT SUM(age) FROM t WHERE age > 30").code == 0
+    done = ask(place, folder, "SELECT COUNT(*) FROM t WHERE age > 40")
+    assert done.code == 0
+    assert "Not answered: the promise is used up here" in done.out
 
 
 def test_refusals_end_with_seven(place, used):
