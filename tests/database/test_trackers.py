@@ -140,17 +140,19 @@ def test_many_buckets_keep_their_counters():
         assert counter == meets.all(axis=1).sum()
 
 
-def test_large_domains_are_cut_line_by_line():
-    space = space_of([10**9, 10**6])
-    tracker = Histogram(space, 2, 100)
-    halves = [[[0, 10**8], [0, 99]], [[10**8 + 5, 2 * 10**8], [50, 300]]]
-    for half in halves:
-        tracker.add(np.array([half]))
-    assert tracker.room(np.array([[[0, 10**8], [0, 10]]]))
-    assert tracker.room(np.array([[[0, 10**9 - 1], [400, 10**6 - 1]]]))
-    tracker.add(np.array([[[0, 10**8], [0, 10]]]))
-    assert not tracker.room(np.array([[[5, 5], [5, 5]]]))
-    assert tracker.room(np.array([[[5, 5], [11, 11]]]))
+@given(session=sessions())
+@settings(max_examples=60)
+def test_large_domains_are_cut_line_by_line(session):
+    """The same questions, every code a billion times as wide, have the same answers."""
+    (space, limit, asked), scale = session, 10**9
+    wide = space_of([size * scale for size in space.sizes])
+    tracker, truth = Histogram(wide, limit, ENOUGH), make_tracker("exact", space, limit)
+    for some, units in asked:
+        scaled = some * scale + [0, scale - 1]
+        assert tracker.room(scaled, units) == truth.room(some, units)
+        if truth.room(some, units):
+            tracker.add(scaled, units)
+            truth.add(some, units)
 
 
 def test_no_boxes_always_have_room():

@@ -23,7 +23,7 @@ compiled = numba.njit(cache=True, nogil=True)
 class Index(NamedTuple):
     """The arrays of the index; an unused slot holds an interval that meets nothing.
 
-    Reading the boxes takes most of the time, so they stand in the smallest type that holds them.
+    Reading the boxes takes most of the time, so they stand in two bytes where these hold them.
     """
 
     whole: Array  # [axis, side]: the space
@@ -35,14 +35,16 @@ class Index(NamedTuple):
     own: Array  # [block]
     top: Array  # [block]
     sizes: Array  # how many blocks and buckets there are
+    nowhere: Array  # one code that lies outside the space
 
 
 def empty_index(whole: Array, buckets: int) -> Index:
     """One bucket that is the whole space."""
     axes, blocks = len(whole), buckets // (WIDTH // 2) + 1
-    kind = next(k for k in (np.int16, np.int32, np.int64) if whole.max() < np.iinfo(k).max)
+    kind = np.int16 if whole.max() < np.iinfo(np.int16).max else np.int64
     faces = np.empty((blocks, axes, 2, WIDTH), kind)
-    faces[0, :, 0], faces[0, :, 1] = whole.max() + 1, -1
+    nowhere = np.array([whole.max() + 1])
+    faces[0, :, 0], faces[0, :, 1] = nowhere[0], -1
     faces[0, :, :, 0] = whole
     hulls = np.empty((axes, 2, blocks), np.int64)
     hulls[:, :, 0] = whole
@@ -58,6 +60,7 @@ def empty_index(whole: Array, buckets: int) -> Index:
         np.zeros(blocks, np.int64),
         np.zeros(blocks, np.int64),
         np.array([1, 1]),
+        nowhere,
     )
 
 
@@ -152,33 +155,69 @@ def divide(index: Index, block: int) -> None:
     """Make two blocks of one that is full: neighbours along its longest axis stay together."""
     longest, axis = -1.0, 0
     for each in range(len(index.whole)):
-        length = (index.hulls[each, 1, block] - index.hulls[each, 0, block] + 1) / (
+        length = (index.hulls[each, 1, block] - index.hulls[each, 0, block]) / (
             index.whole[each, 1] + 1
         )
         if length > longest:
             longest, axis = length, each
-    faces = index.faces[block]
-    order = np.argsort(faces[axis, 0].astype(np.int64) + faces[axis, 1])
+    faces, counts, names = index.faces[block], index.counts[block], index.names[block]
+    centres = np.empty(WIDTH, np.int64)
+    for slot in range(WIDTH):
+        centres[slot] = np.int64(faces[axis, 0, slot]) + faces[axis, 1, slot]
     other = index.sizes[BLOCKS]
     index.sizes[BLOCKS] += 1
-    whole_faces, counts, names = faces.copy(), index.counts[block].copy(), index.names[block].copy()
     index.own[other] = index.own[block]
-    for part, target in ((order[: WIDTH // 2], block), (order[WIDTH // 2 :], other)):
-        _clear(index, target)
-        for slot in range(len(part)):
-            index.faces[target, :, :, slot] = whole_faces[:, :, part[slot]]
-            index.counts[target, slot] = counts[part[slot]]
-            index.names[target, slot] = names[part[slot]]
-            index.where[names[part[slot]]] = target * WIDTH + slot
-        for each in range(len(index.whole)):
-            index.hulls[each, 0, target] = index.faces[target, each, 0].min()
-            index.hulls[each, 1, target] = index.faces[target, each, 1].max()
-        index.top[target] = index.own[target] + index.counts[target].max()
+    kept = moved = 0
+    for slot in range(WIDTH):
+        before = 0  # how many buckets come first: a sort of so few
+        for rival in range(WIDTH):
+            before += centres[rival] < centres[slot] or (
+                centres[rival] == centres[slot] and rival < slot
+            )
+        if before < WIDTH // 2:
+            _move(faces, counts, names, slot, index, block, kept)
+            kept += 1
+        else:
+            _move(faces, counts, names, slot, index, other, moved)
+            moved += 1
+    _finish(index, block, kept)
+    _finish(index, other, moved)
 
 
 @compiled
-def _clear(index: Index, block: int) -> None:
-    index.faces[block, :, 0] = index.whole.max() + 1
-    index.faces[block, :, 1] = -1
-    index.counts[block] = 0
-    index.names[block] = -1
+def _move(
+    faces: Array, counts: Array, names: Array, slot: int, index: Index, block: int, place: int
+) -> None:
+    """A bucket to another slot: of its own block not behind the one that it had."""
+    for axis in range(len(faces)):
+        index.faces[block, axis, 0, place] = faces[axis, 0, slot]
+        index.faces[block, axis, 1, place] = faces[axis, 1, slot]
+    index.counts[block, place] = counts[slot]
+    index.names[block, place] = names[slot]
+    index.where[names[slot]] = block * WIDTH + place
+
+
+@compiled
+def _finish(index: Index, block: int, used: int) -> None:
+    """Clear the slots that are not used, and find the least box and the largest counter."""
+    for axis in range(len(index.whole)):
+        low, high = index.whole[axis, 1], np.int64(0)
+        for slot in range(used):
+            low = min(low, index.faces[block, axis, 0, slot])
+            high = max(high, index.faces[block, axis, 1, slot])
+        index.hulls[axis, 0, block], index.hulls[axis, 1, block] = low, high
+        for slot in range(used, WIDTH):
+            index.faces[block, axis, 0, slot] = index.nowhere[0]
+            index.faces[block, axis, 1, slot] = -1
+    for slot in range(used, WIDTH):
+        index.counts[block, slot], index.names[block, slot] = 0, -1
+    settle(index, block)
+
+
+@compiled
+def settle(index: Index, block: int) -> None:
+    """The largest counter of a block."""
+    highest = np.int64(0)
+    for slot in range(WIDTH):
+        highest = max(highest, index.counts[block, slot])
+    index.top[block] = index.own[block] + highest

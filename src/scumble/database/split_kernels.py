@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scumble.database.bucket_kernels import BUCKETS, WIDTH, Index, compiled, divide
+from scumble.database.bucket_kernels import BUCKETS, WIDTH, Index, compiled, divide, settle
 
 _NARROW = 4096  # an axis of a bucket that is counted code by code, not line by line
 
@@ -59,8 +59,12 @@ def split(
 @compiled
 def _box(index: Index, name: int) -> Array:
     """The box of a bucket."""
-    found = index.faces[index.where[name] // WIDTH, :, :, index.where[name] % WIDTH]
-    return found.astype(np.int64)
+    block, slot = index.where[name] // WIDTH, index.where[name] % WIDTH
+    found = np.empty((len(index.whole), 2), np.int64)
+    for axis in range(len(found)):
+        found[axis, 0] = index.faces[block, axis, 0, slot]
+        found[axis, 1] = index.faces[block, axis, 1, slot]
+    return found
 
 
 @compiled
@@ -153,12 +157,14 @@ def _cut(
         free += 1
     index.sizes[BUCKETS] += 1
     index.names[block, free], index.where[other] = other, block * WIDTH + free
-    index.faces[block, :, :, free] = index.faces[block, :, :, slot]
+    for each in range(len(index.whole)):
+        index.faces[block, each, 0, free] = index.faces[block, each, 0, slot]
+        index.faces[block, each, 1, free] = index.faces[block, each, 1, slot]
     index.faces[block, axis, 1, slot] = line - 1
     index.faces[block, axis, 0, free] = line
     index.counts[block, slot] = before - index.own[block]
     index.counts[block, free] = after - index.own[block]
-    index.top[block] = index.own[block] + index.counts[block].max()
+    settle(index, block)
     return before, after
 
 
@@ -173,7 +179,7 @@ def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
         left, right = begun[0], begun.sum()
         for place in range(1, len(lines) - 1):
             right -= ended[place]
-            if begun[place] or ended[place]:
+            if (begun[place] or ended[place]) and lines[place] <= high:
                 total, most = left + right, max(left, right)
                 if best < 0 or total < best or (total == best and most < larger):
                     best, larger, best_axis, best_line = total, most, axis, lines[place]
@@ -183,20 +189,27 @@ def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
 
 @compiled
 def _lines(near: Array, low: int, high: int) -> Array:
-    """Where an axis of a bucket may be cut, and its two ends: all codes if they are few."""
+    """Where an axis of a bucket may be cut, and its two ends: all codes if they are few, else the
+    faces of the boxes, some of them twice.
+    """
     if high - low < _NARROW:
         return np.arange(low, high + 2)
-    starts = np.maximum(near[0], low)
-    stops = np.minimum(near[1], high) + 1
-    return np.unique(np.concatenate((starts, stops, np.array([low, high + 1]))))
+    boxes = near.shape[1]
+    lines = np.empty(2 * boxes + 2, np.int64)
+    for place in range(boxes):
+        lines[2 * place] = max(near[0, place], low)
+        lines[2 * place + 1] = min(near[1, place], high) + 1
+    lines[-2], lines[-1] = low, high + 1
+    lines.sort()
+    return lines
 
 
 @compiled
 def _tally(lines: Array, near: Array, weights: Array) -> tuple[Array, Array]:
-    """The units of the boxes that begin, and that end, at every line."""
+    """The units of the boxes that begin, and that end, at every line: at the first of equals."""
     begun, ended = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.int64)
     low, after = lines[0], lines[-1]
-    narrow = after - low == len(lines) - 1
+    narrow = after - low <= _NARROW
     for place in range(len(weights)):
         start, stop = max(near[0, place], low), min(near[1, place] + 1, after)
         first = start - low if narrow else np.searchsorted(lines, start)
