@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEVEL = 0.95
+_FIELDS = ("value", "stderr", "low", "high", "level", "method", "notes")
 _MOST_LINES = 60
 
 
@@ -146,16 +147,23 @@ class Estimates:
         raise KeyError(key)
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
+        names = self._columns
         return [
-            {**dict(zip(self._columns, key, strict=True)), **estimate.to_dict(level)}
+            {**dict(zip(names, key, strict=True)), **estimate.to_dict(level)}
             for key, estimate in self.rows
         ]
 
     @property
     def _columns(self) -> list[str]:
         """The groups as columns of a table that has columns of its own."""
-        taken = ("value", "stderr", "low", "high", "level", "method", "notes")
+        taken = (*_FIELDS, *self._more)
         return [f"group {name}" if name in taken else name for name in self.groups]
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        """What estimates tell beside their numbers, as those of a database: of the first one."""
+        told = self.rows[0][1].to_dict() if self.rows else {}
+        return {name: value for name, value in told.items() if name not in _FIELDS}
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         import pyarrow as pa
@@ -170,6 +178,7 @@ class Estimates:
             ("level", pa.float64()),
             ("method", pa.string()),
             ("notes", pa.list_(pa.string())),
+            *((name, pa.scalar(value).type) for name, value in self._more.items()),
         ]
         return pa.Table.from_pylist(records, schema=pa.schema(fields))
 

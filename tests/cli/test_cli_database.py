@@ -6,6 +6,8 @@ import sqlite3
 import pytest
 from terminal import run
 
+from scumble.database.database import Database
+
 COLUMNS = "age,sex,condition"
 YOUNG = "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 40"
 OLD = "SELECT COUNT(*) FROM people WHERE age > 60"
@@ -128,6 +130,30 @@ def test_groups(place, fresh):
         ("female", "repeated"),
         ("male", "repeated"),
     ]
+
+
+def test_a_column_may_be_called_status(tmp_path):
+    """The groups of a table have to stand beside what is told about each answer."""
+    (tmp_path / "t.csv").write_text("status,age\n" + "single,30\nmarried,40\n" * 50)
+    category = 'type = "category"\nvalues = ["single", "married"]'
+    (tmp_path / "t.toml").write_text(
+        f'[attributes.status]\nrole = "quasi"\n{category}\n'
+        '[attributes.age]\nrole = "quasi"\ntype = "integer"\nrange = [0, 99]\n'
+    )
+    folder, source = tmp_path / "db", tmp_path / "t.csv"
+    done = run("db", "create", folder, source, "-s", tmp_path / "t.toml", "-e", "1", "-l", "10")
+    assert done.code == 0, done.err
+    asked = "SELECT status, COUNT(*) FROM t WHERE age < 50 GROUP BY status"
+    rows = run("db", "ask", folder, "--source", source, asked, "--json").json
+    assert [(row["group status"], row["status"]) for row in rows] == [
+        ("single", "answered"),
+        ("married", "answered"),
+    ]
+    with Database.open(folder, source) as database:
+        frame = database.answer(asked).to_arrow()
+    assert frame["group status"].to_pylist() == ["single", "married"]
+    assert frame["status"].to_pylist() == ["repeated", "repeated"]
+    assert frame["distance"].to_pylist() == [0, 0]
 
 
 def test_the_environment_may_name_the_table(place, fresh, monkeypatch):
