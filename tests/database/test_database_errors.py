@@ -178,7 +178,7 @@ def test_no_message_and_no_ledger_tells_a_private_value(tmp_path):
     table = pa.table({"pay": [CANARY, 900_000_005, 900_000_006], "sex": ["f", "m", "f"]})
     said: list[str] = []
     with database(tmp_path / "db", table, schema=schema) as db:
-        for condition in ("pay > 900200000", "pay = 900000005", "sex = 'f'", "pay < sex", "pay = 'x'", "b"):
+        for condition in ("pay > 900200000", "pay = 900000005", "sex = 'f'", "pay < sex", "b"):
             for what in ("COUNT(*)", "AVG(CAST(pay > 900000009 AS INTEGER))", "SUM(pay - pay)"):
                 for _ in range(6):
                     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +31,8 @@ from scumble.schema import Schema
 if TYPE_CHECKING:
     from scumble.plot.figure import Figure
 
+_REMEMBERED = 256  # questions
+
 
 class Database:
     """`Database.create(folder, source, schema, epsilon=..., noise=...)`, then `answer(sql)`.
@@ -50,6 +53,8 @@ class Database:
         rows = counter.rows if self.terms.sized else None
         self._reader = Reader(self.space, self.terms.noise, rows)
         self._engine: Engine | None = Engine(self.schema)
+        # The same question, asked or tried again, means the same.
+        self._meaning = lru_cache(maxsize=_REMEMBERED)(self._understood)
 
     @classmethod
     def create(
@@ -145,7 +150,7 @@ class Database:
         check_word("key", key)
         check_word("analyst", analyst)
         manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        asked = self._understood(sql)
+        asked = self._asked(sql)
         settled = self._session.submit(Request(asked, manner, key, analyst))
         return self._reader.read(asked, settled.groups, settled.numbers)
 
@@ -165,7 +170,7 @@ class Database:
         error of an average depends on its value; it is told for evenly spread rows.
         """
         manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        asked = self._understood(sql)
+        asked = self._asked(sql)
         try:
             settled = self._session.imagine(Request(asked, manner, analyst=analyst))
         except PromiseError as refusal:
@@ -222,13 +227,16 @@ class Database:
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"
 
-    def _understood(self, sql: str) -> Asked:
-        from scumble.sql import parse
-
+    def _asked(self, sql: str) -> Asked:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        if (engine := self._engine) is None:
+        if self._engine is None:
             raise LedgerError("This database was closed. Open it again.")
+        return self._meaning(sql, self._engine)
+
+    def _understood(self, sql: str, engine: Engine) -> Asked:
+        from scumble.sql import parse
+
         query = parse(sql, self.schema, engine.columns)
         engine.check(query)
         return understood(query, self.space, engine)
