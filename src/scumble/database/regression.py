@@ -22,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 MOST = 256  # answers that are considered: the nearest ones
 _MOST_CELLS = 1_000_000
 _ROUNDING = 1e-7  # of a weight
+_NEAR = 1e-6  # of the volume of the target
+_SLIGHT = 1e-9
+_SMALL = 1e-5  # a volume, in boxes with the longest sides
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,57 @@ def combine(target: Box, boxes: Boxes, nearest: npt.NDArray[np.intp]) -> Combina
     none of them.
     """
     chosen = nearest[:MOST]
-    sides = _scaled(np.concatenate([boxes[chosen], target[np.newaxis]]))
-    volumes = _intersections(sides)
-    among, with_target = volumes[:-1, :-1], volumes[:-1, -1]
-    weights = np.linalg.lstsq(among, with_target, rcond=1e-12)[0].astype(np.float64)
-    kept = np.abs(weights) > _ROUNDING
-    combination = Combination(tuple(chosen[kept].tolist()), tuple(weights[kept].tolist()))
-    return combination if _adds_up(boxes[chosen[kept]], weights[kept], target) else None
+    # A box that was answered several times counts once, with the mean of its answers.
+    distinct, which, times = np.unique(
+        boxes[chosen], axis=0, return_inverse=True, return_counts=True
+    )
+    weights = _weights(distinct, times, target)
+    if weights is None:
+        return None
+    shares = (weights / times)[which.reshape(-1)]
+    kept = np.abs(shares) > 0
+    return Combination(tuple(chosen[kept].tolist()), tuple(shares[kept].tolist()))
+
+
+def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats | None:
+    """Those of the least variance for boxes that were answered so many times, if there are any."""
+    volumes = _intersections(_scaled(np.concatenate([boxes, target[np.newaxis]])))
+    spread = np.sqrt(times)  # the mean of several answers varies less
+    among = volumes[:-1, :-1] * np.outer(spread, spread)
+    with_target, whole = volumes[:-1, -1] * spread, float(volumes[-1, -1])
+    # The first is much faster, and all but always good enough, or good enough to say no.
+    for solve in (_refined, _decomposed):
+        found = solve(among, with_target)
+        off = abs(whole - float(found @ with_target))  # squared, from the target, over all points
+        if off > _NEAR * whole and whole > _SMALL:
+            return None
+        weights: Floats = found * spread
+        weights[np.abs(weights) <= _ROUNDING] = 0
+        if _adds_up(boxes, weights, target):
+            return weights
+    return None
+
+
+def _refined(among: Floats, with_target: Floats) -> Floats:
+    """The least solution by a factorization of what is made definite by a little, refined."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    factor = cho_factor(among + _SLIGHT * among.diagonal().max() * np.eye(len(among)))
+    found: Floats = np.zeros(len(among))
+    for _ in range(3):
+        found += cho_solve(factor, with_target - among @ found)
+    return found
+
+
+def _decomposed(among: Floats, with_target: Floats) -> Floats:
+    """The least solution by singular values."""
+    return np.linalg.lstsq(among, with_target, rcond=1e-12)[0]
 
 
 def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:
     """Whether the weighted boxes make exactly the target, in every cell that their faces cut."""
+    some = weights != 0
+    boxes, weights = boxes[some], weights[some]
     every = np.concatenate([boxes, target[np.newaxis]])
     cuts = [
         np.unique(np.append(every[:, axis, 0], every[:, axis, 1] + 1))
