@@ -13,9 +13,9 @@ from benchmarks.people import folder
 
 ROWS = 30_162
 NOISE = 600_000  # false tuples, as many as on the Adult data with k = 10 and γ = 0.2
-# Sizes of the columns; the first has the product of the nine columns of Adult.
+# Sizes of the columns; the first are those of the nine columns of Adult: 648,023,040 rows.
 DOMAINS = {
-    "6·10^8": (74, 7, 16, 7, 14, 5, 2, 41, 2),
+    "6·10^8": (72, 7, 16, 7, 14, 5, 2, 41, 2),
     "10^18": (1000,) * 6,
     "10^30": (1000,) * 10,
 }

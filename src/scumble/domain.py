@@ -25,24 +25,26 @@ from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.query import Expression
 from scumble.sql.junction import split
+from scumble.truths import Truths
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, Sequence[Fraction]]
 
 SPLIT = 1 << 20  # cells beyond which a clause is taken apart at its ORs and ANDs, if it has any
 _SMALL = 1 << 10  # cells of a clause that is evaluated together with others
-_KEPT = 1 << 27  # cells of evaluated clauses that are remembered
 MOST_GROUPS = 10**6
 
 
 class Domain:
     """All tuples over the published attributes of an engine's schema."""
 
-    def __init__(self, engine: Engine, *, split_beyond: int = SPLIT) -> None:
+    def __init__(
+        self, engine: Engine, *, split_beyond: int = SPLIT, truths: Truths | None = None
+    ) -> None:
         self._engine = engine
         self._split_beyond = split_beyond
         self._sizes = {a.name: a.size for a in engine.schema.published}
-        self._known: dict[Expression, Array] = {}
+        self._truths = Truths() if truths is None else truths
         self._last: tuple[Any, Array] | None = None  # amounts, with what they are amounts of
 
     @cached_property
@@ -73,10 +75,10 @@ class Domain:
         """
         weights = weights or {}
         more = []
+        named = {*groups}.union(*(clause.attributes for clause in clauses))
         if amount is not None:
+            named.update(amount.attributes)
             more.append(Factor(amount.attributes, lambda: self.amounts(amount, clauses) ** power))
-        network = self._network(clauses, groups, more)
-        named = {axis for each in network.factors for axis in each.axes}.union(groups)
         for name in [name for name in weights if name in named]:
             shares = np.array([float(weight) for weight in weights[name]])
             more.append(Factor((name,), _constant(shares)))
@@ -98,15 +100,29 @@ class Domain:
         try:
             *_, found = self._engine.evaluate([*near, amount], names)
         except QueryError:  # clauses that reach it through others may exclude where it is infinite
-            for clause in [clause for _ in clauses for clause in clauses if clause not in near]:
-                wider = sorted({*names, *clause.attributes})
-                linked = clause not in near and not set(names).isdisjoint(clause.attributes)
-                if linked and self._cells(wider) <= SPLIT:
-                    names, near = tuple(wider), [*near, clause]
+            names, near = self._linked(names, near, clauses)
             *_, found = self._engine.evaluate([*near, amount], names)
         wide = found.reshape([self._sizes[name] for name in names])
         chosen = tuple(slice(None) if name in amount.attributes else 0 for name in names)
         return np.asarray(wide[chosen], np.float64)
+
+    def _linked(
+        self, names: tuple[str, ...], near: list[Expression], clauses: Sequence[Expression]
+    ) -> tuple[tuple[str, ...], list[Expression]]:
+        """Some attributes and clauses with the clauses that share an attribute with them, then
+        those that share one with these, and so on, as long as all can be evaluated together.
+        """
+        left = [clause for clause in clauses if clause not in near]
+        grown = True
+        while grown:
+            grown = False
+            for clause in list(left):
+                wider = tuple(sorted({*names, *clause.attributes}))
+                if set(names).isdisjoint(clause.attributes) or self._cells(wider) > SPLIT:
+                    continue
+                names, near, grown = wider, [*near, clause], True
+                left.remove(clause)
+        return names, near
 
     def limits(self, amount: Expression, clauses: Sequence[Expression]) -> tuple[float, float]:
         """The least and the most that a number is where all clauses hold; of the clauses that tie
@@ -116,7 +132,8 @@ class Domain:
         try:
             possible = (self.count(clauses, amount.attributes) > 0).astype(bool)
         except QueryError:
-            truths = self._engine.holds(*_own(amount, clauses)[::-1])
+            names, near = _own(amount, clauses)
+            truths = self._engine.holds(near, names)
             possible = np.logical_and.reduce([np.ones(found.size, bool), *truths])
         some = found.reshape(-1)[possible.reshape(-1)]
         return float(some.min(initial=np.inf)), float(some.max(initial=-np.inf))
@@ -175,15 +192,16 @@ class Domain:
 
     def _truth(self, clause: Expression) -> Array:
         """Where a clause is true, over the domains of its attributes; the last few are kept."""
-        if clause not in self._known:
+        truth = self._truths.get(clause)
+        if truth is None:
             [flat] = self._engine.holds([clause], clause.attributes)
-            self._keep(clause, flat)
-        return self._known[clause]
+            truth = self._keep(clause, flat)
+        return truth
 
-    def _keep(self, clause: Expression, flat: Array) -> None:
-        if sum(each.size for each in self._known.values()) + flat.size > _KEPT:
-            self._known.clear()
-        self._known[clause] = flat.reshape([self._sizes[name] for name in clause.attributes])
+    def _keep(self, clause: Expression, flat: Array) -> Array:
+        truth = flat.reshape([self._sizes[name] for name in clause.attributes])
+        self._truths.keep(clause, truth)
+        return truth
 
     def _learn(self, clauses: Sequence[Expression]) -> None:
         """Evaluate new clauses of few cells in one go of the engine: it is the going that costs.
@@ -191,7 +209,8 @@ class Domain:
         The cells of one clause follow those of another; attributes that a clause does not name
         have their first value there.
         """
-        new = [c for c in dict.fromkeys(clauses) if c.attributes and c not in self._known]
+        named = [clause for clause in dict.fromkeys(clauses) if clause.attributes]
+        new = [clause for clause in named if self._truths.get(clause) is None]
         small = [clause for clause in new if self._cells(clause.attributes) <= _SMALL]
         if len(small) < 2:
             return
@@ -229,12 +248,13 @@ class Domain:
         return prod(size for name, size in self._sizes.items() if name not in named)
 
 
-_domains: WeakKeyDictionary[Engine, Domain] = WeakKeyDictionary()
+# A Domain would keep the engine alive for which it is kept; what it found out does not.
+_truths: WeakKeyDictionary[Engine, Truths] = WeakKeyDictionary()
 
 
 def domain_of(engine: Engine) -> Domain:
     """The domain behind an engine; what was evaluated for one question serves the next."""
-    return _domains.setdefault(engine, Domain(engine))
+    return Domain(engine, truths=_truths.setdefault(engine, Truths()))
 
 
 def _own(

@@ -8,10 +8,12 @@ alarm once in 16,000 sets of draws (and the draws are fixed).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 from tuple_releases import CELLS, DOMAIN, all_bags, all_sets, all_views, chance, tuples_release
@@ -155,17 +157,23 @@ def test_pooling_beats_the_first_view(copies) -> None:
     assert spread[1] < spread[0]
 
 
-def _bags(domain, question: str, presence: Replaced, shown: np.ndarray) -> list[sc.Estimate]:
-    """The estimates from many bags of which only the sums over the shown tuples are known."""
-    what, condition = QUESTIONS[question]
-    release = tuples_release(domain, [], presence)
-    query = release.parse(f"SELECT {what} FROM t WHERE {condition}")
-    asked = Question(release.evidence, release.schema, query, release._engine)
-    mean = asked._over_domain(Fraction(1, domain.size()))
-    bags = shown.shape[1]
-    asked.__dict__["possible"] = np.repeat(asked.possible, bags)
-    asked.__dict__["_moments"] = ReplacedMoments(presence, shown, np.repeat(mean, bags, axis=1))
-    return [asked.estimate(bag) for bag in range(bags)]
+@dataclass(frozen=True)
+class Bags(Question):
+    """One question to many bags, as if they were groups: `sums` are those over the rows of each
+    bag. (In one release they would not be groups: rows are replaced across all groups.)
+    """
+
+    sums: npt.NDArray[np.float64] = field(kw_only=True)
+
+    @cached_property
+    def possible(self) -> npt.NDArray[np.object_]:
+        return np.repeat(super().possible, self.sums.shape[1])
+
+    @cached_property
+    def moments(self) -> ReplacedMoments:
+        one = super().moments
+        assert isinstance(one, ReplacedMoments)
+        return replace(one, shown=self.sums, mean=np.repeat(one.mean, self.sums.shape[1], axis=1))
 
 
 def _amounts(cells, question: str) -> np.ndarray:
@@ -178,19 +186,32 @@ def _amounts(cells, question: str) -> np.ndarray:
     )
 
 
+def _estimates(
+    domain: sc.Schema, cells: list, question: str, presence: Replaced, bags: np.ndarray
+) -> list[sc.Estimate]:
+    """The estimates from many bags, given by the cells of their rows; that from the last one is
+    also asked of a release.
+    """
+    what, condition = QUESTIONS[question]
+    sql = f"SELECT {what} FROM t WHERE {condition}"
+    release = tuples_release(domain, [cells[place] for place in bags[-1]], presence)
+    parts = release.evidence, release.schema, release.parse(sql), release._engine
+    asked = Bags(*parts, sums=_amounts(cells, question)[:, bags].sum(axis=2))
+    found = [asked.estimate(bag) for bag in range(len(bags))]
+    assert repr(found[-1]) == repr(release.answer(sql))
+    return found
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_exact_coverage_of_bags(question: str) -> None:
     presence = Replaced(3, Fraction(2, 5))
-    outcomes = list(all_bags(CELLS, TRUE, presence))
-    each = _amounts(CELLS, question)
-    shown = np.array(
-        [each[:, [CELLS.index(row) for row in rows]].sum(axis=1) for _, rows in outcomes]
-    )
+    chances, outcomes = zip(*all_bags(CELLS, TRUE, presence), strict=True)
+    bags = np.array([[CELLS.index(row) for row in rows] for rows in outcomes])
+    found = _estimates(DOMAIN, CELLS, question, presence, bags)
     truth = _truth(question, TRUE)
-    found = _bags(DOMAIN, question, presence, shown.T)
     for level in LEVELS:
         covered = 0.0
-        for (probability, _), estimate in zip(outcomes, found, strict=True):
+        for probability, estimate in zip(chances, found, strict=True):
             low, high = estimate.interval(level)
             covered += float(probability) * (low <= truth <= high)
         assert covered >= level
@@ -205,10 +226,9 @@ def test_coverage_of_many_bags(question: str, keep: Fraction) -> None:
     true = np.minimum(rng.integers(0, 120, 400), rng.integers(0, 120, 400))
     lost = rng.random((COPIES, 400)) >= float(keep)
     drawn = np.where(lost, rng.integers(0, 120, lost.shape), true)
-    each = _amounts(cells, question)
-    truth_count, total, _ = each[:, true].sum(axis=1)
+    truth_count, total, _ = _amounts(cells, question)[:, true].sum(axis=1)
     truth = total / truth_count if question == "mean" else total
-    found = _bags(LARGER, question, Replaced(400, keep), each[:, drawn].sum(axis=2))
+    found = _estimates(LARGER, cells, question, Replaced(400, keep), drawn)
     for level in LEVELS:
         limits = [estimate.interval(level) for estimate in found]
         covered = sum(low <= truth <= high for low, high in limits)

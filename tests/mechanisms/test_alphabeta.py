@@ -74,6 +74,8 @@ def test_worked_example_of_the_paper() -> None:
     assert domain.size() == 1200
     law = sc.AlphaBeta(alpha="2/3", beta="1/150").presence(domain, 6)
     assert law == Included(6, Fraction(2, 3) + Fraction(1, 150), Fraction(1, 150))
+    private = "25B99 27B97 21I82 32I90 33A94 36A94"  # table 1(a)
+    assert sum(int(s[3:]) < 3 * int(s[:2]) for s in private.split()) == 3
     shown = "25B99 21B99 22I89 32I90 28I99 29A81 33A94 27A94 32B83 36A94 26A99 39I94"  # table 1(d)
     whole = {nation[0]: nation for nation in nations}
     rows = [(int(s[:2]), whole[s[2]], int(s[3:])) for s in shown.split()]

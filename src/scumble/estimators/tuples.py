@@ -110,7 +110,7 @@ class Question:
         if possible in (0, self._domain.size * self._copies):
             rows = self.evidence.rows if possible else 0
             return Estimate(float(rows), Exact(), EXACT, self._notes)
-        law = self._moments.count_law(group, possible)
+        law = self.moments.count_law(group, possible)
         if isinstance(law, RandomizedCount):
             return Estimate(law.value, law, BINOMIAL if law.exact else MANY, self._notes)
         return self._weighted(0, group)
@@ -123,7 +123,7 @@ class Question:
     def _weighted(self, power: int, group: int) -> Estimate:
         variance, largest = self._variances[power][group], self._largest[power][group]
         law = WeightedSum(float(variance), float(largest))
-        return Estimate(float(self._moments.sums[power, group]), law, self._method, self._notes)
+        return Estimate(float(self.moments.sums[power, group]), law, self._method, self._notes)
 
     @property
     def _method(self) -> str:
@@ -132,17 +132,17 @@ class Question:
         return SCORE if views == 1 else f"pooled over {views} views: {SCORE}"
 
     def _mean(self, group: int) -> Estimate:
-        if not self.possible[group] or not self._moments.sums[0, group]:
+        if not self.possible[group] or not self.moments.sums[0, group]:
             notes = (*self._notes, NOTHING)
             return Estimate(float("nan"), Unknown(), "average of no tuples", notes)
         low, high = self._limits
         law = Ratio(
-            float(self._moments.sums[1, group]),
-            float(self._moments.sums[0, group]),
+            float(self.moments.sums[1, group]),
+            float(self.moments.sums[0, group]),
             variances=(
                 float(self._variances[1][group]),
                 float(self._variances[0][group]),
-                float(self._moments.covariance[group]),
+                float(self.moments.covariance[group]),
             ),
             bends=(low, (low + high) / 2, high),
             largest=self._bent(group),
@@ -159,15 +159,15 @@ class Question:
         """What one tuple can change `total - r * count` by, for three ratios r."""
         low, high = self._limits
         shifts = (low, (low + high) / 2, high)
-        return [self._moments.deviation(low, high, shift) for shift in shifts]
+        return [self.moments.deviation(low, high, shift) for shift in shifts]
 
     @cached_property
     def _variances(self) -> list[Floats]:
-        return [self._moments.variance(power) for power in (0, 1)]
+        return [self.moments.variance(power) for power in (0, 1)]
 
     @cached_property
     def _largest(self) -> list[Floats]:
-        return [self._moments.deviation(1.0, 1.0), self._moments.deviation(*self._limits)]
+        return [self.moments.deviation(1.0, 1.0), self.moments.deviation(*self._limits)]
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
@@ -177,7 +177,8 @@ class Question:
         return self._domain.limits(self.query.argument, self.query.clauses)
 
     @cached_property
-    def _moments(self) -> Moments:
+    def moments(self) -> Moments:
+        """The sums over true tuples, estimated from those that are shown, by group."""
         presence = self.evidence.presence
         if isinstance(presence, Replaced):
             mean = self._over_domain(Fraction(1, self._domain.size))
@@ -244,7 +245,7 @@ class Question:
         ]
         return np.array(rows if argument else rows * 3)
 
-    @property
+    @cached_property
     def _domain(self) -> Domain:
         return domain_of(self.engine)
 
