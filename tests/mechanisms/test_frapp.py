@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from fractions import Fraction
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from people import people, schema
 from scipy.stats import chi2
 
 import scumble as sc
+from scumble.engine.rows import Rows
 from scumble.guarantee import gamma_for_epsilon
+from scumble.noise.source import Source
 from scumble.publishers.frapp_promise import Counts
 
 TINY = sc.Schema(
@@ -125,6 +131,13 @@ def test_expected_repetitions_are_bounded(rows: int, size: int) -> None:
         assert exact <= counts.expected(times)
 
 
+def _sized_as_adult() -> sc.Schema:
+    sizes = (72, 7, 16, 7, 14, 5, 2, 41, 2)
+    return sc.Schema(
+        [sc.Attribute(f"c{i}", "quasi", sc.IntegerRange(0, s - 1)) for i, s in enumerate(sizes)]
+    )
+
+
 def test_published_promise_on_the_size_of_adult() -> None:
     """The paper's experiment: n = 30,162 and m = 648,023,040. Once is γ = 0.2 but for the order of
     the prior, twice nearly doubles the odds.
@@ -134,6 +147,9 @@ def test_published_promise_on_the_size_of_adult() -> None:
     once, twice = counts.posterior(prior, 1), counts.posterior(prior, 2)
     assert Fraction(1, 5) < once < Fraction(1, 5) + prior
     assert float(twice / (1 - twice)) == pytest.approx(0.5, rel=0.01)
+    first, _ = PUBLISHED.guarantee(_sized_as_adult(), 30_162)
+    assert first.parameters["once"] == pytest.approx(float(once))
+    assert "ends at most at 20.1 %" in str(first)
     assert 0.5 < counts.expected(2) < 1
     assert counts.expected(3) < Fraction(1, 10**4)
 
@@ -157,10 +173,67 @@ def test_keep_and_k_say_which_posterior_follows() -> None:
     assert promise == PUBLISHED.guarantee(_wide(6), 1000)[0]
 
 
-def test_a_prior_that_is_no_less_than_the_posterior_is_refused() -> None:
-    with pytest.raises(sc.PromiseError, match="no less than the posterior") as error:
-        sc.publish(people(50, TINY), TINY, PUBLISHED, seed=1)
-    assert "50" not in str(error.value)
+class Silent(Source):
+    """A source that must not be asked."""
+
+    def fill(self, out: object) -> None:
+        raise AssertionError("something was drawn")
+
+
+def _perturb(private: pa.Table, domain: sc.Schema, outside: str, folder: Path) -> None:
+    """Publish without any randomness at hand: only a refusal gets through."""
+    PUBLISHED.perturb(Rows(private, domain, outside=outside), Silent(1), folder)
+
+
+@pytest.mark.parametrize("outside", ["error", "drop"])
+@pytest.mark.parametrize(
+    ("rows", "sentence"), [(50, "no less than the posterior"), (30, "by more than a tenth")]
+)
+def test_a_table_too_large_for_its_domain_is_refused_before_anything_is_drawn(
+    rows: int, sentence: str, outside: str, tmp_path: Path
+) -> None:
+    """m = 2000: with 50 rows d is 0.25, with 30 it is 0.15 and `once` is 0.31."""
+    domain = schema(ages=200)
+    with pytest.raises(sc.PromiseError, match=sentence) as error:
+        _perturb(people(rows, domain), domain, outside, tmp_path)
+    assert str(rows) not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_are_dropped_do_not_count(tmp_path: Path) -> None:
+    """Three rows of sixty are left, which the promise bears."""
+    domain = schema(ages=200)
+    strangers = people(60, domain).to_pydict() | {"job": ["astronaut"] * 57 + ["cook"] * 3}
+    with pytest.raises(AssertionError, match="something was drawn"):
+        _perturb(pa.table(strangers), domain, "drop", tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 40, 100, 1000])
+def test_no_guarantee_for_a_table_that_would_be_refused(rows: int) -> None:
+    """k·n/m from a tenth to beyond 1."""
+    mechanism = sc.Frapp(reading="published", k=10, gamma=0.05)
+    with pytest.raises(sc.PromiseError, match="reading='published'"):
+        mechanism.guarantee(schema(), rows)
+
+
+@given(st.integers(1, 3000), st.integers(1, 40), st.integers(1, 19))
+def test_what_is_promised_of_a_row_seen_once(rows: int, k: int, twentieths: int) -> None:
+    """γ and a tenth of it is never exceeded, in any table; and what is refused would exceed it, or
+    begin there.
+    """
+    gamma = Fraction(twentieths, 20)
+    mechanism = sc.Frapp(reading="published", k=k, gamma=gamma)
+    domain = schema(ages=1000)
+    once = None
+    with contextlib.suppress(sc.PromiseError):
+        first, _ = mechanism.guarantee(domain, rows)
+        once = first.parameters.get("once", 0)
+    prior = Fraction(k * rows, domain.size())
+    if once is not None:
+        assert once <= 1.1 * gamma
+    elif prior < gamma:
+        counts = Counts(rows, domain.size(), mechanism.keep(domain))
+        assert counts.posterior(prior, 1) > Fraction(11, 10) * gamma
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from scumble.errors import ParameterError, PromiseError, SchemaError
+from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Evidence, Tuples
 from scumble.guarantee import (
     Guarantee,
@@ -59,10 +59,11 @@ class Frapp(Publisher):
         probability p + (1−p)/m and any other with (1−p)/m; g is the ratio of the two, and the
         largest there is. p is a fraction that the sampler meets exactly. Published: an attacker
         with a prior of at most d = k·n/m about a row that at most one person has, and who sees it
-        once, ends at γ when p/(1−p) = γ/(k(1−γ)), but for terms of the order of d; the exact
-        posteriors for a row seen once and twice, and how many rows are expected twice, are part of
-        the promise. Proof: the number of times that a row is published is Bernoulli(p + q) +
-        Bin(n−1, q) if one person has it and Bin(n, q) if nobody has, q = (1−p)/m.
+        once, ends at γ when p/(1−p) = γ/(k(1−γ)), but for terms of the order of d; a table where
+        they come to more than a tenth of γ is refused. The exact posteriors for a row seen once and
+        twice, and how many rows are expected twice, are part of the promise. Proof: the number of
+        times that a row is published is Bernoulli(p + q) + Bin(n−1, q) if one person has it and
+        Bin(n, q) if nobody has, q = (1−p)/m.
     Estimate: (n_V − n(1−p)·n_D/m)/p for n_V published rows that satisfy a condition, out of n_D in
         the whole domain; unbiased, with an exact binomial interval (normal where thousands of rows
         decide). Sums and averages by the same weights, with score and Fieller intervals.
@@ -166,10 +167,20 @@ class Frapp(Publisher):
             prior = self._numbers.get("rho1", Fraction(1, 10))
             first = promise.local(gamma), promise.from_prior(prior, gamma)
             return (*first, promise.exposure(gamma, size))
+        counts = None if rows is None else self._counts(schema, rows)
+        first = promise.published(self._numbers["k"], self._posterior(schema), counts)
+        return first, promise.local(gamma, anyway=True)
+
+    def _posterior(self, schema: Schema) -> Fraction:
+        """γ of the published reading."""
         k, keep = self._numbers["k"], self.keep(schema)
-        counts = None if rows is None else promise.Counts(rows, size, keep)
-        posterior = k * keep / (1 - keep + k * keep)
-        return promise.published(k, posterior, counts), promise.local(gamma, anyway=True)
+        return k * keep / (1 - keep + k * keep)
+
+    def _counts(self, schema: Schema, rows: int) -> promise.Counts:
+        """How often a row of so many is published; a refusal where that breaks the promise."""
+        counts = promise.Counts(rows, schema.size(), self.keep(schema))
+        promise.require(self._numbers["k"], self._posterior(schema), counts)
+        return counts
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         size, rows, keep = schema.size(), evidence.rows or 0, self.keep(schema)
@@ -197,10 +208,11 @@ class Frapp(Publisher):
         schema = rows.schema
         keep = self.keep(schema)
         names = [attribute.name for attribute in schema.published]
+        if self._reading == "published":
+            self._counts(schema, _number_of(rows, names))
         with ViewWriter(folder / FILE, schema.published) as view:
             for columns in rows.batches(names):
                 view.add(_replaced(columns, schema, keep, noise))
-        self._refuse_empty_promise(schema, view.rows)
         if view.rows * keep < 1 <= view.rows:
             rows.remark(
                 "Less than one row is kept on average: answers say next to nothing. Publish fewer "
@@ -208,16 +220,12 @@ class Frapp(Publisher):
             )
         return Tuples(FILE, tuple(names), Replaced(view.rows, keep))
 
-    def _refuse_empty_promise(self, schema: Schema, rows: int) -> None:
-        if self._reading == "local":
-            return
-        keep, k = self.keep(schema), self._numbers["k"]
-        if k * rows * (1 - keep + k * keep) >= k * keep * schema.size():
-            raise PromiseError(
-                "Frapp with reading='published' speaks of priors up to k·n/m, n rows out of m "
-                "possible ones: here that is no less than the posterior γ that is promised. Use a "
-                "smaller k, a larger gamma, or reading='local'."
-            )
+
+def _number_of(rows: Rows, names: list[str]) -> int:
+    """How many rows will be published."""
+    # A row may be dropped for any of its columns; then all have to be looked at.
+    looked = names if rows.outside == "drop" else names[:1]
+    return sum(len(columns[0]) for columns in rows.batches(looked))
 
 
 def _replaced(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
+from scumble.errors import PromiseError
 from scumble.guarantee import (
     Guarantee,
     at_least,
@@ -30,6 +31,8 @@ PUBLISHED_LIMITS = (
     "An attacker who gave the row more than k·n/m before may end higher.",
 )
 MOST_TIMES = 6
+_SLACK = Fraction(11, 10)  # of γ: how far the first order may be off
+_ADVICE = "Use a smaller k, publish more attributes, or use reading='local'."
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,22 @@ class Counts:
         others = comb(n - 1, times) * q**times if n else Fraction(0)
         more = comb(n - 1, times - 1) * q ** (times - 1) if n else Fraction(0)
         return false + n * (self.own * more + (1 - self.own) * others)
+
+
+def require(k: Fraction, gamma: Fraction, counts: Counts) -> None:
+    """Refuse tables that are too large for their domain."""
+    prior = k * counts.rows / counts.size
+    if prior >= gamma:
+        raise PromiseError(
+            "Frapp with reading='published' speaks of priors up to k·n/m, n rows out of m possible "
+            f"ones: here that is no less than the posterior γ that is promised. {_ADVICE}"
+        )
+    if counts.rows and counts.posterior(prior, 1) > _SLACK * gamma:
+        raise PromiseError(
+            "Frapp with reading='published' is made for priors k·n/m, n rows out of m possible "
+            "ones, far below γ: here a row seen once would end above γ by more than a tenth of it. "
+            + _ADVICE
+        )
 
 
 def local(gamma: Fraction, *, anyway: bool = False) -> Guarantee:
