@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.attribute import Attribute
+from scumble.database.comparing import compared
 from scumble.database.conditions import boxes_of
 from scumble.database.memory import COUNT
 from scumble.database.space import Boxes, Space
@@ -64,7 +65,11 @@ class Asked:
 
 def understood(query: Query, space: Space, engine: Engine) -> Asked:
     """The boxes and amounts of a question; a sentence where it cannot be put so."""
-    boxes = boxes_of(query.clauses, space, engine, MOST_BOXES)
+    boxes = compared(query.clauses, space)
+    if boxes is None or query.argument is not None:
+        engine.check(query)
+    if boxes is None:
+        boxes = boxes_of(query.clauses, space, engine, MOST_BOXES)
     groups = tuple(_groups(query, boxes, space))
     if query.aggregate == "count" or query.argument is None:
         return Asked(query, groups, (COUNT,), None)

@@ -237,6 +237,4 @@ class Database:
     def _understood(self, sql: str, engine: Engine) -> Asked:
         from scumble.sql import parse
 
-        query = parse(sql, self.schema, engine.columns)
-        engine.check(query)
-        return understood(query, self.space, engine)
+        return understood(parse(sql, self.schema, engine.columns), self.space, engine)

@@ -26,6 +26,8 @@ from scumble.errors import ParameterError, ScumbleError
 from scumble.noise.laplace import discrete_laplace
 from scumble.noise.source import Source
 
+_SPARE = 256
+
 
 @dataclass(frozen=True)
 class Request:
@@ -67,6 +69,7 @@ class Session:
         self._journal = journal
         self._counter = counter
         self._noise = Source(seed)
+        self._spare: list[int] = []
         self._memory = Memory(terms, space)
         self._committer: Committer[Request, Settled] = Committer(journal, self._decide)
 
@@ -150,14 +153,24 @@ class Session:
                 found = self._counter.counts(boxes)
             else:
                 found = self._counter.sums(boxes, amounts.axis, amounts.values)
-            scale = self.terms.noise * _times(kind, request)
-            noise = discrete_laplace(self._noise, scale, len(places))
+            noise = self._drawn(_times(kind, request), len(places))
             for place, value, error in zip(places, found, noise, strict=True):
-                values[place] = value + int(error)
+                values[place] = value + error
         return [
             Given(kind, box, value, _times(kind, request))
             for (kind, box), value in zip(plan.new, values, strict=True)
         ]
+
+    def _drawn(self, times: int, size: int) -> list[int]:
+        """Noise that was never used. That of single counts is drawn in advance, many at a time,
+        which is several times faster.
+        """
+        if times > 1 or size > 1:
+            noise = discrete_laplace(self._noise, self.terms.noise * times, size)
+            return [int(error) for error in noise]
+        if not self._spare:
+            self._spare = self._drawn(times, _SPARE)
+        return [self._spare.pop()]
 
     def _expected(self, kind: str, box: Box, asked: Asked) -> int:
         if not self.terms.sized:
