@@ -26,7 +26,10 @@ class Columns:
         self._count = 0
 
     def of(self, boxes: Boxes) -> Floats:
-        """The faces of boxes: [axis, side, box]. They begin with those of the last time."""
+        """The faces of boxes, and room for more: [axis, side, box].
+
+        The boxes begin with those of the last time.
+        """
         count = len(boxes)
         if count > self._faces.shape[2]:
             longer = np.empty((*self._faces.shape[:2], 2 * count))
@@ -35,7 +38,7 @@ class Columns:
         if count > self._count:
             self._faces[:, :, self._count : count] = np.moveaxis(boxes[self._count :], 0, 2)
             self._count = count
-        return self._faces[:, :, :count]
+        return self._faces
 
 
 class Shelf:
@@ -50,7 +53,9 @@ class Shelf:
         self._lock = threading.Lock()
 
     def columns(self, boxes: Boxes) -> Floats:
-        """The faces of boxes, which are an array of answers, or the first of one."""
+        """The faces of boxes, which are an array of answers, or the first of one, as columns that
+        may be longer.
+        """
         owner = _owner(boxes)
         with self._lock:
             known = self._kept.get(id(owner))

@@ -2,7 +2,7 @@
 
 A distance is the sum over the axes of how far both ends have moved times the axis's scale, added up
 in the order of the axes everywhere, so that equal boxes have equal distances to the last bit.
-`faces` are the boxes as columns of floating-point numbers.
+`faces` are the boxes as columns of floating-point numbers, which may be longer.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[i
     """The first box with the least distance from the target, and that distance."""
     place, least = 0, np.inf
     totals = np.empty(_RUN)
-    for begin in range(0, faces.shape[2], _RUN):
+    for begin in range(0, len(boxes), _RUN):
+        end = min(begin + _RUN, len(boxes))
         totals[:] = 0
         for axis in range(len(target)):
-            starts, stops = (
-                faces[axis, 0, begin : begin + _RUN],
-                faces[axis, 1, begin : begin + _RUN],
-            )
+            starts, stops = faces[axis, 0, begin:end], faces[axis, 1, begin:end]
             low, high, scale = (
                 np.float64(target[axis, 0]),
                 np.float64(target[axis, 1]),
@@ -48,7 +46,7 @@ def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[i
             )
             for box in range(len(starts)):
                 totals[box] += (abs(starts[box] - low) + abs(stops[box] - high)) * scale
-        for box in range(len(starts)):
+        for box in range(end - begin):
             if totals[box] < least:
                 place, least = begin + box, totals[box]
     return place, distances(boxes[place : place + 1], target, scales)[0]
@@ -67,28 +65,26 @@ def best_patches(
     """The best of the boxes to add to the region or to take away, as `_known` tells it, and the new
     ones that would be better, as `_new` tells them; all bring it nearer to the target than `most`.
     """
-    near = _neighbours(faces, region)
+    near = _neighbours(boxes, faces, region)
     known = _known(boxes, near, region, target, scales, used, most)
     patches, reached = _new(region, target, scales, known[-1])
     return known, patches, reached
 
 
 @_compiled
-def _neighbours(faces: Array, region: Array) -> Array:
+def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
     """The boxes that differ from the region on one axis only."""
     found, count = np.empty(64, np.int64), 0
     differences = np.empty(_RUN, np.int64)
-    for begin in range(0, faces.shape[2], _RUN):
+    for begin in range(0, len(boxes), _RUN):
+        end = min(begin + _RUN, len(boxes))
         differences[:] = 0
         for axis in range(len(region)):
-            starts, stops = (
-                faces[axis, 0, begin : begin + _RUN],
-                faces[axis, 1, begin : begin + _RUN],
-            )
+            starts, stops = faces[axis, 0, begin:end], faces[axis, 1, begin:end]
             low, high = np.float64(region[axis, 0]), np.float64(region[axis, 1])
             for box in range(len(starts)):
                 differences[box] += (starts[box] != low) | (stops[box] != high)
-        for box in range(len(starts)):
+        for box in range(end - begin):
             if differences[box] == 1:
                 if count == len(found):
                     found = np.concatenate((found, np.empty_like(found)))
@@ -154,7 +150,7 @@ def _new(region: Array, target: Array, scales: Array, most: float) -> tuple[Arra
 
 
 @_compiled
-def _moved(box: Array, target: Array, axis: int) -> int:
+def _moved(box: Array, target: Array, axis: int) -> Any:
     return abs(box[axis, 0] - target[axis, 0]) + abs(box[axis, 1] - target[axis, 1])
 
 

@@ -89,7 +89,7 @@ def _refined(among: Floats, with_target: Floats) -> Floats:
 
 def _decomposed(among: Floats, with_target: Floats) -> Floats:
     """The least solution by singular values."""
-    return np.linalg.lstsq(among, with_target, rcond=1e-12)[0]
+    return np.linalg.lstsq(among, with_target, rcond=1e-12)[0].astype(np.float64)
 
 
 def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:

@@ -61,10 +61,15 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
+    quiet(axes)
+    return figure, axes
+
+
+def quiet(axes: Axes) -> None:
+    """Only a bottom line and a pale grid, so that what is drawn stands out."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(FAINT)
     axes.tick_params(colors=INK, length=0, labelsize=10)
     axes.grid(color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
-    return figure, axes

@@ -1,0 +1,136 @@
+"""Curves side by side: panels of named lines, each name at the end of its line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from scumble.plot.figure import FAINT, INK, MARKERS, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow, which is too pale for a line.
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_APART = 0.055  # of the height of a panel: names do not come nearer to each other
+
+
+@dataclass(frozen=True)
+class Line:
+    """One named line; a bound is thin and grey, without marks, and `look` fixes colour and mark."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    look: int = 0
+    bound: bool = False
+    marks: bool = True
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over one pair of axes."""
+
+    title: str
+    across: str
+    up: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+
+
+def curves(panels: Sequence[Panel]) -> Figure:
+    """A figure of panels, at most two in a row."""
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(6.2 * columns, 4.1 * rows), layout="constrained")
+    for number, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(rows, columns, number)
+        quiet(axes)
+        _draw(axes, panel)
+    return figure
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+    for line in panel.lines:
+        colour = FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)]
+        axes.plot(
+            line.x,
+            line.y,
+            color=colour,
+            linewidth=1.2 if line.bound else 1.8,
+            linestyle=":" if line.bound else "--" if line.dashed else "-",
+            marker=MARKERS[line.look % len(MARKERS)] if line.marks and not line.bound else None,
+            markersize=5,
+        )
+    axes.set_title(panel.title, color=INK, fontsize=11, loc="left")
+    axes.set_xlabel(panel.across, color=INK)
+    axes.set_ylabel(panel.up, color=INK)
+    _scale(axes, panel)
+    _name(axes, panel)
+
+
+def _scale(axes: Axes, panel: Panel) -> None:
+    """Ticks where the values are, a zero at the bottom, and room for the names on the right."""
+    from matplotlib.ticker import LogLocator
+
+    values = sorted({x for line in panel.lines for x in line.x})
+    if len(values) <= 6:
+        words = [f"{x:.0%}" if panel.across.endswith("volume s") else f"{x:,g}" for x in values]
+        axes.set_xticks(
+            values, [_power(x) if x >= 10 else word for x, word in zip(values, words, strict=True)]
+        )
+        axes.minorticks_off()
+    else:
+        axes.set_xticks([x for x in axes.get_xticks() if 0 <= x <= values[-1]])
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    low, high = values[0], values[-1]
+    if panel.log_x:
+        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** 0.38)
+    else:
+        axes.set_xlim(low - 0.04 * (high - low), high + 0.38 * (high - low))
+    if panel.log_y:
+        axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    else:
+        axes.set_ylim(bottom=0)
+        if max(y for line in panel.lines for y in line.y) >= 1000:
+            axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _power(x: float) -> str:
+    digits = len(f"{x:.0f}") - 1
+    return f"$10^{digits}$" if x == 10**digits else f"{x:,g}"
+
+
+def _name(axes: Axes, panel: Panel) -> None:
+    """Put every name at the end of its line, moved up or down where names would meet."""
+    transform = axes.transData + axes.transAxes.inverted()
+    ends = [float(transform.transform((line.x[-1], line.y[-1]))[1]) for line in panel.lines]
+    order = sorted(range(len(ends)), key=ends.__getitem__)
+    places = list(ends)
+    for before, after in pairwise(order):
+        places[after] = max(places[after], places[before] + _APART)
+    over = max(0.0, max(places) - 0.99)
+    for place, line in zip(places, panel.lines, strict=True):
+        axes.annotate(
+            line.name,
+            (line.x[-1], place - over),
+            xycoords=("data", "axes fraction"),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)],
+            fontsize=9,
+            fontweight="normal" if line.bound else "bold",
+        )
