@@ -40,6 +40,7 @@ def publish(
     mechanism = _make(method, _written(parameters))
     steps = None if levels is None else _numbers(levels)
     _refuse_place(output, steps, force)
+    _refuse_book(book, parameters["identifier"], output, force)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     with console.progress("Publishing", rows.rows) as progress:
@@ -128,6 +129,24 @@ def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
     new = {f"k{level}" for level in levels or ()}
     if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
+
+
+def _refuse_book(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+    """Saving would refuse this as well, but only after the work."""
+    from scumble.owner import refuse_place_of_book
+
+    if book is None and identifier is not None:
+        raise ParameterError(
+            "With --identifier the release can be updated, which takes a private book: say with "
+            "--book FILE where to keep it, outside the release folder."
+        )
+    if book is not None and identifier is None:
+        raise ParameterError(
+            "A --book is kept of a release that can be updated: name the column that tells records "
+            "apart with --identifier COLUMN, or leave --book out."
+        )
+    if book is not None:
+        refuse_place_of_book(book, output, force=force)
 
 
 def _places(found: OwnedRelease | Sequence[OwnedRelease], output: Path) -> dict[Path, OwnedRelease]:

@@ -184,7 +184,9 @@ RecordIdentifier = Annotated[
 Levels = Annotated[
     str | None,
     typer.Option(
-        "--levels", metavar="NUMBERS", help="aroma: one nested view for each k, as 5,20,49."
+        "--levels",
+        metavar="NUMBERS",
+        help="aroma: one nested view for each k, --k the largest: 5,20,49.",
     ),
 ]
 Book = Annotated[

@@ -19,9 +19,9 @@ from scumble.evidence import Evidence
 from scumble.making import manifest_of, new_folder, remarks_of
 from scumble.mechanism import Mechanism, create
 from scumble.noise.source import Source
+from scumble.publishers.aroma_book import BOOK
 from scumble.release import Release
 
-BOOK = "book.parquet"  # its name in a folder that was not saved yet
 Progress = Callable[[int], None]
 
 
@@ -134,11 +134,7 @@ class OwnedRelease(Release):
                 "keep it: save(..., book=PATH) or --book PATH, outside the release folder."
             )
         place = self.book if book is None else Path(book).resolve()
-        released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
-        if released or place.is_relative_to(folder.resolve()):
-            raise ReleaseError("The book is private: keep it outside of release folders.")
-        if place.exists() and not force:
-            raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
+        refuse_place_of_book(place, folder, force=force)
         return place
 
     def _continued(self, verb: str, needed: str) -> Any:
@@ -195,6 +191,18 @@ def open(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
         raise ReleaseError(f"{book} is not a file. Give the book that `save` wrote.")
     place = None if book is None else Path(book).resolve()
     return OwnedRelease(found.manifest, found.folder, book=place)
+
+
+def refuse_place_of_book(book: Path, folder: Path, *, force: bool) -> None:
+    """Refuse to keep the book of a release in this folder where all can read it, or in place of
+    another file.
+    """
+    place = book.resolve()
+    released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
+    if released or place.is_relative_to(folder.resolve()):
+        raise ReleaseError("The book is private: keep it outside of release folders.")
+    if place.exists() and not force:
+        raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
 
 
 @contextmanager

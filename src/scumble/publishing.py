@@ -74,7 +74,7 @@ def publish(
     says what happens to a row with a value outside its domain: an error that names the row, the row
     dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
     eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `levels` makes one nested
-    view for each k of a list, of which the smallest tells most (Aroma only). `progress` is called
+    view for each k of a list, the mechanism's being the largest (Aroma only). `progress` is called
     with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):

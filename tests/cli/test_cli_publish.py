@@ -148,3 +148,23 @@ def test_publish_says_what_is_published_unchanged(place, tmp_path):
     done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
     text = " ".join(done.out.split())
     assert "Published unchanged, for everybody to see: age, sex, region" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
+        (["--book", "{}/people.book"], 2, "with --identifier COLUMN, or leave --book out"),
+        (["--identifier", "person", "--book", "{}/taken"], 6, "exists already"),
+        (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, words, code, sentence):
+    """No table is there: it is not even opened."""
+    (tmp_path / "taken").touch()
+    given = [word.format(tmp_path) for word in words]
+    where = ("no such table.csv", "-s", place / "people.toml", "-o", tmp_path / "v")
+    done = run("publish", *where, "-m", "aroma", "--k", "9", *given)
+    assert done.code == code, done.err
+    assert sentence in done.err
+    assert not (tmp_path / "v").exists()

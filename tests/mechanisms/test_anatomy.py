@@ -160,8 +160,8 @@ def test_columns_may_be_called_group_and_count() -> None:
     domain = sc.Schema([*schema(), *extra])
     release = sc.publish(people(200, domain), domain, sc.Anatomy(l=2), seed=1)
     rows, values = _files(release)
-    assert rows.column_names == ["age", "sex", "Group", "count", "group_"]
-    assert values.column_names == ["job", "group_", "count_"]
+    assert rows.column_names == ["age", "sex", "Group", "count", "group_2"]
+    assert values.column_names == ["job", "group_2", "count_2"]
     assert release.answer("SELECT COUNT(*) FROM t WHERE count = 1 AND job = 'cook'").stderr > 0
 
 

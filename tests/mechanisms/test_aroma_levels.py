@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from people import JOBS, people, schema
-from pool_bags import bags, drawn
+from pool_bags import drawn
 from scipy.stats import chi2
 
 import scumble as sc
 from scumble.pool_law import PoolLaw
+from scumble.publishers import aroma_bags
 
 THREE = schema(ages=100_000, jobs=JOBS[:3])
 
@@ -33,7 +37,7 @@ def test_each_bag_lies_within_the_next(levels: list[int]) -> None:
     rows = 500
     job = [JOBS[place % 3] for place in range(rows)]
     private = pa.table({"age": np.arange(rows), "sex": ["f"] * rows, "job": job})
-    views = sc.publish(private, THREE, sc.Aroma(k=2), levels=levels, seed=1)
+    views = sc.publish(private, THREE, sc.Aroma(k=max(levels)), levels=levels, seed=1)
     assert [view.manifest.parameters["k"] for view in views] == sorted(levels)
     found = [np.eye(3, dtype=int)[np.arange(rows) % 3], *(counts(view) for view in views)]
     for less, more, view in zip(found, found[1:], views, strict=False):
@@ -43,24 +47,82 @@ def test_each_bag_lies_within_the_next(levels: list[int]) -> None:
     assert promised == sorted(promised, reverse=True)
 
 
-@pytest.mark.parametrize(("weights", "first", "second"), [((1, 1, 1), 2, 5), ((1, 2, 3), 3, 5)])
-def test_colluding_readers_know_no_more_than_the_smallest_view(
-    weights: tuple[int, ...], first: int, second: int
-) -> None:
-    """Exactly, over all pairs of views and several priors: the posterior of both views is that of
-    the smaller one, because what the larger one adds is drawn without the true value.
+class Tape:
+    """In place of the pool: draws that are listed beforehand, one row of them for each true value,
+    taken from left to right.
     """
-    law = PoolLaw(weights, first)
-    small = [bags(law, true)[0] for true in range(3)]
-    added = drawn(law, second - first)
-    for prior in ([Fraction(1, 3)] * 3, [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]):
-        for bag in {bag for known in small for bag in known}:
-            alone = [prior[x] * small[x].get(bag, Fraction(0)) for x in range(3)]
-            for more, chance in added.items():
-                larger = tuple(a + b for a, b in zip(bag, more, strict=True))
-                both = [prior[x] * small[x].get(bag, Fraction(0)) * chance for x in range(3)]
-                assert sum(larger) == second
-                assert [b * sum(alone) for b in both] == [a * sum(both) for a in alone]
+
+    def __init__(self, draws: np.ndarray, values: int) -> None:
+        self._draws, self._values = draws, values
+
+    def __call__(self, weights: Sequence[int]) -> Tape:
+        return self
+
+    def members(self, noise: object, number: int, rows: int) -> np.ndarray:
+        assert len(self._draws) == rows
+        taken, self._draws = self._draws[:, :number], self._draws[:, number:]
+        return taken
+
+    def counts(self, noise: object, number: int, rows: int) -> np.ndarray:
+        taken = self.members(noise, number, rows)
+        return np.stack([(taken == value).sum(axis=1) for value in range(self._values)], axis=1)
+
+
+Joint = dict[tuple[bytes, bytes], list[Fraction]]
+
+
+def joint(
+    weights: Sequence[int], prior: Sequence[Fraction], levels: list[list[int]], patch
+) -> Joint:
+    """For each pair of a small and a large bag the probability of it with each true value: summed
+    over all true values and ordered draws, of which the published rule makes the bags. Levels of
+    one list are nested, those of different lists are drawn by themselves.
+    """
+    draws = sum(sizes[-1] - 1 for sizes in levels)
+    cells = np.array(list(itertools.product(range(len(weights)), repeat=draws + 1)))
+    law = PoolLaw(tuple(weights), max(sizes[-1] for sizes in levels))
+    patch.setattr(aroma_bags, "Pool", Tape(cells[:, 1:], len(weights)))
+    made = [aroma_bags.draw_nested(None, law, cells[:, 0], sizes) for sizes in levels]
+    small, large = (np.asarray(bags, np.int64) for bags in itertools.chain(*made))
+    found: Joint = {}
+    for (true, *others), less, more in zip(cells.tolist(), small, large, strict=True):
+        chance = prior[true] * prod(law.shares[value] for value in others)
+        belief = found.setdefault((less.tobytes(), more.tobytes()), [Fraction(0)] * len(weights))
+        belief[true] += chance
+    return found
+
+
+def learns_from_the_larger(found: Joint) -> bool:
+    """Whether any posterior of the true value given both bags is not that given the smaller."""
+    alone: dict[bytes, list[Fraction]] = {}
+    for (less, _), belief in found.items():
+        so_far = alone.get(less, [Fraction(0)] * len(belief))
+        alone[less] = [a + b for a, b in zip(so_far, belief, strict=True)]
+    return any(
+        [b / sum(belief) for b in belief] != [a / sum(alone[less]) for a in alone[less]]
+        for (less, _), belief in found.items()
+        if sum(belief)
+    )
+
+
+@pytest.mark.parametrize("prior", [(1, 1, 1), (3, 2, 1), (0, 1, 5)], ids=str)
+@pytest.mark.parametrize(
+    ("weights", "first", "second"),
+    [((1, 1, 1), 2, 3), ((1, 2, 3), 2, 3), ((1, 1, 1), 2, 4), ((1, 2, 3), 2, 4), ((1, 2, 3), 3, 4)],
+)
+def test_colluding_readers_know_no_more_than_the_smallest_view(
+    weights: tuple[int, ...], first: int, second: int, prior: tuple[int, ...], monkeypatch
+) -> None:
+    """Exactly, by all draws through the code that makes the bags, in both layouts. The check finds
+    a rule that is wrong: with draws of its own the larger view tells more.
+    """
+    beliefs = [Fraction(part, sum(prior)) for part in prior]
+    nested = joint(weights, beliefs, [[first, second]], monkeypatch)
+    assert sum(sum(belief) for belief in nested.values()) == 1
+    assert not learns_from_the_larger(nested)
+    apart = joint(weights, beliefs, [[first], [second]], monkeypatch)
+    assert sum(sum(belief) for belief in apart.values()) == 1
+    assert learns_from_the_larger(apart)
 
 
 def test_what_a_level_adds_does_not_depend_on_the_true_value_or_the_smaller_bag() -> None:
@@ -72,7 +134,7 @@ def test_what_a_level_adds_does_not_depend_on_the_true_value_or_the_smaller_bag(
     private = pa.table(
         {"age": np.arange(rows), "sex": ["f"] * rows, "job": [JOBS[x] for x in true]}
     )
-    views = sc.publish(private, THREE, sc.Aroma(k=2, pool=[1, 2, 3]), levels=[2, 4], seed=2)
+    views = sc.publish(private, THREE, sc.Aroma(k=4, pool=[1, 2, 3]), levels=[2, 4], seed=2)
     small, large = map(counts, views)
     law = drawn(PoolLaw((1, 2, 3), 2), 2)
     twice = small[np.arange(rows), true] == 2
@@ -92,7 +154,7 @@ def test_what_a_level_adds_does_not_depend_on_the_true_value_or_the_smaller_bag(
 def test_each_level_is_an_ordinary_release(tmp_path) -> None:
     """Its interval holds the truth; the same table published alone has the same promise."""
     private = people(3000, schema())
-    views = sc.publish(private, schema(), sc.Aroma(k=9), levels=[3, 9, 30], seed=1)
+    views = sc.publish(private, schema(), sc.Aroma(k=30), levels=[3, 9, 30], seed=1)
     truth = private["job"].to_pylist().count("cook")
     errors = []
     for view in views:
@@ -113,6 +175,9 @@ def test_each_level_is_an_ordinary_release(tmp_path) -> None:
         (sc.Aroma(k=9), [3, 3], "a list of different k"),
         (sc.Aroma(k=9), "39", "a list of different k"),
         (sc.Aroma(k=9), [1, 3], "a whole number from 2 to 1000. Got 1"),
+        (sc.Aroma(k=9), [3, 20], r"must be the largest of the levels \(20\). Got 9 instead"),
+        (sc.Aroma(k=9), [3, 5], r"must be the largest of the levels \(5\). Got 9 instead"),
+        (sc.Aroma(epsilon=1, f=0.2), [3, 9], "give the largest as k, and no epsilon and f"),
         (sc.Aroma(k=9, closeness=2), [3, 9], "without closeness"),
         (sc.Aroma(k=9, identifier="pid"), [3, 9], "without identifier"),
     ],

@@ -192,5 +192,6 @@ def test_rows_that_are_left_out_keep_their_identifiers_with_them() -> None:
 
 def test_updates_are_said_in_the_limits(release) -> None:
     assert all(
-        any("two releases" in limit for limit in promise.limits) for promise in release.guarantees
+        any("before and after an update" in limit for limit in promise.limits)
+        for promise in release.guarantees
     )

@@ -62,6 +62,8 @@ def test_worked_example() -> None:
     assert "2 sub-tables" in promise.proof
     assert odds.parameters == {"gamma": 10}
     assert release.remarks[0].startswith("The 2 sub-tables keep a sensitive value")
+    alone = report["retention as one table with rho1"]  # the one figure, to reader and owner
+    assert release.remarks[0].endswith(f"one table with rho1 would keep it with {alone:.2g}.")
 
 
 def test_other_columns_are_as_they_were() -> None:
@@ -219,7 +221,7 @@ def test_frequent_values_ride_along() -> None:
         _table([400, 30, 25, 20, 20, 10, 10, 5]), DOMAIN, sc.Partition(rho1=0.1, rho2=0.2), seed=1
     )
     assert all(0 in domain for domain in release.evidence.channels[0].domains)
-    assert any("are not covered" in limit for limit in release.guarantees[0].limits)
+    assert any("is not covered" in limit for limit in release.guarantees[0].limits)
 
 
 def test_rows_that_are_dropped_are_not_counted() -> None:

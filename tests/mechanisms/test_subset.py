@@ -186,12 +186,6 @@ def test_the_order_of_rows_and_of_members_says_nothing() -> None:
         (_sized(5000), {"epsilon": 1}, sc.SchemaError, "at most 4096 are possible"),
         (_sized(5), {"epsilon": 1e-30}, sc.ParameterError, "nothing of the values would be left"),
         (_sized(5), {"rho1": 1e-60, "rho2": 0.5}, sc.ParameterError, "no privacy"),
-        (
-            sc.Schema([*schema(), sc.Attribute("Job=Cook", "quasi", sc.IntegerRange(0, 1))]),
-            {"epsilon": 1, "size": 2},
-            sc.SchemaError,
-            "the schema has one of that name already",
-        ),
     ],
 )
 def test_refusals(domain: sc.Schema, parameters: dict, error: type, sentence: str) -> None:

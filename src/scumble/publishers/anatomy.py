@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.attribute import Attribute
-from scumble.errors import ParameterError, PromiseError, SchemaError
+from scumble.errors import PromiseError, SchemaError
 from scumble.evidence import Evidence, Groups
 from scumble.guarantee import Guarantee, percent_at_most
 from scumble.kinds import IntegerRange
 from scumble.mechanism import Publisher
+from scumble.publishers import request
 from scumble.publishers.view import ViewWriter
 from scumble.schema import Schema
 
@@ -79,23 +80,15 @@ class Anatomy(Publisher):
     name = "anatomy"
 
     def __init__(self, *, l: int, suppress: bool = False) -> None:  # noqa: E741  (its name)
-        if isinstance(l, bool) or not isinstance(l, (int, np.integer)) or l < 2:
-            raise ParameterError.of("Anatomy", "l", "a whole number of at least 2", l)
-        if not isinstance(suppress, bool):
-            raise ParameterError.of("Anatomy", "suppress", "True or False", suppress)
-        self._least = int(l)
-        self._suppress = suppress
+        self._least = request.whole("Anatomy", "l", l, least=2)
+        self._suppress = request.flag("Anatomy", "suppress", suppress)
 
     @property
     def parameters(self) -> dict[str, Any]:
         return {"l": self._least, "suppress": self._suppress}
 
     def check(self, schema: Schema) -> None:
-        if not schema.sensitive:
-            raise SchemaError(
-                "Anatomy needs at least one sensitive attribute; the schema has none. "
-                'Give one of its attributes role = "sensitive".'
-            )
+        request.need_sensitive("Anatomy", schema)
         names = [attribute.name for attribute in schema.sensitive]
         values = schema.size(names)
         if values < self._least:
@@ -158,7 +151,7 @@ class Anatomy(Publisher):
         numbers, groups = grouped(noise, codes, counts, kept, self._least)
         del codes
         names = [attribute.name for attribute in schema]
-        group, count = _free("group", names), _free("count", names)
+        group, count = (request.free_name(name, names) for name in ("group", "count"))
         evidence = Groups(
             file="rows.parquet",
             values="values.parquet",
@@ -248,10 +241,3 @@ class _Table:
         place = [attribute.name for attribute in self.schema.published].index(name)
         empty = np.empty(0, self.schema[name].code_type)
         return np.concatenate([empty, *(batch[place] for batch in self.batches)])
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    """The name, with as many underscores as it takes to be no other column's."""
-    while name.lower() in {each.lower() for each in taken}:
-        name += "_"
-    return name

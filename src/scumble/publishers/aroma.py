@@ -14,10 +14,10 @@ from scumble.evidence import Evidence, Records
 from scumble.guarantee import Guarantee, loss, positive, share
 from scumble.mechanism import Publisher
 from scumble.pool_law import PoolLaw
-from scumble.publishers import aroma_promises as promises
-from scumble.publishers.aroma_layout import bag_channel, packed_bits
+from scumble.publishers import aroma_promise as promise
+from scumble.publishers import request
 from scumble.publishers.aroma_pool import UNIFORM, WrittenPool, whole_weights
-from scumble.publishers.aroma_promises import k_for
+from scumble.publishers.aroma_promise import k_for
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MOST_VALUES = 1024
 LEAST_ACCEPTED = 0.001
 # Different weights in a pool, and times k: the exact figures of more would take too long.
 MOST_WEIGHTS, MOST_TERMS = 128, 20_000
-_ONE_OF = "k, or epsilon with f"
 
 
 class Aroma(Publisher):
@@ -43,9 +42,10 @@ class Aroma(Publisher):
     some value is in a bag more often than k times its weight over N. `identifier` names a column
     whose values tell records apart; the release can then be updated with its private book, and a
     record that comes back with the same value shows the same bag. `publish(..., levels=[k1, k2])`
-    makes nested views: who has several of them knows no more than the one with the smallest k
-    tells. In the file, columns such as "job=cook" say how often a value is in the bag, if k is
-    above the number of values; else "job 1" to "job k" hold the codes of its members, ascending.
+    makes nested views, `k` the largest of them: who has several knows no more than the one with the
+    smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
+    if k is above the number of values; else "job 1" to "job k" hold the codes of its members,
+    ascending.
 
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
         `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
@@ -79,13 +79,10 @@ class Aroma(Publisher):
         identifier: str | None = None,
     ) -> None:
         given = {"k": k, "epsilon": epsilon, "f": f}
-        self._given = {name: value for name, value in given.items() if value is not None}
-        if set(self._given) not in ({"k"}, {"epsilon", "f"}):
-            got = ", ".join(self._given) or "none of them"
-            raise ParameterError(f"Aroma takes either {_ONE_OF}. Got {got} instead.")
+        self._given = request.one_of("Aroma", given, "k", "epsilon with f")
         self._count: tuple[Fraction, Fraction] | None = None
         if "k" in self._given:
-            self.k = _whole_k("k", k)
+            self.k = request.whole("Aroma", "k", k, least=2, most=LARGEST_K)
         else:
             self._count = loss("Aroma", epsilon), share("Aroma", "f", f)
             self.k = k_for(*self._count)
@@ -101,19 +98,11 @@ class Aroma(Publisher):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        plain = {
-            name: value if isinstance(value, (int, float, str)) else str(value)
-            for name, value in {**self._given, **self._written}.items()
-            if value is not None
-        }
-        return {**plain, "pool": self._pool.given}
+        written = {name: value for name, value in self._written.items() if value is not None}
+        return {**request.plain({**self._given, **written}), "pool": self._pool.given}
 
     def check(self, schema: Schema) -> None:
-        if not schema.sensitive:
-            raise SchemaError(
-                "Aroma needs at least one sensitive attribute; the schema has none. "
-                'Give one of its attributes role = "sensitive".'
-            )
+        request.need_sensitive("Aroma", schema)
         size = schema.size(attribute.name for attribute in schema.sensitive)
         if size > MOST_VALUES:
             raise SchemaError(
@@ -125,7 +114,6 @@ class Aroma(Publisher):
                 f"Attribute '{self._identifier}' must be an identifier to tell records apart."
             )
         law = self.law(schema)
-        bag_channel(schema, law)
         different, most = len(set(law.weights)), min(MOST_WEIGHTS, MOST_TERMS // self.k)
         if different > most:
             allowed = f"of at most {most} different weights for k = {self.k}; round them"
@@ -167,22 +155,22 @@ class Aroma(Publisher):
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         law = self.law(schema)
         names = " and ".join(attribute.name for attribute in schema.sensitive)
-        limits = promises.LIMITS
+        limits = promise.LIMITS
         if len(schema.sensitive) > 1:
-            limits = (promises.COMBINED.format(names), *limits)
+            limits = (promise.COMBINED.format(names), *limits)
         if self._pool.given != UNIFORM:
-            limits += (promises.PRIOR,)
+            limits += (promise.PRIOR,)
         if self._identifier is not None:
-            limits += (promises.UPDATED,)
+            limits += (promise.UPDATED,)
         found = [
-            promises.local_profile(law, names, limits),
-            promises.exposed(law, names, limits),
+            promise.local_profile(law, names, limits),
+            promise.exposed(law, names, limits),
         ]
         if self._closeness is not None:
             total = sum(self._pool.weights(schema.sensitive), Fraction(0))
-            found.append(promises.close(self._closeness, total, names, limits))
+            found.append(promise.close(self._closeness, total, names, limits))
         if self._count is not None:
-            found.append(promises.per_count(*self._count, self.k, limits))
+            found.append(promise.per_count(*self._count, self.k, limits))
         return tuple(found)
 
     def profile(self, schema: Schema, epsilon: float) -> float:
@@ -197,7 +185,7 @@ class Aroma(Publisher):
         law = self.law(schema)
         found: dict[str, Any] = {
             "values per row": law.size,
-            "bits per row, packed": packed_bits(bag_channel(schema, law)),
+            "bits per row, packed": _packed_bits(law),
         }
         caps = self._caps(self._pool.weights(schema.sensitive))
         if caps is not None:
@@ -214,12 +202,19 @@ class Aroma(Publisher):
         return write(self.law(rows.schema), rows, self._identifier, noise, folder)
 
     def levels(self, sizes: Sequence[int]) -> list[Aroma]:
-        """The mechanism of each level, the smallest k first; these take the place of its own k."""
+        """The mechanism of each level, the smallest k first; its own k is the largest."""
         if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence) or not sizes:
             raise ParameterError.of("publish", "levels", "a list of different k", sizes)
-        known = sorted(_whole_k("levels", size) for size in sizes)
+        known = sorted(request.whole("Aroma", "levels", size, 2, LARGEST_K) for size in sizes)
         if len(set(known)) < len(known):
             raise ParameterError.of("publish", "levels", "a list of different k", list(sizes))
+        if self._count is not None:
+            raise ParameterError(
+                "Levels of Aroma are a list of k: give the largest as k, and no epsilon and f."
+            )
+        if known[-1] != self.k:
+            allowed = f"the largest of the levels ({known[-1]})"
+            raise ParameterError.of("Aroma", "k", allowed, self.k)
         if self._closeness is not None or self._identifier is not None:
             raise ParameterError(
                 "Levels of Aroma go without closeness and without identifier: views that are drawn "
@@ -268,8 +263,7 @@ class Aroma(Publisher):
         return self._identifier
 
 
-def _whole_k(parameter: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= LARGEST_K:
-        allowed = f"a whole number from 2 to {LARGEST_K}"
-        raise ParameterError.of("Aroma", parameter, allowed, value)
-    return value
+def _packed_bits(law: PoolLaw) -> int:
+    """The bits of a bag whose numbers stand side by side: counts, or codes if those are fewer."""
+    counts = law.values * law.size.bit_length()
+    return counts if law.size > law.values else law.size * (law.values - 1).bit_length()

@@ -20,7 +20,7 @@ from scumble.attribute import Attribute
 from scumble.errors import ReleaseError
 from scumble.schema import Schema
 
-BOOK = "book.parquet"
+BOOK = "book.parquet"  # its name in a folder that was not saved yet
 _KEY = b"scumble book"
 _OWN = 3  # columns before those that are shown
 

@@ -20,11 +20,10 @@ from scumble.noise.source import Source
 from scumble.pool_law import PoolLaw
 from scumble.publishers.aroma_bags import draw, draw_nested
 from scumble.publishers.aroma_book import BOOK, BookWriter
-from scumble.publishers.aroma_layout import bag_attributes, bag_channel
-from scumble.publishers.view import ViewWriter
+from scumble.publishers.bag_columns import bag_attributes, bag_channel
+from scumble.publishers.view import RECORDS, ViewWriter
 from scumble.schema import Schema
 
-FILE = "records.parquet"
 _COMPRESSION = "zstd"  # bags are small numbers, which it packs into half of what others need
 
 Codes = npt.NDArray[Any]
@@ -34,7 +33,7 @@ Batch = tuple[pa.Array, list[Codes], Codes]
 
 def write(law: PoolLaw, rows: Rows, identifier: str | None, noise: Source, folder: Path) -> Records:
     """One view, and its book if records have an identifier."""
-    channel = bag_channel(rows.schema, law)
+    channel = _channel(rows.schema, law)
     columns = shown_attributes(rows.schema, channel)
     with ExitStack() as stack:
         view = stack.enter_context(view_writer(folder, columns))
@@ -55,7 +54,7 @@ def write_levels(
 ) -> dict[int, Records]:
     """Views of one pass over the rows, the bags of each within those of the next."""
     sizes = [law.size for law in laws]
-    channels = [bag_channel(rows.schema, law) for law in laws]
+    channels = [_channel(rows.schema, law) for law in laws]
     with ExitStack() as stack:
         views = [
             stack.enter_context(view_writer(folders[size], shown_attributes(rows.schema, channel)))
@@ -90,17 +89,22 @@ def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
 def shown_attributes(schema: Schema, channel: BagChannel) -> tuple[Attribute, ...]:
     """The columns of the file."""
     others = [attribute for attribute in schema.published if attribute.role != "sensitive"]
-    return (*others, *bag_attributes(channel))
+    return (*others, *bag_attributes(channel, most=channel.law.size))
 
 
 def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
     """The writer of the one file."""
-    return ViewWriter(folder / FILE, attributes, compression=_COMPRESSION)
+    return ViewWriter(folder / RECORDS, attributes, compression=_COMPRESSION)
+
+
+def _channel(schema: Schema, law: PoolLaw) -> BagChannel:
+    """How bags are published: in the layout of fewer columns."""
+    return bag_channel(schema, law, "counts" if law.size > law.values else "codes")
 
 
 def _records(schema: Schema, channel: BagChannel, rows: int) -> Records:
     """What is published: all attributes can be asked about."""
-    return Records(FILE, tuple(a.name for a in schema.published), (channel,), rows)
+    return Records(RECORDS, tuple(a.name for a in schema.published), (channel,), rows)
 
 
 def bytes_per_row(path: Path, channel: BagChannel) -> float:
@@ -117,5 +121,5 @@ def bytes_per_row(path: Path, channel: BagChannel) -> float:
 
 
 def _remark(rows: Rows, folder: Path, channel: BagChannel) -> None:
-    size = bytes_per_row(folder / FILE, channel)
+    size = bytes_per_row(folder / RECORDS, channel)
     rows.remark(f"The {channel.law.size} values of a row take {size:.1f} bytes in the file.")

@@ -9,26 +9,20 @@ from typing import Literal
 from scumble.attribute import Attribute
 from scumble.bag_laws import BagLaw
 from scumble.channels import BagChannel
-from scumble.errors import SchemaError
 from scumble.kinds import IntegerRange
+from scumble.publishers.request import free_name
 from scumble.schema import Schema
 
 
-def bag_channel(
-    owner: str, schema: Schema, law: BagLaw, layout: Literal["counts", "codes"]
-) -> BagChannel:
-    """Bags of all sensitive attributes as one value; `owner` is named if the schema has no room."""
-    sensitive = schema.sensitive
-    names = tuple(attribute.name for attribute in sensitive)
-    columns = _columns(sensitive, law, layout)
-    others = {attribute.name.lower() for attribute in schema if attribute not in sensitive}
-    for name in columns:
-        if name.lower() in others:
-            raise SchemaError(
-                f"{owner} publishes a column {name!r}, and the schema has one of that name "
-                "already. Rename it."
-            )
-    return BagChannel(names, layout, columns, law)
+def bag_channel(schema: Schema, law: BagLaw, layout: Literal["counts", "codes"]) -> BagChannel:
+    """Bags of all sensitive attributes as one value."""
+    names = tuple(attribute.name for attribute in schema.sensitive)
+    columns = _columns(schema.sensitive, law, layout)
+    taken = {name.lower() for name in schema.names}
+    for place, name in enumerate(columns):
+        if name.lower() in taken:
+            columns[place] = free_name(name, [*schema.names, *columns])
+    return BagChannel(names, layout, tuple(columns), law)
 
 
 def bag_attributes(channel: BagChannel, most: int) -> tuple[Attribute, ...]:
@@ -41,13 +35,13 @@ def bag_attributes(channel: BagChannel, most: int) -> tuple[Attribute, ...]:
     )
 
 
-def _columns(sensitive: Sequence[Attribute], law: BagLaw, layout: str) -> tuple[str, ...]:
+def _columns(sensitive: Sequence[Attribute], law: BagLaw, layout: str) -> list[str]:
     whole = " and ".join(attribute.name for attribute in sensitive)
     if layout == "codes":
-        return tuple(f"{whole} {place}" for place in range(1, law.size + 1))
-    columns = tuple(f"{whole}={label}" for label in _labels(sensitive))
+        return [f"{whole} {place}" for place in range(1, law.size + 1)]
+    columns = [f"{whole}={label}" for label in _labels(sensitive)]
     if len({name.lower() for name in columns}) < len(columns):  # the same to SQL
-        return tuple(f"{whole} #{code}" for code in range(law.values))
+        return [f"{whole} #{code}" for code in range(law.values)]
     return columns
 
 

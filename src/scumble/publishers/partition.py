@@ -11,14 +11,14 @@ import numpy as np
 
 from scumble.attribute import Attribute
 from scumble.channels import SplitChannel
-from scumble.errors import ParameterError, SchemaError
+from scumble.errors import SchemaError
 from scumble.evidence import Evidence, Records
 from scumble.guarantee import Guarantee, gamma_for_rho, share
 from scumble.kinds import IntegerRange
 from scumble.mechanism import Publisher
+from scumble.publishers import request
 from scumble.publishers.partition_promise import amplification, nothing, restricted
-from scumble.publishers.split import Part, bound_part, gamma_of, keep_for, split
-from scumble.publishers.uniform import LARGEST_GAMMA
+from scumble.publishers.split import Part, gamma_of, keep_for, split
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
@@ -83,24 +83,15 @@ class Partition(Publisher):
         plain: bool = False,
     ) -> None:
         self._given = {"rho1": rho1, "rho2": rho2, "confidence": confidence}
-        self._rho1 = share("Partition", "rho1", rho1)
-        self._rho2 = share("Partition", "rho2", rho2)
+        numbers = request.numbers("Partition", {"rho1": rho1, "rho2": rho2})
+        self._rho1, self._rho2 = numbers["rho1"], numbers["rho2"]
         self._confidence = share("Partition", "confidence", confidence)
-        if self._rho1 >= self._rho2:
-            raise ParameterError.of("Partition", "rho1", f"below rho2 ({rho2})", rho1)
-        if not isinstance(plain, bool):
-            raise ParameterError.of("Partition", "plain", "True or False", plain)
-        self._plain = plain
-        if self._gamma > LARGEST_GAMMA:
-            raise ParameterError(
-                "What is asked of Partition is no privacy: its odds ratio would be above "
-                f"{LARGEST_GAMMA:.0e}. Ask for a smaller rho2, or a larger rho1."
-            )
+        self._plain = request.flag("Partition", "plain", plain)
+        request.need_privacy("Partition", self._gamma, "a smaller rho2, or a larger rho1")
 
     @property
     def parameters(self) -> dict[str, Any]:
-        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
-        return {**written, "plain": self._plain}
+        return {**request.plain(self._given), "plain": self._plain}
 
     @property
     def _gamma(self) -> Fraction:
@@ -108,11 +99,7 @@ class Partition(Publisher):
         return gamma_for_rho(self._rho1, self._rho2)
 
     def check(self, schema: Schema) -> None:
-        if not schema.sensitive:
-            raise SchemaError(
-                "Partition needs at least one sensitive attribute; the schema has none. "
-                'Give one of its attributes role = "sensitive".'
-            )
+        request.need_sensitive("Partition", schema)
         cells = schema.size(_sensitive(schema))
         if cells > MOST_CELLS:
             raise SchemaError(
@@ -141,8 +128,7 @@ class Partition(Publisher):
         rows, keeps = channel.rows, [float(keep) for keep in channel.keeps]
         if not sum(rows):
             return {}
-        values = len(set().union(*channel.domains))
-        alone = 1.0 if 1 in channel.keeps else float(keep_for(self._gamma, values))
+        alone = 1.0 if 1 in channel.keeps else self._alone(channel.domains)
         delta = float(1 - self._confidence)
         return {
             "sub-tables": len(rows),
@@ -161,7 +147,7 @@ class Partition(Publisher):
     def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.publishers.deal import Deal
-        from scumble.publishers.view import ViewWriter
+        from scumble.publishers.view import RECORDS, ViewWriter
 
         schema, attributes = rows.schema, rows.schema.published
         names = [attribute.name for attribute in attributes]
@@ -169,10 +155,10 @@ class Partition(Publisher):
         places = [names.index(name) for name in sensitive]
         radix = schema.radix(sensitive)
         parts = self._parts(_counts(rows, sensitive), radix.size, rows)
-        column = _fresh("part", schema.names)
+        column = request.free_name("part", schema.names)
         numbered = Attribute(column, "insensitive", IntegerRange(0, len(parts) - 1))
         deal = Deal(parts, radix.size)
-        with ViewWriter(folder / "records.parquet", (*attributes, numbered)) as view:
+        with ViewWriter(folder / RECORDS, (*attributes, numbered)) as view:
             for columns in rows.batches(names):
                 types = [np.dtype(columns[place].dtype) for place in places]
                 cells = radix.pack([columns[place] for place in places])
@@ -188,13 +174,13 @@ class Partition(Publisher):
             tuple(part.keep for part in parts),
             tuple(part.rows for part in parts),
         )
-        return Records("records.parquet", (*names, column), (channel,), view.rows)
+        return Records(RECORDS, (*names, column), (channel,), view.rows)
 
     def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[Part]:
         """The split, or one part for all where the promise binds no value."""
         parts = split(counts, self._rho1, self._rho2) if counts else None
         if parts is not None:
-            rows.remark(self._gain(parts, counts))
+            rows.remark(self._gain(parts))
             return parts
         if counts:
             done = "was published as it is" if self._plain else "went through one channel"
@@ -205,17 +191,21 @@ class Partition(Publisher):
         keep = Fraction(1) if self._plain and counts else keep_for(self._gamma, cells)
         return [Part(counts, tuple(range(cells)), keep)]
 
-    def _gain(self, parts: Sequence[Part], counts: Mapping[int, int]) -> str:
+    def _alone(self, domains: Sequence[Sequence[int]]) -> float:
+        """The retention of one table with all these values, if one were as frequent as ρ1: the
+        true largest frequency would tell more than is published.
+        """
+        return float(keep_for(self._gamma, len(set().union(*domains))))
+
+    def _gain(self, parts: Sequence[Part]) -> str:
         """For the owner: what the split is good for."""
         if len(parts) == 1:
             return "Sub-tables would not lower the error bound: this is uniform perturbation."
-        total = sum(counts.values())
-        rare = [value for value, count in counts.items() if count <= self._rho1 * total]
-        alone = bound_part(counts, rare, self._rho2).keep
-        kept = sum(part.rows * part.keep for part in parts) / total
+        kept = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
+        alone = self._alone([part.domain for part in parts])
         return (
             f"The {len(parts)} sub-tables keep a sensitive value with probability "
-            f"{float(kept):.2g} on average; one table would keep it with {float(alone):.2g}."
+            f"{float(kept):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
         )
 
 
@@ -250,12 +240,3 @@ def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
             np.add.at(counts, cells, 1)
     occurring = np.flatnonzero(counts)
     return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
-
-
-def _fresh(name: str, taken: Sequence[str]) -> str:
-    """A column name that the table does not have."""
-    number, found = 1, name
-    while found.lower() in {other.lower() for other in taken}:
-        number += 1
-        found = f"{name}_{number}"
-    return found

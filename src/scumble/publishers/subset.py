@@ -11,18 +11,10 @@ import numpy.typing as npt
 
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Evidence, Records
-from scumble.guarantee import (
-    Guarantee,
-    float_at_least,
-    gamma_for_epsilon,
-    gamma_for_rho,
-    loss,
-    positive,
-    share,
-)
+from scumble.guarantee import Guarantee, float_at_least, gamma_for_epsilon, gamma_for_rho
 from scumble.mechanism import Publisher
+from scumble.publishers import request
 from scumble.publishers.local_promise import exposure, local, posterior
-from scumble.publishers.uniform import LARGEST_GAMMA
 from scumble.schema import Schema
 from scumble.subset_law import SubsetLaw
 
@@ -32,7 +24,6 @@ if TYPE_CHECKING:
     from scumble.noise.source import Source
 
 MOST_VALUES = 4096
-_ONE_OF = "exactly one of epsilon, gamma, or rho1 with rho2"
 RATIO = (
     "g(m−ω)/((1−g)ω) = γ for every set, a value in it and a value not in it; computed exactly from "
     "the published g and ω"
@@ -80,32 +71,14 @@ class Subset(Publisher):
         size: int | None = None,
     ) -> None:
         given = {"epsilon": epsilon, "gamma": gamma, "rho1": rho1, "rho2": rho2}
-        self._given = {name: value for name, value in given.items() if value is not None}
-        if set(self._given) not in ({"epsilon"}, {"gamma"}, {"rho1", "rho2"}):
-            got = ", ".join(self._given) or "none of them"
-            raise ParameterError(f"Subset takes {_ONE_OF}. Got {got} instead.")
-        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
-        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
-            raise ParameterError.of("Subset", "rho1", f"below rho2 ({rho2})", rho1)
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise ParameterError.of("Subset", "size", "a whole number of at least 1", size)
-        self._size = size
-
-    @staticmethod
-    def _read(name: str, value: object) -> Fraction:
-        if name == "epsilon":
-            return loss("Subset", value)
-        if name != "gamma":
-            return share("Subset", name, value)
-        number = positive("Subset", name, value)
-        if not 1 < number <= LARGEST_GAMMA:
-            allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
-            raise ParameterError.of("Subset", name, allowed, value)
-        return number
+        choices = ("epsilon", "gamma", "rho1 with rho2")
+        self._given = request.one_of("Subset", given, *choices)
+        self._numbers = request.numbers("Subset", self._given)
+        self._size = None if size is None else request.whole("Subset", "size", size, least=1)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
+        written = request.plain(self._given)
         return written if self._size is None else {**written, "size": self._size}
 
     @property
@@ -118,21 +91,9 @@ class Subset(Publisher):
         return gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"])
 
     def check(self, schema: Schema) -> None:
-        if not schema.sensitive:
-            raise SchemaError(
-                "Subset needs at least one sensitive attribute; the schema has none. "
-                'Give one of its attributes role = "sensitive".'
-            )
-        if self.gamma > LARGEST_GAMMA:
-            raise ParameterError(
-                "What is asked of Subset is no privacy: its odds ratio would be above "
-                f"{LARGEST_GAMMA:.0e}. Ask for a smaller rho2, or a larger rho1."
-            )
-        if self.gamma <= 1:
-            raise ParameterError(
-                "The privacy asked of Subset is so strict that nothing of the values would be "
-                "left; allow a larger epsilon, gamma or rho2."
-            )
+        request.need_sensitive("Subset", schema)
+        request.need_privacy("Subset", self.gamma, "a smaller rho2, or a larger rho1")
+        request.need_room("Subset", self.gamma)
         values = _values(schema)
         if values > MOST_VALUES:
             raise SchemaError(
@@ -142,7 +103,6 @@ class Subset(Publisher):
         if self._size is not None and self._size >= values:
             allowed = f"below the number of sensitive values ({values})"
             raise ParameterError.of("Subset", "size", allowed, self._size)
-        self.channel(schema)
 
     def law(self, schema: Schema) -> SubsetLaw:
         """The size of the sets, and how likely they hold the true value."""
@@ -159,7 +119,7 @@ class Subset(Publisher):
         law = self.law(schema)
         bits = law.size * (law.values - 1).bit_length()
         layout: Literal["counts", "codes"] = "codes" if bits < law.values else "counts"
-        return bag_channel("Subset", schema, law, layout)
+        return bag_channel(schema, law, layout)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         law, gamma = self.law(schema), self.gamma
@@ -188,7 +148,7 @@ class Subset(Publisher):
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.noise.subsets import subsets
         from scumble.publishers.bag_columns import bag_attributes
-        from scumble.publishers.view import ViewWriter
+        from scumble.publishers.view import RECORDS, ViewWriter
 
         schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
         hidden = list(channel.attributes)
@@ -196,14 +156,14 @@ class Subset(Publisher):
         names = [attribute.name for attribute in plain]
         radix = schema.radix(hidden)
         shown_as = [*plain, *bag_attributes(channel, most=1)]
-        with ViewWriter(folder / "records.parquet", shown_as) as view:
+        with ViewWriter(folder / RECORDS, shown_as) as view:
             for columns in rows.batches([*names, *hidden]):
                 true = radix.pack(columns[len(names) :])
                 drawn = subsets(noise, true, law.values, law.size, law.inclusion)
                 shown = _listed(drawn) if channel.layout == "codes" else _marked(drawn, law.values)
                 view.add([*columns[: len(names)], *shown])
         asked = tuple(attribute.name for attribute in schema.published)
-        return Records("records.parquet", asked, (channel,), view.rows)
+        return Records(RECORDS, asked, (channel,), view.rows)
 
 
 def spread(law: SubsetLaw) -> Fraction:

@@ -13,16 +13,9 @@ import numpy.typing as npt
 from scumble.channels import UniformChannel
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Records
-from scumble.guarantee import (
-    Guarantee,
-    gamma_for_epsilon,
-    gamma_for_rho,
-    gamma_root,
-    loss,
-    positive,
-    share,
-)
+from scumble.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
 from scumble.mechanism import Publisher
+from scumble.publishers import request
 from scumble.publishers.local_promise import exposure, local, posterior
 from scumble.schema import Schema
 
@@ -32,9 +25,6 @@ if TYPE_CHECKING:
 
 RATIO = "(p+q)/q = γ for every pair of values; computed exactly from the published p"
 REACHED = "p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute"
-SMALLEST_KEEP = Fraction(1, 10**12)
-LARGEST_GAMMA = 10**40
-_ONE_OF = "exactly one of epsilon, gamma, keep, or rho1 with rho2"
 
 
 class Uniform(Publisher):
@@ -80,49 +70,21 @@ class Uniform(Publisher):
         several: Literal["each", "compound"] = "each",
     ) -> None:
         given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
-        self._given = {name: value for name, value in given.items() if value is not None}
-        if set(self._given) not in ({"epsilon"}, {"gamma"}, {"keep"}, {"rho1", "rho2"}):
-            got = ", ".join(self._given) or "none of them"
-            raise ParameterError(f"Uniform takes {_ONE_OF}. Got {got} instead.")
+        choices = ("epsilon", "gamma", "keep", "rho1 with rho2")
+        self._given = request.one_of("Uniform", given, *choices)
         if several not in ("each", "compound"):
             raise ParameterError.of("Uniform", "several", "'each' or 'compound'", several)
         self._several = several
-        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
-        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
-            raise ParameterError.of("Uniform", "rho1", f"below rho2 ({rho2})", rho1)
-
-    @staticmethod
-    def _read(name: str, value: object) -> Fraction:
-        if name == "gamma":
-            number = positive("Uniform", name, value)
-            if not 1 < number <= LARGEST_GAMMA:
-                allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
-                raise ParameterError.of("Uniform", name, allowed, value)
-            return number
-        if name == "epsilon":
-            return loss("Uniform", value)
-        number = share("Uniform", name, value)
-        if name == "keep" and number < SMALLEST_KEEP:
-            allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
-            raise ParameterError.of("Uniform", name, allowed, value)
-        return number
+        self._numbers = request.numbers("Uniform", self._given)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
-        return {**written, "several": self._several}
+        return {**request.plain(self._given), "several": self._several}
 
     def check(self, schema: Schema) -> None:
-        if not schema.sensitive:
-            raise SchemaError(
-                "Uniform needs at least one sensitive attribute; the schema has none. "
-                'Give one of its attributes role = "sensitive".'
-            )
-        if self.gamma(schema) > LARGEST_GAMMA:
-            raise ParameterError(
-                "What is asked of Uniform is no privacy: its odds ratio would be above "
-                f"{LARGEST_GAMMA:.0e}. Ask for a smaller keep or rho2, or a larger rho1."
-            )
+        request.need_sensitive("Uniform", schema)
+        less = "a smaller keep or rho2, or a larger rho1"
+        request.need_privacy("Uniform", self.gamma(schema), less)
         for channel in self.channels(schema):
             if schema.size(channel.attributes) >= 1 << 64:
                 raise SchemaError(
@@ -148,11 +110,7 @@ class Uniform(Publisher):
             gamma = gamma_root(self._numbers["gamma"], parts)
         else:
             gamma = gamma_root(gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"]), parts)
-        if gamma <= 1:
-            raise ParameterError(
-                "The privacy asked of Uniform is so strict that nothing of the values would be "
-                "left; allow a larger epsilon, gamma or rho2."
-            )
+        request.need_room("Uniform", gamma)
         return (gamma - 1) / (values - 1 + gamma)
 
     def gamma(self, schema: Schema) -> Fraction:
@@ -175,19 +133,19 @@ class Uniform(Publisher):
 
     def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.publishers.view import ViewWriter
+        from scumble.publishers.view import RECORDS, ViewWriter
 
         schema = rows.schema
         attributes = schema.published
         names = [attribute.name for attribute in attributes]
         channels = self.channels(schema)
-        with ViewWriter(folder / "records.parquet", attributes) as view:
+        with ViewWriter(folder / RECORDS, attributes) as view:
             for columns in rows.batches(names):
                 for channel in channels:
                     places = [names.index(name) for name in channel.attributes]
                     _through(channel, columns, places, schema, noise)
                 view.add(columns)
-        return Records("records.parquet", tuple(names), channels, view.rows)
+        return Records(RECORDS, tuple(names), channels, view.rows)
 
 
 def _through(

@@ -20,6 +20,7 @@ from scumble.engine.parquet import decoded, table_writer
 from scumble.publishers.runs import Keys, in_order, merged
 from scumble.radix import Radix
 
+RECORDS = "records.parquet"  # the file of the mechanisms that perturb values
 RUN = 1 << 22
 CHUNK = 1 << 19
 

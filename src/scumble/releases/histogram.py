@@ -24,6 +24,7 @@ from scumble.guarantee import (
 )
 from scumble.mechanism import Summary
 from scumble.private import Person, PrivateTable
+from scumble.publishers.request import free_name
 from scumble.schema import Schema
 
 MOST_CELLS = 10**8
@@ -173,17 +174,9 @@ class Histogram(Summary):
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self._promise)
-        count = _count_column(self.attributes)
+        count = free_name("count", self.attributes)
         _write(folder / "cells.parquet", table.schema, self.attributes, count, counts)
         return Measurements("cells.parquet", self.attributes, count, law)
-
-
-def _count_column(names: Sequence[str]) -> str:
-    """'count', or the first of 'count_', 'count__', ... that no attribute has."""
-    column = "count"
-    while column.casefold() in {name.casefold() for name in names}:
-        column += "_"
-    return column
 
 
 def _write(
