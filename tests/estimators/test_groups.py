@@ -21,7 +21,8 @@ from people import people, schema
 import scumble as sc
 from scumble.estimate import Exact
 from scumble.estimators.groups import ASSUMED
-from scumble.estimators.groups_law import GroupedCount, GroupedSum
+from scumble.estimators.groups_law import GroupedCount, reach
+from scumble.estimators.sum_law import WeightedSum
 from scumble.evidence import Groups
 from scumble.guarantee import Guarantees
 from scumble.release import Manifest, Release
@@ -275,7 +276,8 @@ def test_sums_cover_at_their_level() -> None:
         mean = times * amounts.sum() * wanted.sum() / size
         largest = max(amounts.max(), 0) - min(amounts.min(), 0)
         for level in (0.5, 0.9, 0.95, 0.99):
-            low, high = GroupedSum(float(variance), float(largest)).interval(mean, level)
+            sums = WeightedSum(float(variance), float(largest), reach)
+            low, high = sums.interval(mean, level)
             inside = sum(p for total, p in law.items() if low - 1e-9 <= total <= high + 1e-9)
             assert inside >= level - 1e-9
 

@@ -19,11 +19,12 @@ from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Unknown
 from scumble.estimators.groups_counts import counts
 from scumble.estimators.groups_kinds import Kinds
-from scumble.estimators.groups_law import GroupedCount, GroupedSum, reach
+from scumble.estimators.groups_law import GroupedCount, reach
 from scumble.estimators.groups_layout import Layout, layout
 from scumble.estimators.groups_moments import Moments
 from scumble.estimators.groups_plan import Plan, key
 from scumble.estimators.ratio_law import Ratio
+from scumble.estimators.sum_law import WeightedSum
 from scumble.evidence import Groups
 from scumble.query import Query
 from scumble.schema import Schema
@@ -157,7 +158,7 @@ def _estimate(plan: Plan, line: Mapping[str, float]) -> Estimate:
     variance = line[f"{what}_variance"]
     if not variance:
         return Estimate(line[what], Exact(), EXACT, _notes(plan))
-    law = GroupedSum(variance, largest)
+    law = WeightedSum(variance, largest, reach)
     return Estimate(line[what], law, NORMAL, (*_notes(plan), ASSUMED))
 
 

@@ -108,27 +108,10 @@ class GroupedCount:
         return start, np.clip(law, 0.0, None)
 
 
-@dataclass(frozen=True)
-class GroupedSum:
-    """The law of a sum over groups, by its exact variance and the most that it changes by if two
-    rows of a group swap their values.
-    """
-
-    variance: float
-    largest: float
-
-    @property
-    def stderr(self) -> float:
-        return math.sqrt(self.variance)
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = reach(self.variance, self.largest, level)
-        return value - half, value + half
-
-
 def reach(variance: float, largest: float, level: float) -> float:
     """How far off a sum over groups may be at this level: the normal law of its variance, which is
-    known and not estimated, a correction for skewness, and half a swap for sums that jump.
+    known and not estimated, a correction for skewness, and half a swap for sums that jump. The
+    `largest` is what the sum changes by at most if two rows of a group swap their values.
 
     A sum of independent errors of at most `largest` has a third moment of at most largest ·
     variance, so that its Cornish-Fisher term is at most largest · (z² - 1) / 6. This is no theorem,

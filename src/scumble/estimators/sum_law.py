@@ -9,24 +9,9 @@ most, as it is for Poisson counts, and so t is held against the variance plus th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-
-
-@dataclass(frozen=True)
-class WeightedSum:
-    """The estimated variance of a sum, and the largest error that one row can add to it."""
-
-    variance: float
-    largest: float
-
-    @property
-    def stderr(self) -> float:
-        return math.sqrt(self.variance)
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = reach(self.variance, self.largest, level)
-        return value - half, value + half
 
 
 def reach(variance: float, largest: float, level: float) -> float:
@@ -41,3 +26,22 @@ def reach(variance: float, largest: float, level: float) -> float:
     z = NormalDist().inv_cdf((1 + level) / 2)
     drift = z * z * largest / 2
     return drift + math.sqrt(drift * drift + z * z * variance) + largest / 2
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """The estimated variance of a sum, the largest error that one row can add to it, and how far
+    off these let it be.
+    """
+
+    variance: float
+    largest: float
+    reach: Callable[[float, float, float], float] = reach  # by variance, largest and level
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = self.reach(self.variance, self.largest, level)
+        return value - half, value + half
