@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
     from scumble.release import Release
+
+
+WIDEST = 100  # columns of a line that is to be read at a glance
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -128,10 +132,27 @@ def method_fields() -> list[dict[str, str]]:
 def show_methods() -> None:
     """The methods: a line on what each publishes, and one on what it promises."""
     out = console.stdout()
-    for fields in method_fields():
-        out.print(fields["method"], style="bold", markup=False)
-        hanging(" ", fields["publishes"])
-        hanging(" ", f"Promises {fields['promises'].rstrip('.')}.", style="dim")
+    found = method_fields()
+    margin = max(len(fields["method"]) for fields in found) + 2
+    width = min(out.width, WIDEST) - margin
+    for fields in found:
+        out.print(f"[bold]{fields['method']:<{margin}}[/bold]", end="")
+        out.print(shortened(fields["publishes"], width), markup=False)
+        promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
+        out.print(" " * margin + promise, style="dim", markup=False)
+    console.say("In full: scumble methods --json; with proofs: docs/mechanisms.")
+
+
+def shortened(text: str, width: int) -> str:
+    """As much of a text as fits on one line: whole clauses if they are most of it, else words."""
+    if len(text) <= width:
+        return text
+    room = max(width, 20) - 2  # for what says that there is more
+    clauses = re.finditer(r"[,;:] (?![^(]*\))", text)  # none ends within parentheses
+    end = max((clause.start() for clause in clauses if clause.start() <= room), default=0)
+    if end < room // 2:
+        end = text.rfind(" ", 0, room + 1)
+    return f"{text[:end].rstrip(',;:')} …"
 
 
 def show_story(story: Story, folder: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 from terminal import run
 
-from scumble import __version__
+from scumble import __version__, listing
 
 HELP = [sys.executable, "-c", "from scumble.cli import main; main()", "--help"]
 HEAVY = {"numpy", "pyarrow", "duckdb", "numba", "scipy", "matplotlib", "sqlglot", "pandas", "rich"}
@@ -55,7 +55,27 @@ def test_methods_say_what_they_promise():
     promises = {row["method"]: row["promises"] for row in done.json}
     assert promises["uniform"].startswith("ε-LDP")
     assert promises["histogram"].startswith("ε-DP")
-    assert all(name in run("methods").out for name in promises)
+
+
+def test_methods_take_two_lines_each():
+    lines = run("methods").out.splitlines()
+    names = [row["method"] for row in run("methods", "--json").json]
+    assert [line.split()[0] for line in lines[::2]] == names
+    assert all(line.split()[0] == "Promises" for line in lines[1::2])
+    assert max(map(len, lines)) <= listing.WIDEST
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("All of it is here.", "All of it is here."),
+        ("Rows are kept, mostly, or drawn from a domain.", "Rows are kept, mostly …"),
+        ("One (d, g)-promise of many words, and more words.", "One (d, g)-promise of …"),
+        ("Rows; some of them with other values in place", "Rows; some of them with …"),
+    ],
+)
+def test_texts_are_cut_between_clauses_or_words(text, short):
+    assert listing.shortened(text, 25) == short
 
 
 def test_a_terminal_without_greek_letters():
