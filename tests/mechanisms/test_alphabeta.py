@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import ceil, log, prod, sqrt
+from math import ceil, exp, log, prod, sqrt
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from people import people, schema
 import scumble as sc
 from scumble.engine.rows import Rows
 from scumble.evidence import Tuples
-from scumble.guarantee import Guarantees
+from scumble.guarantee import Guarantees, gamma_for_epsilon
 from scumble.noise.source import Source
 from scumble.presence import Included
 from scumble.publishers.alphabeta_odds import odds_of
@@ -246,6 +246,51 @@ def test_losses_are_exact(sources: dict | None) -> None:
         assert promise.parameters["epsilon"] == pytest.approx(log(factor))
 
 
+def test_noise_for_a_loss() -> None:
+    """β = e^−ε / 2, rounded so that ε is kept; the promise that was asked for comes first."""
+    domain = _sized(a=1000)
+    mechanism = sc.AlphaBeta(epsilon=2)
+    law = mechanism.presence(domain, 10)
+    assert law.kept == Fraction(1, 2)
+    assert float(law.noise) == pytest.approx(exp(-2) / 2, rel=1e-15)
+    assert odds_of(law).factor <= gamma_for_epsilon(Fraction(2))
+    for rows in (None, 10):
+        first = mechanism.guarantee(domain, rows)[0]
+        assert (first.statement, first.neighbourhood) == ("ε-DP", "add or remove one person")
+        assert first.parameters["epsilon"] == 2
+    with pytest.raises(sc.ParameterError, match="draws of false tuples"):
+        mechanism.check(_sized(a=10**6, b=10**6))
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "1/2", 1, 3])
+@pytest.mark.parametrize("keep", [None, "1/10", "2/5", "5/7"])
+@pytest.mark.parametrize("more", [{}, {"views": 2}, {"sources": {"a": [1, 2, 3]}}], ids=str)
+def test_no_view_costs_more_than_the_loss_asked_for(
+    epsilon: float | str, keep: str | None, more: dict
+) -> None:
+    """Over everything that can be seen of a tuple; or it is refused, without sources only if a keep
+    above e^ε/(1 + e^ε) or several views are asked for.
+    """
+    bound = gamma_for_epsilon(Fraction(epsilon))
+    try:
+        mechanism = sc.AlphaBeta(epsilon=epsilon, keep=keep, **more)
+        law = mechanism.presence(_sized(a=3), 1)
+    except (sc.ParameterError, sc.PromiseError):
+        assert more or Fraction(keep or 0) > bound / (1 + bound)
+        return
+    assert 1 / bound <= odds_of(law).least
+    assert odds_of(law).most <= bound
+    if more:
+        return
+    assert law.kept <= bound / (1 + bound)
+    chances = _presences(law, UNIFORM)
+    every = list(product((False, True), repeat=3))
+    for view, table in product(every, every):
+        without = (False, *table[1:])
+        ratio = _seen(view, (True, *table[1:]), chances) / _seen(view, without, chances)
+        assert 1 / bound <= ratio <= bound
+
+
 def test_sources_keep_the_promise_for_every_tuple() -> None:
     """With d, any prior of at most d; with k, priors of at most k·n·p(t): γ is reached in both."""
     domain = _sized(a=3, b=2)
@@ -296,8 +341,17 @@ def test_what_no_table_allows_is_refused_before_it_is_read(parameters: dict, sen
 
 def test_too_much_noise_is_refused() -> None:
     wide = _sized(**{f"c{i}": 1000 for i in range(6)})
-    with pytest.raises(sc.ParameterError, match="takes about 1e\\+17 false tuples"):
+    with pytest.raises(sc.ParameterError, match=r"takes about 1\.2e\+17 draws of false tuples"):
         sc.publish("no such file.csv", wide, sc.AlphaBeta(alpha=0.5, beta=0.1))
+
+
+def test_uneven_sources_take_more_draws_than_false_tuples() -> None:
+    """4·10^7 false tuples, but some tuple is there with 0.6, so that 10^8 draws are needed."""
+    domain = _sized(a=20, b=10_000, c=5_000)
+    mechanism = sc.AlphaBeta(alpha=0.1, beta=0.04, sources={"a": [57, *[1] * 19]})
+    with pytest.raises(sc.ParameterError, match=r"takes about 1e\+8 draws"):
+        sc.publish("no such file.csv", domain, mechanism)
+    sc.AlphaBeta(alpha=0.1, beta=0.04).check(domain)
 
 
 def test_what_the_table_decides_is_refused_before_anything_is_drawn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -10,6 +11,7 @@ import pytest
 from people import people, schema
 
 import scumble as sc
+from scumble.evidence import Tuples
 from scumble.presence import Included
 from scumble.publishers.alphabeta_odds import odds_of
 from scumble.publishers.alphabeta_request import fade_of
@@ -103,6 +105,22 @@ def test_one_view_more_than_planned_is_refused() -> None:
     alone = sc.publish(private, LARGE, sc.AlphaBeta(k=2, gamma=0.5, multiplicity=3), seed=1)
     with pytest.raises(sc.PromiseError, match=r"promise covers \(1\)"):
         alone.republish(private)
+
+
+def test_the_report_of_several_views_has_no_bound_of_one() -> None:
+    """The bounds are proved of one view; how many tuples there are is said of all."""
+    mechanism = sc.AlphaBeta(alpha="2/5", beta="1/10", views=2)
+    law = Included(1000, Fraction(1, 2), Fraction(1, 10), most=2, fade=fade_of(2))
+    first, second = (
+        mechanism.report(LARGE, Tuples("tuples.parquet", LARGE.names, replace(law, views=views)))
+        for views in (1, 2)
+    )
+    assert first["error bound"]["count"] > 0
+    assert first["usefulness"]["rho"] > 0
+    assert (first["true tuples expected"], first["false tuples expected"]) == (500, 1900)
+    # A true tuple is missing with 1/4, a false one with 0.9 · 0.95.
+    assert (second["true tuples expected"], second["false tuples expected"]) == (750, 2755)
+    assert set(first) - set(second) == {"error bound", "usefulness"}
 
 
 def test_another_table_is_refused() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.errors import ParameterError, PromiseError, SchemaError
 from scumble.evidence import Evidence, Tuples
-from scumble.guarantee import Guarantee, positive, share
+from scumble.guarantee import Guarantee, loss, positive, share
 from scumble.mechanism import Publisher
 from scumble.presence import Included
 from scumble.publishers.alphabeta_promise import Promise, in_shares
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MOST_VIEWS = 63  # as many bits as a published whole number has
 _HALF = Fraction(1, 2)
-_ONE_OF = "exactly one of k with gamma, d with gamma, or alpha with beta"
-_ASKED = ({"k", "gamma"}, {"d", "gamma"}, {"alpha", "beta"})
+_ONE_OF = "exactly one of k with gamma, d with gamma, epsilon, or alpha with beta"
+_ASKED = ({"k", "gamma"}, {"d", "gamma"}, {"epsilon"}, {"alpha", "beta"})
 
 
 class AlphaBeta(Publisher):
@@ -35,9 +35,10 @@ class AlphaBeta(Publisher):
     probability a = α + β, and every other row of the domain with probability β. Which are true is
     not told.
 
-    Give exactly one of (`k`, `gamma`), (`d`, `gamma`) and (`alpha`, `beta`). `gamma` is the largest
-    posterior allowed to an attacker whose prior was at most d, or d = k·n/m for n rows out of m
-    possible ones; β is then the smallest number that the proof allows, and `keep` is a (1/2 if not
+    Give exactly one of (`k`, `gamma`), (`d`, `gamma`), `epsilon` and (`alpha`, `beta`). `gamma` is
+    the largest posterior allowed to an attacker whose prior was at most d, or d = k·n/m for n rows
+    out of m possible ones; `epsilon` is the loss for one row more or less (β = a·e^−ε for one view
+    without sources). β is the smallest number that the proof allows, and `keep` is a (1/2 if not
     given). `adversary="exclusive"` keeps γ also against who knows that exactly one of some rows is
     true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or made one by
     `duplicates="collapse"`, or told apart by a number below `multiplicity`. `views` says how often
@@ -49,9 +50,10 @@ class AlphaBeta(Publisher):
         posterior ≤ γ and posterior ≥ (d/γ)·prior. Proof: what is seen of a row changes its odds by
         (α+β)/β if it is there and by (1−α−β)/(1−β) if not; the first is at most γ(1−d)/(d(1−γ)),
         the second at least d/γ. With v views the ratios of all histories of a row are computed
-        exactly, and more views than the promise bears are refused. Also ε-DP for one row more or
-        less, with the probabilities and the number of rows taken as known, and for one row in place
-        of another, without that unless equal rows are collapsed. Presence is independent and has
+        exactly, and more views than the promise bears are refused. Also, or instead where `epsilon`
+        is asked for, ε-DP for one row more or less, for ε bounds the logarithms of both ratios;
+        with the probabilities and the number of rows taken as known, and for one row in place of
+        another, without that unless equal rows are collapsed. Presence is independent and has
         exactly the published probabilities, which are fractions.
     Estimate: (n_V − β·n_D)/α for n_V published rows that satisfy a condition, out of n_D in the
         whole domain; unbiased, with the standard error of the two binomial counts. Several views
@@ -71,6 +73,7 @@ class AlphaBeta(Publisher):
         k: float | None = None,
         d: float | None = None,
         gamma: float | None = None,
+        epsilon: float | None = None,
         alpha: float | None = None,
         beta: float | None = None,
         keep: float | None = None,
@@ -80,7 +83,7 @@ class AlphaBeta(Publisher):
         sources: Mapping[str, Sequence[float]] | None = None,
         views: int = 1,
     ) -> None:
-        given = {"k": k, "d": d, "gamma": gamma, "alpha": alpha, "beta": beta}
+        given = {"k": k, "d": d, "gamma": gamma, "epsilon": epsilon, "alpha": alpha, "beta": beta}
         self._given = {name: value for name, value in given.items() if value is not None}
         if set(self._given) not in _ASKED:
             got = ", ".join(self._given) or "none of them"
@@ -94,7 +97,7 @@ class AlphaBeta(Publisher):
         self._keep, self._sources = keep, sources
         self._views = _whole("views", views, MOST_VIEWS)
         self._asked = self._request()
-        if self._asked.d is not None and sources is None:
+        if not {"d", "epsilon"}.isdisjoint(self._given) and sources is None:
             self._try(1, 0)  # whether it is possible does not depend on the domain
 
     def _request(self) -> Request:
@@ -103,12 +106,14 @@ class AlphaBeta(Publisher):
         keep = _HALF if self._keep is None else share("AlphaBeta", "keep", self._keep)
         if "alpha" in numbers:
             if self._keep is not None:
-                raise ParameterError("AlphaBeta takes keep with gamma only: it is alpha + beta.")
+                raise ParameterError("AlphaBeta takes no keep with alpha: it is alpha + beta.")
             keep = numbers["alpha"] + numbers["beta"]
             if keep >= 1:
                 allowed = f"below 1 − beta ({self._given['beta']})"
                 raise ParameterError.of("AlphaBeta", "alpha", allowed, self._given["alpha"])
-        elif exclusive and keep != _HALF:
+        if exclusive and "gamma" not in numbers:
+            raise ParameterError("AlphaBeta takes adversary='exclusive' with gamma only.")
+        if exclusive and keep != _HALF:
             raise ParameterError.of("AlphaBeta", "keep", "1/2 for exclusive attackers", self._keep)
         if "d" in numbers and numbers["d"] >= numbers["gamma"]:
             allowed = f"below gamma ({self._given['gamma']}): nobody ends below where they began"
@@ -219,6 +224,8 @@ class AlphaBeta(Publisher):
 
 
 def _number(name: str, value: object) -> Fraction:
+    if name == "epsilon":
+        return loss("AlphaBeta", value)
     if name != "k":
         return share("AlphaBeta", name, value)
     number = positive("AlphaBeta", name, value)

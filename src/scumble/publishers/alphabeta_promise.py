@@ -79,7 +79,9 @@ class Promise:
         if not rows and self.asked.d is None:
             return self.losses()
         joined = () if self.found.sources else (self.of_one(),)
-        return (self.posterior(), *joined, *self.losses())
+        ends = (self.posterior(), *joined)
+        asked_first = self.asked.epsilon is not None
+        return (*self.losses(), *ends) if asked_first else (*ends, *self.losses())
 
     def posterior(self) -> Guarantee:
         """(d, γ)-privacy."""

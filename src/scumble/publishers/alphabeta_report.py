@@ -5,7 +5,7 @@ off.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, log, sqrt
+from math import ceil, log, prod, sqrt
 from typing import Any
 
 from scumble.presence import Included
@@ -18,14 +18,20 @@ def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
     """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
     the rest to the nearest.
     """
-    paper = rho(asked, law, size)
-    return {
+    missed = prod(1 - law.noise_of(view) for view in range(1, law.views + 1))
+    facts = {
         "domain": size,
         "alpha": _short(law.kept - law.noise),
         "beta": _short(law.noise),
-        "true tuples expected": round(law.kept * law.rows),
-        "false tuples expected": round(law.noise * (size - law.rows)),
-        # Proved for every single count of one view; then what the paper states, by its formula.
+        "true tuples expected": round((1 - (1 - law.kept) ** law.views) * law.rows),
+        "false tuples expected": round((1 - missed) * (size - law.rows)),
+    }
+    if law.views > 1:  # what follows is proved of one view, and several are pooled
+        return facts
+    paper = rho(asked, law, size)
+    return {
+        **facts,
+        # Proved for every single count; then what the paper states, by its formula.
         "error bound": {"holds with probability": 1 - FAILURE, "count": ceil(reach(law, size))},
         "usefulness": {
             "rho": ceil(100 * paper) / 100,

@@ -8,18 +8,18 @@ from fractions import Fraction
 from math import ceil, exp
 
 from scumble.errors import PromiseError
-from scumble.guarantee import at_most
+from scumble.guarantee import at_most, gamma_for_epsilon
 from scumble.presence import Included
 from scumble.publishers.alphabeta_odds import Odds, extremes, odds_of
 
-MOST_NOISE = 5 * 10**7  # false tuples: they are held in memory while they are made different
+MOST_NOISE = 5 * 10**7  # draws of false tuples: they are in memory while they are made different
 _FINE = 10**9
 _FADE_DIGITS = 10**6
 
 
 @dataclass(frozen=True)
 class Request:
-    """The numbers asked for: `gamma` with `k` or `d`, or else `alpha` with `beta`.
+    """The numbers asked for: `gamma` with `k` or `d`, or `epsilon`, or else `alpha` with `beta`.
 
     With k, an attacker has a prior of at most d = k·n/m, or with `sources` of at most k·n·p(t); n
     counts as 1 at least.
@@ -29,6 +29,7 @@ class Request:
     k: Fraction | None = None
     d: Fraction | None = None
     gamma: Fraction | None = None
+    epsilon: Fraction | None = None
     alpha: Fraction | None = None
     beta: Fraction | None = None
     exclusive: bool = False
@@ -51,7 +52,7 @@ class Request:
     def presence(self, size: int, rows: int) -> Included:
         """The probabilities for a table of that many different tuples, or a refusal."""
         found = self._chosen(size, rows)
-        if self.gamma is not None:
+        if self.beta is None:
             self._require(found, size, rows)
         _, high = extremes(found)
         if found.kept - found.noise + high >= 1:
@@ -59,9 +60,10 @@ class Request:
                 "With these sources some tuple would be present for certain: ask for less, or give "
                 "sources that are more even."
             )
-        if found.noise * size > MOST_NOISE:
+        draws = found.noise * size / (1 - high)  # as many as TupleNoise makes
+        if draws > MOST_NOISE:
             raise PromiseError(
-                f"What is asked of AlphaBeta takes about {at_most(found.noise * size, 2)} false "
+                f"What is asked of AlphaBeta takes about {at_most(draws, 2)} draws of false "
                 f"tuples, and it makes at most {MOST_NOISE:.0e}: ask for less, or publish fewer "
                 "attributes."
             )
@@ -71,20 +73,21 @@ class Request:
         """The smallest noise that the proof for one tuple allows."""
         noise = self.beta
         if noise is None:
-            prior = self.prior(size, rows)
-            self._require_room(prior)
-            noise = self._noise(self._odds(prior), size, rows)
+            noise = self._noise(self._growth(self.prior(size, rows)), size, rows)
         if noise >= self.keep:
             raise PromiseError(
                 "For what is asked of AlphaBeta a false tuple would be as frequent as a true one "
-                "(α ≤ 0), and nothing could be estimated: ask for a larger gamma, a smaller prior "
-                "or fewer views."
+                "(α ≤ 0), and nothing could be estimated: ask for a larger gamma or "
+                "epsilon, a smaller prior, or fewer views."
             )
         fade = Fraction(1) if self.views == 1 else fade_of(self.views)
         return Included(rows, self.keep, noise, sources=self.sources, most=self.views, fade=fade)
 
-    def _odds(self, prior: Fraction) -> Fraction:
-        """G = γ(1−d)/(d(1−γ)): by how much the odds may grow."""
+    def _growth(self, prior: Fraction) -> Fraction:
+        """By how much the odds may grow: G = γ(1−d)/(d(1−γ)), or e^ε."""
+        if self.epsilon is not None:
+            return gamma_for_epsilon(self.epsilon)
+        self._require_room(prior)
         return self._limit * (1 - prior) / (prior * (1 - self._limit))
 
     def _noise(self, growth: Fraction, size: int, rows: int) -> Fraction:
@@ -100,9 +103,9 @@ class Request:
         return max(2 / growth, tight / (1 - self.keep) ** self.views)
 
     def _noise_of_sources(self, growth: Fraction, size: int, rows: int) -> Fraction:
-        """With d: α/β(t) + 1 ≤ G where β(t) is smallest. With k, prior k·n·p(t): the odds end at
-        k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), which is largest where p is. There is room
-        as long as that prior is below γ.
+        """With d or ε: α/β(t) + 1 ≤ G where β(t) is smallest. With k, prior k·n·p(t): the odds end
+        at k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), which is largest where p is. There is room as
+        long as that prior is below γ.
         """
         if self.k is None:
             low, _ = extremes(Included(rows, self.keep, Fraction(1), sources=self.sources))
@@ -131,7 +134,8 @@ class Request:
         factor = self.k if self.k is not None else prior * size / max(rows, 1)
         # Theorem 3.3 with its constant at 1. As d is below γ, this happens only for n < √m, where
         # the variance of a count, about 2 k (1−γ)/γ n, is above 2 n².
-        if (self.k or rows) and (factor * (1 - self._limit) / self._limit) ** 2 >= size:
+        useful = self.gamma is not None and (self.k or rows)
+        if useful and (factor * (1 - self._limit) / self._limit) ** 2 >= size:
             raise PromiseError(
                 "The prior asked for is of the order of the square root of the domain (k ~ √m): no "
                 "publication can then be both private and useful (Rastogi, Suciu, Hong, theorem "
@@ -141,10 +145,13 @@ class Request:
             raise PromiseError(self._broken(size, rows, prior))
 
     def _kept(self, odds: Odds, prior: Fraction) -> bool:
-        """(d, γ): seen, the posterior is at most γ; not seen, at least d/γ of the prior.
+        """(d, γ): seen, the posterior is at most γ; not seen, at least d/γ of the prior. ε: neither
+        moves the odds by more than e^ε.
 
         With k and sources the noise was chosen tuple by tuple; only the second is left to see.
         """
+        if self.epsilon is not None:
+            return odds.factor <= self._growth(prior)
         end = odds.end_of_one(prior) if self.exclusive else odds.end(prior)
         seen = end <= self._limit or (self.k is not None and self.sources is not None)
         return seen and odds.least >= prior / self._limit
@@ -157,10 +164,11 @@ class Request:
 
     def _broken(self, size: int, rows: int, prior: Fraction) -> str:
         if self.views == 1:
+            enough = "1 − d/γ" if self.epsilon is None else "e^ε/(1 + e^ε)"
             return (
                 "What is asked of AlphaBeta is not possible with this keep: a tuple that is not "
-                "seen would lose more than the promise allows. A keep of at most 1 − d/γ is "
-                "enough."
+                "seen would lose more than the promise allows. Without sources, a keep of at most "
+                f"{enough} is enough."
             )
         for views in range(self.views - 1, 0, -1):
             if not replace(self, views=views)._holds(size, rows, prior):
