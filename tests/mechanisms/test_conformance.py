@@ -1,5 +1,5 @@
 """What every mechanism must do, on every kind of table. A new mechanism is one more entry in
-CASES.
+CASES; so is another way to use one, as "frapp, published".
 """
 
 from __future__ import annotations
@@ -19,12 +19,26 @@ from scumble.mechanism import Mechanism, create
 @dataclass(frozen=True)
 class Case:
     """A mechanism, how to make it, and parameters that it must refuse with their names in the
-    sentence; and tables to which it cannot keep its promise, which it must refuse.
+    sentence; and tables to which it cannot keep its promise, which it must refuse. `ages` is the
+    size of the domain of one attribute, for mechanisms that need a large one.
     """
 
     make: Callable[[], Mechanism]
     refused: tuple[tuple[dict, str], ...]
     unserved: tuple[str, ...] = ()
+    ages: int = 10
+
+    @property
+    def schema(self) -> sc.Schema:
+        return schema(ages=self.ages)
+
+    def table(self, kind: str) -> pa.Table:
+        if kind == "skewed":
+            return pa.table({"age": [3] * 500, "sex": ["f"] * 500, "job": ["cook"] * 500})
+        return people(TABLES[kind], self.schema)
+
+    def publish(self, kind: str = "ordinary", seed: int | None = 1) -> sc.Release:
+        return sc.publish(self.table(kind), self.schema, self.make(), seed=seed)
 
 
 def _histogram(**changed) -> Mechanism:
@@ -66,11 +80,6 @@ CASES = {
             ({}, "exactly one of"),
             ({"epsilon": 1, "keep": 0.5}, "exactly one of"),
             ({"epsilon": 1, "k": 10}, "with reading='local' takes exactly one of"),
-            ({"reading": "published", "epsilon": 1}, "takes k with gamma, or k with keep"),
-            ({"reading": "published", "gamma": 0.2}, "takes k with gamma, or k with keep"),
-            ({"reading": "published", "k": 10}, "takes k with gamma, or k with keep"),
-            ({"reading": "published", "k": 10, "gamma": 2}, "between 0 and 1"),
-            ({"reading": "published", "k": 0.5, "gamma": 0.2}, "a number of at least 1"),
             ({"reading": "both", "epsilon": 1}, "'local' or 'published'"),
             ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
             ({"epsilon": float("nan")}, "Got nan instead"),
@@ -81,6 +90,17 @@ CASES = {
             ({"rho1": 0.1}, "exactly one of"),
         ),
     ),
+    "frapp, published": Case(
+        lambda: sc.Frapp(reading="published", k=1, gamma=0.5),
+        (
+            ({"reading": "published", "epsilon": 1}, "takes k with gamma, or k with keep"),
+            ({"reading": "published", "gamma": 0.2}, "takes k with gamma, or k with keep"),
+            ({"reading": "published", "k": 10}, "takes k with gamma, or k with keep"),
+            ({"reading": "published", "k": 10, "gamma": 2}, "between 0 and 1"),
+            ({"reading": "published", "k": 0.5, "gamma": 0.2}, "a number of at least 1"),
+        ),
+        ages=1000,  # 10,000 possible rows: with 500 in the table d is 0.05
+    ),
     "alphabeta": Case(
         lambda: sc.AlphaBeta(k=2, gamma=0.5, multiplicity=500),
         (
@@ -88,6 +108,7 @@ CASES = {
             ({"k": 10}, "exactly one of"),
             ({"k": 10, "d": 0.1, "gamma": 0.2}, "exactly one of"),
             ({"alpha": 0.5, "gamma": 0.2}, "exactly one of"),
+            ({"alpha": 0.5, "beta": 0.1, "adversary": "exclusive"}, "with gamma only"),
             ({"k": 0.5, "gamma": 0.2}, "a number of at least 1"),
             ({"k": float("nan"), "gamma": 0.2}, "Got nan instead"),
             ({"d": 0.2, "gamma": 0.2}, "'d' parameter of AlphaBeta must be below gamma (0.2)"),
@@ -102,11 +123,8 @@ CASES = {
                 {"d": 0.01, "gamma": 0.2, "adversary": "exclusive", "keep": 0.4},
                 "1/2 for exclusive attackers",
             ),
-            ({"d": 0.001, "gamma": 0.2, "views": 9}, "at most 7 views hold"),
-            ({"d": 0.001, "gamma": 0.2, "views": 0}, "a whole number from 1 to 63"),
-            ({"d": 0.001, "gamma": 0.2, "views": 64}, "Got 64 instead"),
             ({"alpha": 0.5, "beta": 0.5}, "below 1 − beta (0.5)"),
-            ({"alpha": 0.5, "beta": 0.1, "keep": 0.6}, "keep with gamma only"),
+            ({"alpha": 0.5, "beta": 0.1, "keep": 0.6}, "no keep with alpha"),
             ({"k": 2, "gamma": 0.2, "duplicates": "count"}, "'error' or 'collapse'"),
             ({"k": 2, "gamma": 0.2, "multiplicity": 0}, "a whole number from 1"),
             ({"k": 2, "gamma": 0.2, "multiplicity": 1.5}, "Got 1.5 instead"),
@@ -114,10 +132,39 @@ CASES = {
                 {"k": 2, "gamma": 0.2, "multiplicity": 2, "duplicates": "collapse"},
                 "either collapses equal rows or tells them apart",
             ),
+        ),
+    ),
+    "alphabeta, epsilon": Case(
+        lambda: sc.AlphaBeta(epsilon=3, multiplicity=500),
+        (
+            ({"epsilon": 1, "gamma": 0.2}, "exactly one of"),
+            ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": 101}, "Got 101 instead"),
+            ({"epsilon": 1, "keep": 0.9}, "keep of at most e^ε/(1 + e^ε)"),
+            ({"epsilon": 1e-30}, "α ≤ 0"),
+            ({"epsilon": 1, "adversary": "exclusive"}, "with gamma only"),
+        ),
+        unserved=("wide",),  # it would take a share e^−ε / 2 of all possible rows
+    ),
+    "alphabeta, sources": Case(
+        lambda: sc.AlphaBeta(
+            k=2, gamma=0.5, multiplicity=500, sources={"sex": [1, 2], "job": [3, 1, 1, 1, 2]}
+        ),
+        (
             ({"k": 2, "gamma": 0.2, "sources": {}}, "a mapping from columns"),
             ({"k": 2, "gamma": 0.2, "sources": {"age": []}}, "a mapping from columns"),
             ({"k": 2, "gamma": 0.2, "sources": {"age": [1, 0]}}, "Got 0 instead"),
             ({"k": 2, "gamma": 0.2, "sources": {"age": [1]}, "views": 2}, "one view"),
+        ),
+    ),
+    "alphabeta, views": Case(
+        lambda: sc.AlphaBeta(k=2, gamma=0.5, multiplicity=500, views=2),
+        (
+            ({"d": 0.001, "gamma": 0.2, "views": 9}, "at most 7 views hold"),
+            ({"d": 0.001, "gamma": 0.2, "views": 0}, "a whole number from 1 to 63"),
+            ({"d": 0.001, "gamma": 0.2, "views": 64}, "Got 64 instead"),
+            ({"epsilon": 1, "views": 9}, "views break what is asked of AlphaBeta"),
         ),
     ),
     "partition": Case(
@@ -166,8 +213,14 @@ CASES = {
             ({"k": 5, "pool": 3}, "'uniform', a list of weights, or a table of weights"),
             ({"k": 5, "pool": [1, 0, 1]}, "'pool' parameter of Aroma must be a number above 0"),
             ({"k": 5, "pool": {"cook": -1}}, "Got -1 instead"),
-            ({"k": 5, "closeness": 0}, "'closeness' parameter of Aroma must be a number above 0"),
             ({"k": 5, "identifier": 7}, "the name of a column"),
+        ),
+    ),
+    "aroma, closeness": Case(
+        lambda: sc.Aroma(k=9, closeness=2.5),
+        (
+            ({"k": 5, "closeness": 0}, "'closeness' parameter of Aroma must be a number above 0"),
+            ({"k": 5, "closeness": float("inf")}, "Got inf instead"),
         ),
     ),
     "subset": Case(
@@ -210,28 +263,29 @@ FULL = {
     "anatomy": {"l": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
 }
-TABLES = {
-    "empty": people(0, schema()),
-    "one row": people(1, schema()),
-    "skewed": pa.table({"age": [3] * 500, "sex": ["f"] * 500, "job": ["cook"] * 500}),
-    "ordinary": people(400, schema()),
-}
+TABLES = {"empty": 0, "one row": 1, "skewed": 500, "ordinary": 400}  # and how many rows
 
 pytestmark = pytest.mark.parametrize("name", CASES)
 
 
+def _method(name: str) -> str:
+    """The name of the mechanism of a case."""
+    return name.partition(",")[0]
+
+
 def test_every_registered_mechanism_is_here(name: str) -> None:
-    assert set(CASES) == set(sc.mechanisms())
-    assert sc.mechanisms()[name].name == name
+    assert set(map(_method, CASES)) == set(sc.mechanisms())
+    assert sc.mechanisms()[_method(name)].name == _method(name)
+    assert CASES[name].make().name == _method(name)
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
     if kind in CASES[name].unserved:
         with pytest.raises(sc.PromiseError):
-            sc.publish(TABLES[kind], schema(), CASES[name].make(), seed=1)
+            CASES[name].publish(kind)
         return
-    release = sc.publish(TABLES[kind], schema(), CASES[name].make(), seed=1)
+    release = CASES[name].publish(kind)
     saved = sc.open(release.save(tmp_path / "release", insecure=True))
     questions = [
         "SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5",
@@ -244,7 +298,8 @@ def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
         before, after = release.answer(question), saved.answer(question)
         assert repr(before) == repr(after)
     low, high = release.answer(questions[0]).interval(0.999999)
-    truth = sum(row["job"] == "cook" and row["age"] < 5 for row in TABLES[kind].to_pylist())
+    rows = CASES[name].table(kind).to_pylist()
+    truth = sum(row["job"] == "cook" and row["age"] < 5 for row in rows)
     assert low <= truth <= high
     assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
     assert saved.manifest.parameters == release.manifest.parameters
@@ -255,12 +310,16 @@ def test_wide_table(name: str) -> None:
     extra = [sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(17)]
     wide = sc.Schema([*schema(), *extra])
     assert wide.size() > 2**64
+    if "wide" in CASES[name].unserved:
+        with pytest.raises(sc.ParameterError):
+            sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+        return
     release = sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
     assert release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5").stderr > 0
 
 
 def test_many_answers_are_the_single_ones(name: str) -> None:
-    release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=1)
+    release = CASES[name].publish()
     questions = [
         "SELECT COUNT(*) FROM t WHERE job = 'cook'",
         "SELECT COUNT(*) FROM t WHERE age = 3 AND job IN ('cook', 'nurse')",
@@ -282,7 +341,7 @@ def test_many_answers_are_the_single_ones(name: str) -> None:
 
 def test_parameters_make_it_again(name: str) -> None:
     mechanism = CASES[name].make()
-    again = create(name, **mechanism.parameters)
+    again = create(_method(name), **mechanism.parameters)
     assert again.parameters == mechanism.parameters
     assert again.guarantee(schema()) == mechanism.guarantee(schema())
     assert repr(again) == repr(mechanism)
@@ -290,9 +349,9 @@ def test_parameters_make_it_again(name: str) -> None:
 
 def test_bad_parameters_are_refused(name: str) -> None:
     for parameters, sentence in CASES[name].refused:
-        full = FULL.get(name, {}) | parameters
+        full = FULL.get(_method(name), {}) | parameters
         with pytest.raises(sc.ParameterError) as error:
-            create(name, **full)
+            create(_method(name), **full)
         assert sentence in str(error.value), parameters
         assert "\n" not in str(error.value)
 
@@ -308,13 +367,13 @@ def test_refused_before_anything_is_read(name: str) -> None:
         "partition": schema().with_roles(quasi=["job"]),
         "anatomy": schema().with_roles(quasi=["job"]),
         "aroma": schema().with_roles(quasi=["job"]),
-    }.get(name, schema().select(["sex", "job"]))
+    }.get(_method(name), schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):
         sc.publish("no such file.csv", unfit, CASES[name].make())
 
 
 def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
-    release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=1)
+    release = CASES[name].publish()
     assert all(str(g).startswith("NOT PRIVATE: seeded for a test.") for g in release.guarantees)
     with pytest.raises(sc.ReleaseError, match="fixed seed"):
         release.save(tmp_path / "release")
@@ -323,7 +382,7 @@ def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
 
 def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
     def counts(seed: int | None) -> str:
-        release = sc.publish(TABLES["ordinary"], schema(), CASES[name].make(), seed=seed)
+        release = CASES[name].publish(seed=seed)
         return repr(release.answer("SELECT age, job, COUNT(*) FROM t GROUP BY age, job"))
 
     assert counts(1) == counts(1)
@@ -331,19 +390,20 @@ def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
 
 
 def test_domains_read_from_data_are_said(name: str) -> None:
-    inferred = sc.Schema.infer(TABLES["ordinary"], sensitive=["job"])
-    release = sc.publish(TABLES["ordinary"], inferred, CASES[name].make(), seed=1)
+    table = CASES[name].table("ordinary")
+    inferred = sc.Schema.infer(table, sensitive=["job"])
+    release = sc.publish(table, inferred, CASES[name].make(), seed=1)
     assert all(
         any("read from the private data" in limit for limit in g.limits) for g in release.guarantees
     )
     declared = inferred.declare_public(*inferred.names)
-    release = sc.publish(TABLES["ordinary"], declared, CASES[name].make(), seed=1)
+    release = sc.publish(table, declared, CASES[name].make(), seed=1)
     assert not any(
         "read from the private data" in limit for g in release.guarantees for limit in g.limits
     )
 
 
 def test_card(name: str) -> None:
-    card = cards.card(sc.mechanisms()[name])
+    card = cards.card(sc.mechanisms()[_method(name)])
     assert set(card.sections) == set(cards.SECTIONS)
     assert all(len(text) > 40 for text in card.sections.values())
