@@ -19,6 +19,7 @@ FRONT = [
     "scumble.cli",
     "scumble.cli_database",
     "scumble.cli_publish",
+    "scumble.cli_reproduce",
     "scumble.console",
     "scumble.demo",
     "scumble.listing",

@@ -46,7 +46,7 @@ class Scale:
 
 
 FULL = Scale(1_000_000, 20_000, 2000, tuple(10**k for k in range(2, 7)), 400)
-QUICK = Scale(100_000, 2_000, 200, tuple(10**k for k in range(1, 6)), 100)
+QUICK = Scale(100_000, 2_000, 200, tuple(10**k for k in range(1, 6)), 40)
 
 
 def bounds(epsilon: Fraction, noise: int, volume: float) -> tuple[float, float]:
@@ -62,7 +62,7 @@ class Laboratory:
 
     def __init__(self, survey: Survey, scale: Scale, step: Step, seed: int = 1) -> None:
         self.survey, self.scale, self.seed = survey, scale, seed
-        self._step = step
+        self.step = step
         self._outcomes: dict[tuple[Any, ...], Outcome] = {}
         for kind in ("exact", "histogram"):  # compiled before anything is timed
             few = workload(survey, "uniform", volume=0.04, count=60, seed=0)
@@ -78,7 +78,7 @@ class Laboratory:
         key = centres, setting, volume, edges
         if key not in self._outcomes:
             relaxed = f"ξ = {setting.most}" if setting.most else "no relaxation"
-            self._step(
+            self.step(
                 f"{centres} centres, {setting.tracker}, θ = {setting.buckets}, "
                 f"ε = {float(setting.epsilon):g}, s = {volume:.0%}, {relaxed}"
             )
@@ -117,6 +117,7 @@ def progress(laboratory: Laboratory) -> Iterator[Row]:
     submitted = np.linspace(0, scale.queries, _POINTS + 1).astype(int)[1:]
     for centres, (tracker, buckets) in product(CENTRES, trackers):
         setting = scale.setting(tracker=tracker, buckets=buckets, most=0)
+        fixed, least = bounds(setting.epsilon, setting.noise, 0.04)
         answered = laboratory.outcome(centres, setting).answered.cumsum()
         for count in submitted.tolist():
             yield {
@@ -125,6 +126,8 @@ def progress(laboratory: Laboratory) -> Iterator[Row]:
                 "θ": buckets if tracker in ("histogram", PAPER) else None,
                 "submitted": count,
                 "answered": int(answered[count - 1]),
+                "bound (3)": fixed,
+                "bound (4)": least,
             }
 
 
@@ -193,7 +196,7 @@ def estimates(laboratory: Laboratory) -> Iterator[Row]:
     """Squared errors of compounds and of regression, on a sample of the queries relaxed."""
     for centres, tracker in product(CENTRES, ("histogram", "exact")):
         outcome = laboratory.outcome(centres, laboratory.scale.setting(tracker=tracker))
-        laboratory._step(f"{centres} centres, {tracker}, regression")
+        laboratory.step(f"{centres} centres, {tracker}, regression")
         boxes = laboratory.boxes(centres)
         found = compare(laboratory.survey, boxes, outcome, laboratory.scale.sample)
         yield {"centres": centres, "tracker": tracker, **found}

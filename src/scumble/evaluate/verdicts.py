@@ -1,0 +1,207 @@
+"""What the paper on query relaxation says of its experiments, beside what was measured.
+
+The plots of the paper are not readable in its text: only what its sentences say can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from scumble.evaluate.relaxation import CENTRES, Row, Scale, Study
+from scumble.evaluate.simulation import PAPER
+
+_SLACK = 0.02  # of a value that should not fall, or not rise
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence of the paper, or one goal of this project, and what became of it."""
+
+    about: str
+    said: str
+    measured: str
+    agrees: bool
+    because: str = ""  # if it does not
+
+    def __str__(self) -> str:
+        end = "agrees" if self.agrees else f"differs{self.because and ': ' + self.because}"
+        return f"{self.about}: {self.said}; measured {self.measured}: {end}."
+
+
+def verdicts(found: Study, scale: Scale) -> Iterator[Verdict]:
+    """All of them, in the order of the figures."""
+    yield from _progress(found["figure 11"], scale)
+    yield from _capacity(found["figure 12"])
+    yield from _quality(found)
+    yield from _times(found["figure 16"], scale)
+    yield from _goals(found, scale)
+
+
+def _progress(rows: Sequence[Row], scale: Scale) -> Iterator[Verdict]:
+    last = {(r["centres"], r["tracker"], r["θ"]): r for r in rows}
+    answered = {key: row["answered"] for key, row in last.items()}
+    of = {c: [answered[c, "histogram", k] for k in scale.buckets] for c in CENTRES}
+    words = "; ".join(f"{c} {_list(values)}" for c, values in of.items())
+    yield Verdict("figure 11", "the capacity grows with θ", words, all(map(_rises, of.values())))
+    gain = max(values[-1] / values[-2] for values in of.values())
+    yield Verdict(
+        "figure 11",
+        f"no obvious gain from a θ beyond {scale.buckets[-2]:,}",
+        f"up to {gain - 1:.0%} more",
+        gain <= 1.05,
+        "here full buckets are split again until their counters are exact, which takes more of "
+        "them and pays until the decisions are those of exact",
+    )
+    more = all(u > d for u, d in zip(of["uniform"], of["data"], strict=True))
+    yield Verdict("figure 11", "uniform queries leave more capacity than data queries", words, more)
+    share = of["uniform"][-2] / rows[0]["bound (3)"]
+    exact = answered["uniform", "exact", None] / rows[0]["bound (3)"]
+    yield Verdict(
+        "figure 11",
+        f"for uniform queries and θ = {scale.buckets[-2]:,} the capacity approaches the bound",
+        f"{share:.0%} of bound (3), {exact:.0%} with exact",
+        share >= 0.8,
+        "intervals are whole codes of small domains, and uniform centres cover the middle of a "
+        "domain more than its ends",
+    )
+    apart = max(answered[c, "disjoint", None] / of[c][-2] for c in CENTRES)
+    words = f"disjoint at most {apart:.1%} of it"
+    yield Verdict("figure 11", "far more capacity than disjoint", words, apart < 0.1)
+
+
+def _capacity(rows: Sequence[Row]) -> Iterator[Verdict]:
+    rates = {
+        (c, t): [r["answered"] / r["value"] for r in _series(rows, c, t, "ε")]
+        for c in CENTRES
+        for t in ("histogram", "exact")
+    }
+    spread = max(max(rate) / min(rate) for rate in rates.values())
+    exact = max(max(rates[c, "exact"]) / min(rates[c, "exact"]) for c in CENTRES)
+    yield Verdict(
+        "figure 12",
+        "the capacity is linear in ε",
+        f"capacity over ε varies by a factor of {spread:.2f}, of {exact:.2f} with exact",
+        spread <= 1.25,
+        "the buckets needed grow with the capacity and their number does not; a small ε leaves "
+        "few queries per point",
+    )
+    falls = all(
+        _rises([-r["answered"] for r in _series(rows, c, t, "s")])
+        for c in CENTRES
+        for t in ("histogram", "exact")
+    )
+    words = f"{_list([r['answered'] for r in _series(rows, 'uniform', 'exact', 's')])} (exact)"
+    yield Verdict("figure 12", "a greater s leaves a smaller capacity", words, falls)
+
+
+def _quality(found: Study) -> Iterator[Verdict]:
+    for name, varied, sign, said in (
+        ("figure 13", "ξ", -1, "the error falls as ξ grows"),
+        ("figure 14", "ε", -1, "the error falls as ε grows"),
+        ("figure 15", "s", 1, "the error grows with s"),
+    ):
+        yield _trend(found[name], name, varied, "error", sign, said)
+    for name, varied, sign, said in (
+        ("figure 14", "ε", -1, "the compound size falls as ε grows"),
+        ("figure 15", "s", 1, "the compound size grows with s"),
+    ):
+        yield _trend(found[name], name, varied, "size", sign, said)
+    largest = max(row["size"] for row in found["figure 13"] if row["value"] == 5)
+    words = f"at most {largest:.2f} at ξ = 5"
+    yield Verdict("figure 13", "compounds are well below ξ in size", words, largest < 3)
+
+
+def _trend(rows: Sequence[Row], name: str, varied: str, key: str, sign: int, said: str) -> Verdict:
+    of = {c: [r[key] for r in _series(rows, c, "histogram", varied)] for c in CENTRES}
+    form = (lambda v: f"{v:.2%}") if key == "error" else (lambda v: f"{v:.2f}")
+    words = "; ".join(f"{c} {', '.join(map(form, values))}" for c, values in of.items())
+    holds = all(_rises([sign * value for value in values]) for values in of.values())
+    reasons = {
+        "ξ": "full buckets stand in the way of most patches, and those that are bought use up "
+        "capacity of queries to come",
+        "ε": "with more answers and larger buckets fewer patches are possible",
+        "s": "with a smaller capacity fewer patches are possible",
+    }
+    return Verdict(name, said, words, holds, reasons[varied])
+
+
+def _times(rows: Sequence[Row], scale: Scale) -> Iterator[Verdict]:
+    said = {
+        "ε": (1, "the time grows with ε"),
+        "s": (-1, "the time falls as s grows"),
+        "ξ": (1, "the time grows with ξ"),
+        "θ": (1, "the time grows with θ"),
+    }
+    for varied, (sign, sentence) in said.items():
+        ends = {}
+        for c in CENTRES:
+            series = [r["microseconds"] for r in _series(rows, c, "histogram", varied)]
+            ends[c] = series[-1] / series[0]
+        words = ", ".join(f"last / first {ratio:.2f} ({c})" for c, ratio in ends.items())
+        holds = all(sign * (ratio - 1) > 0 for ratio in ends.values())
+        yield Verdict("figure 16", sentence, words, holds, "a few loops over all answers dominate")
+    last = {c: _series(rows, c, "histogram", "θ")[-1]["microseconds"] for c in CENTRES}
+    ratio = last["data"] / last["uniform"]
+    yield Verdict(
+        "figure 16",
+        f"at θ = {scale.buckets[-1]:,} data queries take much less time than uniform ones",
+        f"{ratio:.2f} of it",
+        ratio < 0.8,
+        "both workloads use up nearly all the buckets",
+    )
+
+
+def _goals(found: Study, scale: Scale) -> Iterator[Verdict]:
+    edges = {(r["centres"], r["edges"], r["tracker"]): r for r in found["edges"]}
+    share = edges["uniform", "cut", "exact"]["of bound (3)"]
+    moved = edges["uniform", "moved", "exact"]["of bound (3)"]
+    yield Verdict(
+        "goal",
+        "exact answers at least 86 % of bound (3) on uniform queries",
+        f"{share:.1%} ({moved:.1%} if intervals are moved into the domain, not cut)",
+        share >= 0.86,
+        "there is less room between the queries when few may cover a point",
+    )
+    last = {(r["centres"], r["tracker"], r["θ"]): r["answered"] for r in found["figure 11"]}
+    theta = scale.buckets[-2]
+    ratio = min(last[c, "histogram", theta] / last[c, PAPER, theta] for c in CENTRES)
+    words = f"at least {ratio:.1f} times what its rule to the letter answers"
+    yield Verdict(
+        "goal", f"histogram at θ = {theta:,} is no worse than the paper's", words, ratio >= 1
+    )
+    errors = {
+        (r["centres"], r["tracker"]): r["error"] for r in found["figure 13"] if r["value"] == 3
+    }
+    words = ", ".join(f"{error:.2%} ({t}, {c})" for (c, t), error in errors.items())
+    yield Verdict(
+        "goal",
+        "the mean relaxation error at ξ = 3 is below 2 %",
+        words,
+        max(errors.values()) < 0.02,
+        "with few answers the nearest ones are farther away",
+    )
+    ratios = {
+        (r["centres"], r["tracker"]): (r["regression"] / r["compound"]) ** 2
+        for r in found["regression"]
+    }
+    words = ", ".join(f"{ratio:.2f} ({t}, {c})" for (c, t), ratio in ratios.items())
+    better = all(ratio < 1 for ratio in ratios.values())
+    yield Verdict(
+        "goal", "regression has less squared error than compounds", f"ratios {words}", better
+    )
+
+
+def _series(rows: Sequence[Row], centres: str, tracker: str, varied: str) -> list[Row]:
+    wanted = centres, tracker, varied
+    return [row for row in rows if (row["centres"], row["tracker"], row["varied"]) == wanted]
+
+
+def _rises(values: Sequence[float]) -> bool:
+    """Whether no value is below the one before it, but for a little noise."""
+    return all(after >= before - _SLACK * abs(before) for before, after in pairwise(values))
+
+
+def _list(values: Sequence[int]) -> str:
+    return " ".join(f"{value:,}" for value in values)
