@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from scumble.database.average_law import Average
 from scumble.database.live import Between, LiveEstimate
 from scumble.database.memory import COUNT, Given
 from scumble.database.plan import Piece
-from scumble.database.space import Box, Space
+from scumble.database.space import Boxes, Space
 from scumble.estimate import Estimates, Exact, Law, Unknown
 from scumble.noise.laws import DiscreteLaplace, NoiseSum
 
@@ -109,14 +108,17 @@ class Reader:
         status = next((s for s in ("relaxed", "answered", "repeated") if s in kinds), "answered")
         moved = [piece for piece in pieces if piece["status"] == "relaxed" and piece["terms"]]
         notes = [self._moved(piece) for piece in moved[:_MOVED]]
-        regions = list({str(piece["region"]): piece["region"] for piece in pieces}.values())
-        boxes = [np.array(region, np.int64) for region in regions]
-        apart = not moved or not any(_meet(*pair) for pair in combinations(boxes, 2))
+        # Unless ends were moved, only the sum and the count of an average share a region.
+        regions = [piece["region"] for piece in pieces]
+        if not moved:
+            regions = list({str(region): region for region in regions}.values())
+        boxes = np.array(regions, np.int64).reshape(-1, len(self.space), 2)
+        apart = not moved or _apart(boxes)
         notes += [] if apart else [TWICE]
-        listed = map(self.space.sql, boxes) if 0 < len(boxes) <= _LISTED else ()
+        listed = map(self.space.sql, boxes) if len(boxes) <= _LISTED else ()
         return {
             "status": status,
-            "answered": (" OR " if apart else " + ").join(listed) if boxes else "FALSE",
+            "answered": (" OR " if apart else " + ").join(listed) if len(boxes) else "FALSE",
             "distance": max((piece["error"] for piece in pieces), default=0.0),
             "numbers": len({number for piece in pieces for number, _ in piece["terms"]}),
             "notes": notes,
@@ -165,6 +167,11 @@ def _average(
     )
 
 
-def _meet(box: Box, other: Box) -> bool:
-    """Whether two boxes have a point in common."""
-    return bool(((box[:, 0] <= other[:, 1]) & (other[:, 0] <= box[:, 1])).all())
+def _apart(boxes: Boxes) -> bool:
+    """Whether no two boxes have a point in common."""
+    for place, box in enumerate(boxes[:-1]):
+        others = boxes[place + 1 :]
+        meet = (others[:, :, 0] <= box[:, 1]) & (box[:, 0] <= others[:, :, 1])
+        if meet.all(axis=1).any():
+            return False
+    return True
