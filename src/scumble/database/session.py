@@ -83,12 +83,19 @@ class Session:
         """
         with self.memory() as memory:
             plan = Plan(memory, request.analyst, request.manner)
-            groups = plan.groups(request.asked)
-            new = [
-                Given(kind, box, self._expected(kind, box, request.asked), _times(kind, request))
-                for kind, box in plan.new
-            ]
-            return Settled(groups, self._numbers(groups, new), len(new))
+            try:
+                groups = plan.groups(request.asked)
+            except ScumbleError as refusal:  # raised when the turn is over: it was no failure
+                reason = refusal
+            else:
+                new = [
+                    Given(
+                        kind, box, self._expected(kind, box, request.asked), _times(kind, request)
+                    )
+                    for kind, box in plan.new
+                ]
+                return Settled(groups, self._numbers(groups, new), len(new))
+        raise reason
 
     @contextmanager
     def memory(self) -> Iterator[Memory]:
