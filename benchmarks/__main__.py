@@ -29,6 +29,7 @@ NAMES = (
     "journal",
     "publishers",
     "tuples",
+    "relaxation",
 )
 OUTPUT = Path("build/benchmarks.json")
 

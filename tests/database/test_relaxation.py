@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scumble.database.columns import Shelf
 from scumble.database.regression import combine
 from scumble.database.relaxation import Compound, Distance, relax
 
@@ -118,6 +119,77 @@ def test_a_compound_counts_every_point_of_its_region_once(asked, target, most, l
     assert set(compound.bought) == set(range(before, len(history.boxes)))
     nearest = Distance.over(SIZES)(history.boxes[:before], target).min()
     assert compound.error <= nearest
+
+
+def patches(region, history, used):
+    """All boxes that may join a region, those answered before first: number or None, sign, box,
+    and what the region becomes, found by counting points.
+    """
+    known = [(number, box) for number, box in enumerate(history.boxes) if number not in used]
+    ends = [list(product(range(size), repeat=2)) for size in SIZES]
+    space = [np.array(pair) for pair in product(*ends) if all(low <= high for low, high in pair)]
+    new = [(None, box) for box in space if history.admits(box)]
+    by_points = {history.indicator(box).tobytes(): box for box in space}
+    for number, box in known + new:
+        for sign in (1, -1):
+            points = history.indicator(region) + sign * history.indicator(box)
+            found = by_points.get(points.tobytes())
+            if found is not None:
+                yield number, sign, box, found
+
+
+def reference(target, history, distance, most):
+    """Greedy patching by trying everything; a new box has to bring one face to the target's."""
+    errors = [float(distance(box, target)) for box in history.boxes]
+    first = int(np.argmin(errors))
+    region, error, signs = history.boxes[first], errors[first], {first: 1}
+    while len(signs) < most and error > 0:
+        best = None
+        for number, sign, box, new in patches(region, history, signs):
+            moved = (new != region) & (new == target)
+            nearer = float(distance(new, target))
+            fits = number is not None or (moved.sum() == 1 and (new != region).sum() == 1)
+            if fits and nearer < (error if best is None else best[0]):
+                best = nearer, number, sign, box, new
+        if best is None:
+            break
+        error, number, sign, box, region = best
+        signs[history.ask(box) if number is None else number] = sign
+    return region, error, signs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(boxes(), min_size=1, max_size=12), boxes(), st.integers(1, 4), st.integers(1, 3))
+def test_compounds_are_those_of_trying_everything(asked, target, most, limit):
+    histories = Accepted(SIZES, limit), Accepted(SIZES, limit)
+    for box in asked:
+        for history in histories:
+            if history.admits(box):
+                history.ask(box)
+    distance = Distance.over(SIZES)
+    found = relax(target, histories[0], distance, most)
+    _, error, signs = reference(target, histories[1], distance, most)
+    assert found.error == error
+    assert found.size == len(signs)
+
+
+def test_an_answer_is_taken_before_a_new_question():
+    """The box that would be asked for was answered before, as the last of several."""
+    history = Accepted((10, 4), 9, [[[0, 3], [0, 3]], [[4, 5], [0, 3]], [[4, 6], [0, 3]]])
+    compound = relax(np.array([[0, 6], [0, 3]]), history, Distance.over((10, 4)), 3)
+    assert (compound.plus, compound.bought, compound.error) == ((0, 2), (), 0)
+
+
+def test_columns_follow_an_array_that_grows():
+    shelf, kept = Shelf(), np.arange(400 * 3 * 2).reshape(400, 3, 2).copy()
+    for count in (1, 2, 70, 70, 399, 3):
+        faces = shelf.columns(kept[:count])
+        assert (faces[:, :, :count] == np.moveaxis(kept[:count], 0, 2)).all()
+    part = kept[5:9]  # no beginning of it
+    assert (shelf.columns(part)[:, :, :4] == np.moveaxis(part, 0, 2)).all()
+    assert len(shelf._kept) == 2
+    del part, kept
+    assert not shelf._kept
 
 
 @settings(max_examples=150, deadline=None)

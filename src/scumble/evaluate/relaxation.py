@@ -91,6 +91,10 @@ class Laboratory:
         count, seed = self.scale.queries, self.seed
         return workload(self.survey, centres, volume=volume, count=count, seed=seed, edges=edges)
 
+    def volume(self, centres: Centres, volume: float = 0.04, edges: Edges = "cut") -> float:
+        """The mean volume that the queries of a workload really have: codes are whole."""
+        return float(volumes(self.boxes(centres, volume, edges), self.survey).mean())
+
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     """All experiments, one after the other: the name and the rows of each."""
@@ -145,6 +149,7 @@ def capacity(laboratory: Laboratory) -> Iterator[Row]:
             "value": float(value),
             "tracker": tracker,
             "answered": laboratory.outcome(centres, setting, volume).capacity,
+            "mean volume": laboratory.volume(centres, volume),
             "bound (3)": fixed,
             "bound (4)": least,
         }
@@ -178,7 +183,7 @@ def readings(laboratory: Laboratory) -> Iterator[Row]:
     """What is left of the capacity when intervals are moved into the domain, not cut."""
     for centres, edges, tracker in product(CENTRES, get_args(Edges), ("histogram", "exact")):
         setting = laboratory.scale.setting(tracker=tracker, most=0)
-        volume = float(volumes(laboratory.boxes(centres, edges=edges), laboratory.survey).mean())
+        volume = laboratory.volume(centres, edges=edges)
         answered = laboratory.outcome(centres, setting, edges=edges).capacity
         yield {
             "centres": centres,
