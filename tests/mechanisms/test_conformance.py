@@ -93,9 +93,9 @@ CASES = {
     "frapp, published": Case(
         lambda: sc.Frapp(reading="published", k=1, gamma=0.5),
         (
-            ({"reading": "published", "epsilon": 1}, "takes k with gamma, or k with keep"),
-            ({"reading": "published", "gamma": 0.2}, "takes k with gamma, or k with keep"),
-            ({"reading": "published", "k": 10}, "takes k with gamma, or k with keep"),
+            ({"reading": "published", "epsilon": 1}, "takes either k with gamma, or k with keep"),
+            ({"reading": "published", "gamma": 0.2}, "takes either k with gamma, or k with keep"),
+            ({"reading": "published", "k": 10}, "takes either k with gamma, or k with keep"),
             ({"reading": "published", "k": 10, "gamma": 2}, "between 0 and 1"),
             ({"reading": "published", "k": 0.5, "gamma": 0.2}, "a number of at least 1"),
         ),

@@ -245,7 +245,7 @@ def test_what_is_no_privacy_is_refused(parameters: dict) -> None:
 
 
 def test_a_promise_too_strict_to_keep_anything() -> None:
-    with pytest.raises(sc.ParameterError, match="nothing of the rows would be left"):
+    with pytest.raises(sc.ParameterError, match="nothing of the values would be left"):
         sc.publish(people(5, TINY), TINY, sc.Frapp(epsilon=1e-30))
 
 

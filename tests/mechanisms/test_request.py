@@ -16,6 +16,7 @@ from scumble.mechanism import Mechanism, create
 from scumble.publishers.request import free_name, one_of, whole
 
 WHOLE = {
+    "alphabeta": lambda number: sc.AlphaBeta(k=5, gamma=0.5, views=number),
     "anatomy": lambda number: sc.Anatomy(l=number),
     "aroma": lambda number: sc.Aroma(k=number),
     "subset": lambda number: sc.Subset(epsilon=1, size=number),
@@ -40,6 +41,11 @@ def test_numpy_integers_are_whole_numbers(make: Callable[[object], Mechanism]) -
         sc.Uniform(epsilon=Fraction(1, 3)),
         sc.Uniform(keep=np.float32(0.5)),
         sc.Subset(rho1=Fraction(1, 30), rho2=0.5),
+        sc.Frapp(rho1=Fraction(1, 30), rho2=np.float32(0.5)),
+        sc.Frapp(reading="published", k=np.float32(1.5), gamma=Fraction(1, 3)),
+        sc.AlphaBeta(
+            epsilon=np.float32(1.5), keep=Fraction(1, 3), sources={"sex": [Fraction(1, 3), 2]}
+        ),
         sc.Partition(rho1=Fraction(1, 30), rho2=np.float64(0.5), confidence=Fraction(2, 3)),
         sc.Aroma(k=9, closeness=Fraction(7, 2)),
         sc.Aroma(epsilon=np.float64(1), f=Fraction(1, 3)),

@@ -15,6 +15,7 @@ from scumble.evidence import Evidence, Tuples
 from scumble.guarantee import Guarantee, loss, positive, share
 from scumble.mechanism import Publisher
 from scumble.presence import Included
+from scumble.publishers import request
 from scumble.publishers.alphabeta_promise import Promise, in_shares
 from scumble.publishers.alphabeta_report import report
 from scumble.publishers.alphabeta_request import Request
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 MOST_VIEWS = 63  # as many bits as a published whole number has
 _HALF = Fraction(1, 2)
-_ONE_OF = "exactly one of k with gamma, d with gamma, epsilon, or alpha with beta"
-_ASKED = ({"k", "gamma"}, {"d", "gamma"}, {"epsilon"}, {"alpha", "beta"})
+_CHOICES = ("k with gamma", "d with gamma", "epsilon", "alpha with beta")
 
 
 class AlphaBeta(Publisher):
@@ -84,18 +84,15 @@ class AlphaBeta(Publisher):
         views: int = 1,
     ) -> None:
         given = {"k": k, "d": d, "gamma": gamma, "epsilon": epsilon, "alpha": alpha, "beta": beta}
-        self._given = {name: value for name, value in given.items() if value is not None}
-        if set(self._given) not in _ASKED:
-            got = ", ".join(self._given) or "none of them"
-            raise ParameterError(f"AlphaBeta takes {_ONE_OF}. Got {got} instead.")
+        self._given = request.one_of("AlphaBeta", given, *_CHOICES)
         _one_of("adversary", adversary, "independent", "exclusive")
         _one_of("duplicates", duplicates, "error", "collapse")
         self._adversary, self._duplicates = adversary, duplicates
-        self._multiplicity = _whole("multiplicity", multiplicity, 1 << 32)
+        self._multiplicity = request.whole("AlphaBeta", "multiplicity", multiplicity, 1, 1 << 32)
         if self._multiplicity > 1 and duplicates == "collapse":
             raise ParameterError("AlphaBeta either collapses equal rows or tells them apart.")
         self._keep, self._sources = keep, sources
-        self._views = _whole("views", views, MOST_VIEWS)
+        self._views = request.whole("AlphaBeta", "views", views, 1, MOST_VIEWS)
         self._asked = self._request()
         if not {"d", "epsilon"}.isdisjoint(self._given) and sources is None:
             self._try(1, 0)  # whether it is possible does not depend on the domain
@@ -127,10 +124,10 @@ class AlphaBeta(Publisher):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = {**self._given, "keep": self._keep}
-        written: dict[str, Any] = {k: _plain(v) for k, v in given.items() if v is not None}
+        keep = {} if self._keep is None else {"keep": self._keep}
+        written = request.plain({**self._given, **keep})
         if self._sources is not None:
-            written["sources"] = {n: [_plain(w) for w in ws] for n, ws in self._sources.items()}
+            written["sources"] = {name: _plain(each) for name, each in self._sources.items()}
         return {
             **written,
             "adversary": self._adversary,
@@ -235,13 +232,6 @@ def _number(name: str, value: object) -> Fraction:
     return number
 
 
-def _whole(name: str, value: object, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        allowed = f"a whole number from 1 to {most}"
-        raise ParameterError.of("AlphaBeta", name, allowed, value)
-    return value
-
-
 def _one_of(name: str, value: object, *allowed: str) -> None:
     if value not in allowed:
         raise ParameterError.of("AlphaBeta", name, " or ".join(map(repr, allowed)), value)
@@ -259,7 +249,6 @@ def _shares(sources: Mapping[str, Sequence[float]]) -> dict[str, tuple[Fraction,
     return found
 
 
-def _plain(value: object) -> object:
-    """A number as JSON can hold it."""
-    plain = value.item() if hasattr(value, "item") else value
-    return plain if isinstance(plain, (int, float)) else str(plain)
+def _plain(weights: Sequence[float]) -> list[Any]:
+    """Weights as JSON holds them."""
+    return list(request.plain({str(place): each for place, each in enumerate(weights)}).values())

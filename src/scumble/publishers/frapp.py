@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import log, sqrt
 from pathlib import Path
@@ -9,17 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Evidence, Tuples
-from scumble.guarantee import (
-    Guarantee,
-    gamma_for_epsilon,
-    gamma_for_rho,
-    loss,
-    positive,
-    share,
-)
+from scumble.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, positive, share
 from scumble.mechanism import Publisher
 from scumble.presence import Replaced
 from scumble.publishers import frapp_promise as promise
+from scumble.publishers import request
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,15 +26,9 @@ if TYPE_CHECKING:
 Reading = Literal["local", "published"]
 
 FILE = "tuples.parquet"
-LARGEST_GAMMA = 10**40
-SMALLEST_KEEP = Fraction(1, 10**12)
-_TAKES = {
-    "local": "exactly one of epsilon, gamma, keep, or rho1 with rho2",
-    "published": "k with gamma, or k with keep",
-}
-_SETS: dict[str, tuple[set[str], ...]] = {
-    "local": ({"epsilon"}, {"gamma"}, {"keep"}, {"rho1", "rho2"}),
-    "published": ({"k", "gamma"}, {"k", "keep"}),
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "local": ("epsilon", "gamma", "keep", "rho1 with rho2"),
+    "published": ("k with gamma", "k with keep"),
 }
 _FAILURE = 0.05
 
@@ -88,54 +77,28 @@ class Frapp(Publisher):
         rho2: float | None = None,
         k: float | None = None,
     ) -> None:
-        if reading not in _TAKES:
+        if reading not in _CHOICES:
             raise ParameterError.of("Frapp", "reading", "'local' or 'published'", reading)
         self._reading = reading
-        given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
-        self._given = {n: value for n, value in {**given, "k": k}.items() if value is not None}
-        if set(self._given) not in _SETS[reading]:
-            got = ", ".join(self._given) or "none of them"
-            takes = f"Frapp with reading='{reading}' takes {_TAKES[reading]}"
-            raise ParameterError(f"{takes}. Got {got} instead.")
-        self._numbers = {name: self._read(name, value) for name, value in self._given.items()}
-        if "rho1" in self._numbers and self._numbers["rho1"] >= self._numbers["rho2"]:
-            raise ParameterError.of("Frapp", "rho1", f"below rho2 ({rho2})", rho1)
-
-    def _read(self, name: str, value: object) -> Fraction:
-        if name == "epsilon":
-            return loss("Frapp", value)
-        if name == "k":
-            number = positive("Frapp", name, value)
-            if number < 1:
-                raise ParameterError.of("Frapp", name, "a number of at least 1", value)
-            return number
-        if name == "gamma" and self._reading == "local":
-            number = positive("Frapp", name, value)
-            if not 1 < number <= LARGEST_GAMMA:
-                allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
-                raise ParameterError.of("Frapp", name, allowed, value)
-            return number
-        number = share("Frapp", name, value)
-        if name == "keep" and number < SMALLEST_KEEP:
-            allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
-            raise ParameterError.of("Frapp", name, allowed, value)
-        return number
+        rhos = {"rho1": rho1, "rho2": rho2}
+        given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, **rhos, "k": k}
+        owner = f"Frapp with reading='{reading}'"
+        self._given = request.one_of(owner, given, *_CHOICES[reading])
+        read = _of_a_set if reading == "published" else request.numbers
+        self._numbers = read("Frapp", self._given)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        written = {k: v if isinstance(v, (int, float)) else str(v) for k, v in self._given.items()}
-        return {"reading": self._reading, **written}
+        return {"reading": self._reading, **request.plain(self._given)}
 
     def check(self, schema: Schema) -> None:
         if not schema.published:
             raise SchemaError(
                 "Frapp needs an attribute that is published; the schema has identifiers only."
             )
-        if self._reading == "local" and self.gamma(schema) > LARGEST_GAMMA:
-            raise ParameterError(
-                "What is asked of Frapp is no privacy: its odds ratio would be above "
-                f"{LARGEST_GAMMA:.0e}. Ask for a smaller keep or rho2, or a larger rho1."
-            )
+        if self._reading == "local":
+            less = "a smaller keep or rho2, or a larger rho1"
+            request.need_privacy("Frapp", self.gamma(schema), less)
 
     def keep(self, schema: Schema) -> Fraction:
         """The probability p that a row is kept."""
@@ -149,11 +112,7 @@ class Frapp(Publisher):
             gamma = gamma_for_epsilon(numbers["epsilon"])
         else:
             gamma = numbers.get("gamma") or gamma_for_rho(numbers["rho1"], numbers["rho2"])
-        if gamma <= 1:
-            raise ParameterError(
-                "The privacy asked of Frapp is so strict that nothing of the rows would be left; "
-                "allow a larger epsilon."
-            )
+        request.need_room("Frapp", gamma)
         return (gamma - 1) / (schema.size() - 1 + gamma)
 
     def gamma(self, schema: Schema) -> Fraction:
@@ -168,8 +127,8 @@ class Frapp(Publisher):
             first = promise.local(gamma), promise.from_prior(prior, gamma)
             return (*first, promise.exposure(gamma, size))
         counts = None if rows is None else self._counts(schema, rows)
-        first = promise.published(self._numbers["k"], self._posterior(schema), counts)
-        return first, promise.local(gamma, anyway=True)
+        seen = promise.published(self._numbers["k"], self._posterior(schema), counts)
+        return seen, promise.local(gamma, anyway=True)
 
     def _posterior(self, schema: Schema) -> Fraction:
         """γ of the published reading."""
@@ -219,6 +178,16 @@ class Frapp(Publisher):
                 "attributes, or ask for less privacy."
             )
         return Tuples(FILE, tuple(names), Replaced(view.rows, keep))
+
+
+def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
+    """The numbers of the published reading, where γ is a posterior."""
+    k = positive(owner, "k", given["k"])
+    if k < 1:
+        raise ParameterError.of(owner, "k", "a number of at least 1", given["k"])
+    if "gamma" in given:
+        return {"k": k, "gamma": share(owner, "gamma", given["gamma"])}
+    return {"k": k, **request.numbers(owner, {"keep": given["keep"]})}
 
 
 def _number_of(rows: Rows, names: list[str]) -> int:
