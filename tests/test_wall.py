@@ -74,6 +74,13 @@ def test_every_module_has_a_side(module):
     assert sum(sides) == 1
 
 
+def test_the_page_of_rooms_names_every_room():
+    page = (ROOT / "docs" / "rooms.md").read_text("utf-8")
+    both = listed("wall", "source_modules") + listed("wall", "forbidden_modules")
+    rooms = {module.split(".")[1] for module in both}
+    assert [room for room in sorted(rooms) if not re.search(f"`{room}[`/]", page)] == []
+
+
 def test_no_sampler_is_unprotected():
     samplers = {
         room for room in listed("wall", "forbidden_modules") if room.startswith("scumble.noise")
