@@ -92,13 +92,14 @@ def _scale(axes: Axes, panel: Panel) -> None:
         )
         axes.minorticks_off()
     else:
+        axes.locator_params(axis="x", nbins=5)
         axes.set_xticks([x for x in axes.get_xticks() if 0 <= x <= values[-1]])
         axes.xaxis.set_major_formatter("{x:,.0f}")
     low, high = values[0], values[-1]
     if panel.log_x:
-        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** 0.38)
+        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** 0.45)
     else:
-        axes.set_xlim(low - 0.04 * (high - low), high + 0.38 * (high - low))
+        axes.set_xlim(low - 0.04 * (high - low), high + 0.45 * (high - low))
     if panel.log_y:
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -118,7 +119,7 @@ def _name(axes: Axes, panel: Panel) -> None:
     transform = axes.transData + axes.transAxes.inverted()
     ends = [float(transform.transform((line.x[-1], line.y[-1]))[1]) for line in panel.lines]
     order = sorted(range(len(ends)), key=ends.__getitem__)
-    places = list(ends)
+    places = [max(end, _APART / 2) for end in ends]
     for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + _APART)
     over = max(0.0, max(places) - 0.99)
