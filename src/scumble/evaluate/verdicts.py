@@ -142,7 +142,7 @@ def _times(rows: Sequence[Row], scale: Scale) -> Iterator[Verdict]:
         f"at θ = {scale.buckets[-1]:,} data queries take much less time than uniform ones",
         f"{ratio:.2f} of it",
         ratio < 0.8,
-        "it is less, but not much",
+        "it is less, but not much" if ratio < 1 else "",
     )
 
 
