@@ -80,7 +80,7 @@ class Laboratory:
             relaxed = f"ξ = {setting.most}" if setting.most else "no relaxation"
             self.step(
                 f"{centres} centres, {setting.tracker}, θ = {setting.buckets}, "
-                f"ε = {float(setting.epsilon):g}, s = {volume:.0%}, {relaxed}"
+                f"ε = {float(setting.epsilon):g}, s = {volume:.0%}, {edges}, {relaxed}"
             )
             self._outcomes[key] = run(
                 self.survey, self.boxes(centres, volume, edges), setting, self.seed
@@ -111,6 +111,7 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     yield "figure 16", [*epsilon, *volume, *size, *buckets]
     yield "edges", list(readings(laboratory))
     yield "regression", list(estimates(laboratory))
+    yield "repeats", list(once(laboratory))
 
 
 def progress(laboratory: Laboratory) -> Iterator[Row]:
@@ -204,7 +205,32 @@ def estimates(laboratory: Laboratory) -> Iterator[Row]:
         laboratory.step(f"{centres} centres, {tracker}, regression")
         boxes = laboratory.boxes(centres)
         found = compare(laboratory.survey, boxes, outcome, laboratory.scale.sample)
-        yield {"centres": centres, "tracker": tracker, **found}
+        relaxed = len(outcome.relaxed)
+        yield {"centres": centres, "tracker": tracker, "relaxed": relaxed, **found}
+
+
+def once(laboratory: Laboratory) -> Iterator[Row]:
+    """The same queries without those that were submitted before: the database repeats its answer
+    for them, and charges nothing.
+    """
+    survey, scale = laboratory.survey, laboratory.scale
+    for centres, tracker in product(CENTRES, ("histogram", "exact")):
+        laboratory.step(f"{centres} centres, {tracker}, every query once")
+        boxes = laboratory.boxes(centres)
+        boxes = boxes[np.sort(np.unique(boxes, axis=0, return_index=True)[1])]
+        outcome = run(survey, boxes, scale.setting(tracker=tracker), laboratory.seed)
+        found = compare(survey, boxes, outcome, scale.sample)
+        yield {
+            "centres": centres,
+            "tracker": tracker,
+            "submitted": len(boxes),
+            "answered": outcome.capacity,
+            "relaxed": len(outcome.relaxed),
+            "error": outcome.error,
+            "size": outcome.size,
+            "compound": found["compound"],
+            "regression": found["regression"],
+        }
 
 
 def _varied(setting: Setting, varied: str, value: Any) -> tuple[Setting, float]:
