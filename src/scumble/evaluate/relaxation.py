@@ -46,7 +46,7 @@ class Scale:
 
 
 FULL = Scale(1_000_000, 20_000, 2000, tuple(10**k for k in range(2, 7)), 400)
-QUICK = Scale(100_000, 2_000, 200, tuple(10**k for k in range(1, 6)), 40)
+QUICK = Scale(100_000, 2_000, 200, tuple(10**k for k in range(1, 6)), 25)
 
 
 def bounds(epsilon: Fraction, noise: int, volume: float) -> tuple[float, float]:
