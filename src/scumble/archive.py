@@ -66,7 +66,10 @@ def load(folder: str | Path) -> Release:
     try:
         text = (path / MANIFEST).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        raise ReleaseError(f"{path} is not a release: it has no readable {MANIFEST}.") from None
+        hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
+        raise ReleaseError(
+            f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
+        ) from None
     try:
         data = json.loads(text)
         version, checksum = data["format"], data.pop("checksum")

@@ -128,7 +128,7 @@ def cost(
     with _opened(folder, source, schema, table) as database:
         found = database.cost(text, **manner)
     if as_json:
-        console.print_json(found)
+        console.print_json({name: _finite(value) for name, value in found.items()})
     else:
         listing.show_cost(found)
 
@@ -201,7 +201,8 @@ def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json 
     elif now is None:
         typer.echo("\n".join(findings))
     else:
-        typer.echo(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:\n{now}")
+        console.say(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:")
+        typer.echo(now)
         told = f"scumble db verify {folder} --seal '...'"
         console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
     if findings:
@@ -264,8 +265,15 @@ def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, fl
     found = {}
     for pair in pairs:
         name, _, number = pair.rpartition("=")
+        if name in found:
+            raise ParameterError.of("db", option, "given once for each name", pair)
         try:
             found[name] = float(number)
         except ValueError:
             raise ParameterError.of("db", option, allowed, pair) from None
     return found
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -37,8 +37,10 @@ def publish(
     """Publish a table under a stated privacy promise."""
     from scumble.engine.source import open_source
 
-    mechanism = _make(method, _written(parameters))
     steps = None if levels is None else _numbers(levels)
+    if steps and method == "aroma" and parameters.get("k") is None:
+        parameters["k"] = float(max(steps))
+    mechanism = _make(method, _written(parameters))
     _refuse_place(output, steps, force)
     _refuse_book(book, parameters["identifier"], output, force)
     rows = open_source(source, table=table)

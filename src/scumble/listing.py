@@ -38,7 +38,8 @@ def show_published(release: Release, folder: Path) -> None:
     bullets(map(str, release.guarantees))
     plain = release.evidence.unchanged
     if plain is not None:
-        hanging("", f"Published unchanged, for everybody to see: {', '.join(plain) or 'nothing'}.")
+        listed = ", ".join(plain) or "nothing"
+        out.print(f"Published unchanged, for everybody to see: {listed}.", markup=False)
     out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
 
 

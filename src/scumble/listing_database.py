@@ -89,7 +89,7 @@ def show_status(reading: Database | Reading) -> None:
     limit, share = facts["most answers for one point"], facts["share used"]
     lines = {
         "used": f"{facts['used']} of {limit} at the most asked-about point ({share:.0%})",
-        **{name: f"{facts[name]:,}" for name in ("answered", "relaxed", "repeated")},
+        **{name: f"{facts[name]:,}" for name in ("answered", "relaxed")},
         "numbers given out": f"{facts['numbers given out']:,}",
         "tracker": f"{facts['tracker']}, over {_points(facts['points'])} points",
     }
@@ -130,7 +130,8 @@ def _promise(known: Database | Reading) -> str:
     terms = known.terms
     return (
         f"ε = {float(terms.epsilon):g} for all answers together, noise {float(terms.noise):g} in a "
-        f"count; at most {terms.limit} answers cover a point of {', '.join(known.space.names)}."
+        f"count; at most {terms.limit} answer{'s' if terms.limit > 1 else ''} for a point of "
+        f"{', '.join(known.space.names)}."
     )
 
 

@@ -49,7 +49,7 @@ def ask(place, folder, *words):
 def test_create_says_what_is_promised(place, tmp_path):
     done = create(place, tmp_path / "db")
     assert done.code == 0, done.err
-    assert "at most 3 answers cover a point of age, sex, condition" in done.out
+    assert "at most 3 answers for a point of age, sex, condition" in done.out
     assert "All answers together" in done.out
     assert "scumble db ask" in done.out
 
@@ -231,7 +231,7 @@ def test_another_table_or_schema_is_refused(place, fresh, tmp_path):
     other.write_text("".join(lines[:-1]))
     done = run("db", "ask", fresh, YOUNG, "--source", other)
     assert done.code == 8
-    assert "differs in data" in done.err
+    assert "differs in the content of the table" in done.err
     changed = tmp_path / "other.toml"
     changed.write_text((place / "people.toml").read_text().replace("18", "17", 1))
     done = ask(place, fresh, YOUNG, "-s", changed)

@@ -28,10 +28,11 @@ LEVELS = (0.5, 0.8, 0.95)
 SLACK = math.sqrt(math.log(1e8) / (2 * GROUPS))
 
 
-def test_coverage_of_answered_and_relaxed_counts(tmp_path):
+def test_coverage_of_answered_and_relaxed_counts(tmp_path, monkeypatch):
     """Every group is used up in the same way, with noise of its own. 5 questions × 3 levels of
     false alarms at 1e-8 each.
     """
+    monkeypatch.setattr("scumble.database.plan.MOST_RELAXED", GROUPS)
     random = np.random.default_rng(0)
     codes = random.integers(0, GROUPS, 30_000), random.integers(0, 10, 30_000)
     cells = np.zeros((GROUPS, 10), np.int64)
@@ -56,6 +57,17 @@ def test_coverage_of_answered_and_relaxed_counts(tmp_path):
                 assert np.mean(held) > level - SLACK
     assert fates[:3] == ["answered"] * 3
     assert "relaxed" in fates[3:]
+
+
+def test_too_many_relaxed_groups_are_refused(tmp_path):
+    """One question must not keep all others waiting; nothing is charged for it."""
+    table = pa.table({"g": [0, 1], "n": [0, 1]})
+    with database(tmp_path / "db", table, schema=SCHEMA, epsilon=1, noise=2) as db:
+        db.answer("SELECT COUNT(*) FROM t WHERE n < 5")
+        given = db.status()["numbers given out"]
+        with pytest.raises(sc.PromiseError, match="fewer groups"):
+            db.answer("SELECT g, COUNT(*) FROM t WHERE n < 4 GROUP BY g")
+        assert db.status()["numbers given out"] == given
 
 
 def _regions(folder):

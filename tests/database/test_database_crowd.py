@@ -103,9 +103,9 @@ def test_a_key_is_for_one_question_of_one_analyst(tmp_path):
     with database(tmp_path / "db", quotas={"ada": 2, "bob": 2}) as db:
         first = db.answer(count(0, 2), key="k", analyst="ada")
         assert db.answer(count(0, 2), key="k", analyst="ada").value == first.value
-        with pytest.raises(sc.ParameterError, match="another question or analyst"):
+        with pytest.raises(sc.ParameterError, match="another question, analyst"):
             db.answer(count(0, 3), key="k", analyst="ada")
-        with pytest.raises(sc.ParameterError, match="another question or analyst"):
+        with pytest.raises(sc.ParameterError, match="another question, analyst"):
             db.answer(count(0, 2), key="k", analyst="bob")
         assert len(db.history()) == 1
         again = db.answer(count(0, 2), key="other", analyst="bob")  # what ada got is no secret

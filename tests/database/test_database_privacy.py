@@ -260,4 +260,4 @@ def test_the_ledger_never_holds_a_true_count(tmp_path):
     assert len(numbers) > 30
     assert true <= 15
     with Journal.open(tmp_path / "db") as journal:
-        assert set(journal.promise) == {"terms", "attributes", "schema", "outside", "salt", "data"}
+        assert set(journal.promise) == {"terms", "attributes", "schema", "outside", "data"}

@@ -74,7 +74,7 @@ def test_creating_leaves_all_or_nothing(tmp_path, monkeypatch):
     ("change", "named"),
     [
         ({"epsilon": "1/2"}, "in epsilon"),
-        ({"epsilon": "1/2", "data": "ef" * 32}, "in data, epsilon"),
+        ({"epsilon": "1/2", "data": "ef" * 32}, "in the content of the table, epsilon"),
         ({"tracker": "exact"}, "in tracker"),
         ({"noise": 2000}, "in noise"),
     ],
@@ -269,7 +269,7 @@ def test_a_place_that_cannot_be_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(sc.LedgerError, match=r"cannot be used: (Not a directory|File exists)"):
         Journal.create(tmp_path / "file" / "db", PROMISE)
-    with pytest.raises(sc.LedgerError, match="has no ledger"):
+    with pytest.raises(sc.LedgerError, match="does not exist"):
         Journal.open(tmp_path / "nothing")
 
 

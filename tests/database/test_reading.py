@@ -61,7 +61,7 @@ def test_the_schema_is_known_to_the_folder(database, table, tmp_path):
         assert again.schema == schema.select(ATTRIBUTES)
     with Database.open(tmp_path / "db", people, schema):
         pass
-    with pytest.raises(LedgerError, match="differs in schema"):
+    with pytest.raises(LedgerError, match="differs in the schema"):
         Database.open(tmp_path / "db", people, schema.with_roles(sensitive="age"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from scumble.engine.source import open_source
 from scumble.errors import LedgerError, ParameterError
 from scumble.schema import Schema
 
+# The key of the table's fingerprint. With both, who knows all rows but one could try what that one
+# is; so it is no part of the ledger, which auditors may get.
+KEY = "table.key"
 Progress = Callable[[int], None]
 
 
@@ -43,16 +47,21 @@ def make(
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
     Memory(terms, Space(schema, schema.names))
     counter = table.counted(schema, outside)
-    salt = secrets.token_bytes(16)
+    key = secrets.token_bytes(32)
     promise = {
         "terms": terms.to_dict(),
         "attributes": list(schema.names),
         "schema": schema.to_dict(),
         "outside": outside,
-        "salt": salt.hex(),
-        "data": counter.fingerprint(salt),
+        "data": counter.fingerprint(key),
     }
-    return Journal.create(folder, promise), counter
+    journal = Journal.create(folder, promise)
+    try:
+        _keep(journal.folder / KEY, key)
+    except OSError as error:
+        journal.close()
+        raise LedgerError(f"{folder} cannot be written: {error.strerror}.") from None
+    return journal, counter
 
 
 def reopen(folder: str | Path, table: Table, schema: Schema | None) -> tuple[Journal, Counter]:
@@ -64,11 +73,31 @@ def reopen(folder: str | Path, table: Table, schema: Schema | None) -> tuple[Jou
         given = known if schema is None else asked_about(schema, promise["attributes"])
         journal.expect({**promise, "schema": given.to_dict()})
         counter = table.counted(known, promise["outside"])
-        journal.expect({**promise, "data": counter.fingerprint(bytes.fromhex(promise["salt"]))})
+        found = counter.fingerprint(_kept(journal.folder / KEY))
+        journal.expect({**promise, "data": found})
     except BaseException:
         journal.close()
         raise
     return journal, counter
+
+
+def _keep(path: Path, key: bytes) -> None:
+    """Write a key for its owner alone, to the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(key.hex().encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _kept(path: Path) -> bytes:
+    try:
+        return bytes.fromhex(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise LedgerError(
+            f"{path} is missing or damaged: without it nobody can tell whether this is the table "
+            "that the database was made for."
+        ) from None
 
 
 def schema_of(schema: Schema | str | Path) -> Schema:

@@ -21,6 +21,11 @@ from scumble.database.store import FORMAT, HEAD, LEDGER, Store, explained
 from scumble.database.turn import Step, Turn
 from scumble.errors import LedgerError
 
+_PARTS = {
+    "data": "the content of the table",
+    "schema": "the schema",
+    "terms": "epsilon, the noise or other terms",
+}
 PATIENCE = 30.0  # seconds that a turn waits for others
 
 
@@ -90,7 +95,7 @@ class Journal:
         path = Path(folder).resolve()
         with explained(path):
             if not (path / LEDGER).is_file() or not (path / HEAD).is_file():
-                raise LedgerError(f"{path} has no ledger: {LEDGER} or {HEAD} is missing.")
+                raise LedgerError(f"{path} {_what(path)}: {LEDGER} or {HEAD} is missing.")
         journal = cls(path, patience=patience, step=step)
         try:
             if promise is not None:
@@ -113,9 +118,10 @@ class Journal:
             if _part(here, name) != _part(given, name)  # as text: 1 is not 1.0, nor true
         ]
         if different:
+            listed = ", ".join(_PARTS.get(name, name) for name in different)
             raise LedgerError(
-                f"The ledger in {self.folder} was made for another promise: it differs in "
-                f"{', '.join(different)}. Open it with what it was made with, or create another."
+                f"The ledger in {self.folder} was made for something else: it differs in {listed}. "
+                "Open it with what it was made with, or create another."
             )
 
     @contextmanager
@@ -124,15 +130,17 @@ class Journal:
         together at the end, and not at all after an exception.
         """
         with self._alone():
-            turn = self._begin()
+            turn: Turn | None = None
             try:
+                turn = self._begin()
                 yield turn
                 self._commit(turn)
             except BaseException:
                 self._undo(turn)
                 raise
             finally:
-                turn.end()
+                if turn is not None:
+                    turn.end()
 
     def find(self, key: str) -> Entry | None:
         """The entry with this idempotency key, if it is in the ledger for good."""
@@ -201,12 +209,8 @@ class Journal:
     def _begin(self) -> Turn:
         since = Head(self._first.number, self._first.hash) if self._fresh else self._seen
         self._writer.run("BEGIN IMMEDIATE")
-        try:
-            turn = Turn(self._writer, since, self._head.read(), fresh=self._fresh)
-            self._step("begun")
-        except BaseException:
-            self._writer.rollback()
-            raise
+        turn = Turn(self._writer, since, self._head.read(), fresh=self._fresh)
+        self._step("begun")
         return turn
 
     def _commit(self, turn: Turn) -> None:
@@ -221,9 +225,9 @@ class Journal:
             self._writer.rollback()
         self._seen, self._fresh = turn.last, False
 
-    def _undo(self, turn: Turn) -> None:
+    def _undo(self, turn: Turn | None) -> None:
         """As if the turn had never been; memory that was told about it has to start anew."""
-        self._fresh = self._fresh or bool(turn.appended or turn.news())
+        self._fresh = self._fresh or (turn is not None and bool(turn.appended or turn.news()))
         self._writer.rollback()
 
     @contextmanager
@@ -278,3 +282,11 @@ def _promise(reader: Store) -> Entry:
 
 def _part(promise: Mapping[str, Any], name: str) -> str | None:
     return canonical({name: promise[name]}) if name in promise else None
+
+
+def _what(path: Path) -> str:
+    """What a folder without a ledger is."""
+    if not path.exists():
+        return "does not exist"
+    release = (path / "manifest.json").exists()
+    return "is a release (ask it by `scumble query`), no database" if release else "has no ledger"

@@ -25,6 +25,7 @@ NO_SUMS = (
     "more. Ask for a count, or for another part."
 )
 REFUSED = "The promise is used up for this part of the table, and relaxation is off."
+MOST_RELAXED = 50  # boxes of one question: all others wait meanwhile
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Plan:
     _counts: list[int] = field(default_factory=list)  # which of the new ones are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _boxes: Boxes = field(init=False)  # of the new ones, with room for more
+    _approached: int = 0  # boxes that were relaxed
 
     def __post_init__(self) -> None:
         self._boxes = np.empty((16, *self.memory.space.whole.shape), np.int64)
@@ -99,6 +101,12 @@ class Plan:
         known = memory.relaxed.get((self.manner.name, box.tobytes()))
         if known is not None and known["error"] <= self.manner.most_error:
             return known
+        self._approached += 1
+        if self._approached > MOST_RELAXED:
+            raise PromiseError(
+                f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask "
+                "for fewer groups, or for one box at a time."
+            )
         piece = {**self._relaxed(box), "manner": self.manner.name}
         self.changes = self.changes or bool(piece["terms"])
         return piece
@@ -128,9 +136,12 @@ class Plan:
             exact = self._combined(box, distance)
             if exact is not None:
                 return self._combination(box, box, 0.0, exact)
+        start = len(self.new)
         compound = relax(box, self, distance, self.memory.terms.relax)
-        if compound is None:
-            return _piece(COUNT, box, "relaxed", {})  # there are no counts to make it of
+        if compound is None or np.array_equal(compound.region, self.memory.space.whole):
+            # There are no counts to make it of, or only such that tell what everybody knows.
+            self._forget(start)
+            return _piece(COUNT, box, "relaxed", {})
         if compound.error > self.manner.most_error:
             raise PromiseError(self._too_far(compound))
         if self.manner.relax == "regression":
@@ -139,6 +150,13 @@ class Plan:
                 return self._combination(box, compound.region, compound.error, better)
         terms = {self._number(count): sign for count, sign in compound.signs().items()}
         return _piece(COUNT, box, "relaxed", terms, compound.region, compound.error)
+
+    def _forget(self, start: int) -> None:
+        """Take back the numbers that were planned from a place on."""
+        for kind, box in self.new[start:]:
+            del self._places[kind, box.tobytes()]
+        del self.new[start:]
+        self._counts = [at for at in self._counts if at < start]
 
     def _combined(self, box: Box, distance: Distance) -> Combination | None:
         """The best combination of the counts nearest to a box."""

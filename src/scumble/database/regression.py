@@ -115,7 +115,8 @@ def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:
 
 def _scaled(boxes: Boxes) -> npt.NDArray[np.float64]:
     """Half-open boxes, every attribute in units of its longest side: volumes stay near 1."""
-    sides = boxes.astype(np.float64)
+    lowest = boxes[:, :, 0].min(axis=0)
+    sides = (boxes - lowest[np.newaxis, :, np.newaxis]).astype(np.float64)
     sides[:, :, 1] += 1
     longest = (sides[:, :, 1] - sides[:, :, 0]).max(axis=0)
     found: npt.NDArray[np.float64] = sides / longest[np.newaxis, :, np.newaxis]

@@ -122,6 +122,7 @@ class Session:
         if plan.changes or request.key is not None:
             payload = {
                 "sql": request.asked.query.text,
+                "manner": [request.manner.name, str(request.manner.most_error)],
                 "status": settled.status,
                 "groups": groups,
                 "new": [each.to_dict() for each in new],
@@ -131,8 +132,10 @@ class Session:
 
     def _stored(self, entry: Entry, request: Request) -> Settled:
         payload = entry.payload
-        if payload["sql"] != request.asked.query.text or entry.analyst != request.analyst:
-            allowed = "a new one for another question or analyst"
+        asked = (payload["sql"], payload["manner"], entry.analyst)
+        manner = [request.manner.name, str(request.manner.most_error)]
+        if asked != (request.asked.query.text, manner, request.analyst):
+            allowed = "a new one for another question, analyst or way to relax"
             raise ParameterError.of("answer", "key", allowed, request.key)
         groups = payload["groups"]
         return Settled(groups, self._numbers(groups, ()), len(payload["new"]))

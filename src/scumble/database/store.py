@@ -37,7 +37,10 @@ _REASONS = {
     sqlite3.SQLITE_PERM: "its files may not be used by this account",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write. Nothing was acknowledged",
 }
-_DAMAGED = "it is damaged. Restore the folder from a copy"
+_DAMAGED = (
+    "it is damaged. Do not go on with an older copy: it has forgotten answers that were given"
+)
+_OTHER = "SQLite refused it for another reason. Close all programs that use it, and try again"
 
 
 class Store:
@@ -138,7 +141,9 @@ class Store:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise LedgerError(locked(self._patience)) from None
-            raise LedgerError(unusable(self._folder, _REASONS.get(code, _DAMAGED))) from None
+            broken = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            reason = _DAMAGED if broken else _REASONS.get(code, _OTHER)
+            raise LedgerError(unusable(self._folder, reason)) from None
 
 
 @contextmanager

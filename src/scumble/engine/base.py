@@ -85,6 +85,10 @@ def attempt(description: str, action: Callable[[], Result]) -> Result:
         raise
     except _COMPLAINTS as error:
         reason = _reason(error)
+    except RuntimeError as error:
+        if "interrupted" not in str(error).lower():
+            raise
+        raise KeyboardInterrupt from None  # DuckDB's word for ctrl-C
     # Raised out here so that not even the hidden context of the exception holds the content.
     raise SourceError(f"{description} cannot be read: {reason}.")
 
