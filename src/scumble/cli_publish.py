@@ -73,7 +73,7 @@ def republish(
             source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
         )
         found.save(folder, force=True, insecure=found.manifest.seeded)
-    _told(found, folder, as_json)
+    _told(found, folder, as_json, "Added a view to")
 
 
 def insert(
@@ -92,7 +92,7 @@ def insert(
             source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
         )
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _told(found, folder, as_json)
+    _told(found, folder, as_json, "Added records to")
 
 
 def delete(
@@ -109,17 +109,17 @@ def delete(
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
     found = release.delete([line.strip() for line in ids if line.strip()])
     found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _told(found, folder, as_json)
+    _told(found, folder, as_json, "Took records out of")
 
 
-def _told(release: OwnedRelease, folder: Path, as_json: bool) -> None:
+def _told(release: OwnedRelease, folder: Path, as_json: bool, done: str = "Published") -> None:
     """Say what was made, and what the owner should know about it."""
     for remark in (*release.remarks, *listing.warnings(release)):
         console.say(f"Note: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **listing.manifest(folder)})
     else:
-        listing.show_published(release, folder)
+        listing.show_published(release, folder, done)
 
 
 def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:

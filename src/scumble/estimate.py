@@ -239,6 +239,6 @@ def digits(number: float, error: float) -> str:
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
     if error == 0 or not math.isfinite(error):
-        return f"{number:,}" if number % 1 else f"{number:,.0f}"
+        return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"

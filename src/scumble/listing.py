@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from scumble import console
 
+_MOST_VALUES = 20
+
 if TYPE_CHECKING:
+    from scumble.attribute import Attribute
     from scumble.demo.story import Story
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
@@ -31,10 +34,10 @@ def manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def show_published(release: Release, folder: Path) -> None:
+def show_published(release: Release, folder: Path, done: str = "Published") -> None:
     """What was made, in a few lines, and what to do next."""
     out = console.stdout()
-    out.print(f"Published {folder}: {_made_by(release)}", markup=False)
+    out.print(f"{done} {folder}: {_made_by(release)}", markup=False)
     bullets(map(str, release.guarantees))
     plain = release.evidence.unchanged
     if plain is not None:
@@ -249,8 +252,16 @@ def _fine_print(guarantee: Guarantee) -> str:
 
 def _print_schema(release: Release) -> None:
     shown = [each for each in release.schema if each.name in release.evidence.columns]
-    rows = [[each.name, each.role, each.describe()] for each in shown]
+    rows = [[each.name, each.role, _domain(each)] for each in shown]
     table(["column", "role", "domain"], rows, text_columns=3)
+
+
+def _domain(attribute: Attribute) -> str:
+    """A domain in a few words; the values of a short list are what a question needs to name."""
+    if attribute.kind != "category" or attribute.size > _MOST_VALUES:
+        return attribute.describe()
+    values = [value for value in attribute.labels().to_pylist() if value is not None]
+    return ", ".join(map(str, values)) + (", or missing" if attribute.missing else "")
 
 
 def heading(text: str) -> None:

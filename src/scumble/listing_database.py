@@ -61,6 +61,8 @@ def _relaxed(answer: LiveEstimate) -> str:
     if not answer.numbers:
         return "Not answered: the promise is used up here, and no earlier count helps."
     made = f"made of {answer.numbers} answers" if answer.numbers > 1 else "an answer from before"
+    if not answer.distance:
+        return f"Exactly what was asked, {made}."
     where = f"WHERE {answer.answered}" if answer.answered else "many boxes"
     return f"Relaxed: this counts {where} (relaxation error {answer.distance:.3g}; {made})."
 

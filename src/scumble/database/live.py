@@ -57,5 +57,7 @@ class LiveEstimate(Estimate):
         if not self.numbers:
             return "not answered: the promise is used up here, and no count helps"
         made = f"made of {self.numbers} number{'s' if self.numbers > 1 else ''}"
+        if not self.distance:
+            return f"exactly as asked, {made}"
         where = self.answered or "other boxes"
         return f"relaxed to {where} (error {self.distance:.3g}, {made})"
