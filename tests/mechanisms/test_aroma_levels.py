@@ -110,12 +110,19 @@ def learns_from_the_larger(found: Joint) -> bool:
     ("weights", "first", "second"),
     [((1, 1, 1), 2, 3), ((1, 2, 3), 2, 3), ((1, 1, 1), 2, 4), ((1, 2, 3), 2, 4), ((1, 2, 3), 3, 4)],
 )
+@pytest.mark.parametrize("counted", [True, False])
 def test_colluding_readers_know_no_more_than_the_smallest_view(
-    weights: tuple[int, ...], first: int, second: int, prior: tuple[int, ...], monkeypatch
+    weights: tuple[int, ...],
+    first: int,
+    second: int,
+    prior: tuple[int, ...],
+    counted: bool,
+    monkeypatch,
 ) -> None:
     """Exactly, by all draws through the code that makes the bags, in both layouts. The check finds
     a rule that is wrong: with draws of its own the larger view tells more.
     """
+    monkeypatch.setattr("scumble.publishers.aroma_bags.counted", lambda *_: counted)
     beliefs = [Fraction(part, sum(prior)) for part in prior]
     nested = joint(weights, beliefs, [[first, second]], monkeypatch)
     assert sum(sum(belief) for belief in nested.values()) == 1

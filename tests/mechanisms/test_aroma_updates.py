@@ -42,10 +42,13 @@ def shown(release: sc.Release) -> dict[int, tuple[int, ...]]:
     return dict(zip(ages, zip(*columns, strict=True), strict=True))
 
 
-@pytest.fixture(params=[30, 5])
-def release(request) -> sc.Release:
+@pytest.fixture(params=[(30, True), (5, True), (5, False)])
+def release(request, monkeypatch) -> sc.Release:
     """Forty persons, their bags as counts and as codes."""
-    mechanism = sc.Aroma(k=request.param, identifier="pid")
+    k, counted = request.param
+    for room in ("bag_columns", "aroma_bags"):
+        monkeypatch.setattr(f"scumble.publishers.{room}.counted", lambda *_: counted)
+    mechanism = sc.Aroma(k=k, identifier="pid")
     return sc.publish(rows(list(range(40))), DOMAIN, mechanism)
 
 

@@ -44,8 +44,7 @@ class Aroma(Publisher):
     record that comes back with the same value shows the same bag. `publish(..., levels=[k1, k2])`
     makes nested views, `k` the largest of them: who has several knows no more than the one with the
     smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
-    if k is above the number of values; else "job 1" to "job k" hold the codes of its members,
-    ascending.
+    unless the codes of its members, ascending in "job 1" to "job k", take less room.
 
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
         `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
@@ -266,4 +265,4 @@ class Aroma(Publisher):
 def _packed_bits(law: PoolLaw) -> int:
     """The bits of a bag whose numbers stand side by side: counts, or codes if those are fewer."""
     counts = law.values * law.size.bit_length()
-    return counts if law.size > law.values else law.size * (law.values - 1).bit_length()
+    return min(counts, law.size * (law.values - 1).bit_length())

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scumble.noise.pools import Pool
 from scumble.noise.source import Source
 from scumble.pool_law import PoolLaw
+from scumble.publishers.bag_columns import counted
 
 # One row a bag: a count for each value, or one code for each member.
 Bags = npt.NDArray[Any]
@@ -32,18 +33,18 @@ def draw_nested(noise: Source, law: PoolLaw, true: Codes, sizes: Sequence[int]) 
     """For each size, ascending, bags of the true value and the first draws: each within the
     next.
     """
-    pool, counted = Pool(law.weights), sizes[-1] > law.values
+    pool, counting = Pool(law.weights), counted(sizes[-1], law.values)
     bags: Bags = true[:, None]
-    if counted:
+    if counting:
         bags = np.zeros((len(true), law.values), np.min_scalar_type(sizes[-1]))
         bags[np.arange(len(true)), true] = 1
     before = 1
     for size in sizes:
-        if counted:
+        if counting:
             bags = bags + pool.counts(noise, size - before, len(true)).astype(
                 bags.dtype, copy=False
             )
-            yield bags if size > law.values else _listed(bags, size)
+            yield bags if counted(size, law.values) else _listed(bags, size)
         else:
             bags = np.concatenate([bags, pool.members(noise, size - before, len(true))], axis=1)
             yield np.sort(bags, axis=1)
@@ -61,7 +62,7 @@ def _beyond(law: PoolLaw, bags: Bags) -> npt.NDArray[np.bool_]:
     if law.caps is None:
         return np.zeros(len(bags), bool)
     caps = np.array(law.caps)
-    if law.size > law.values:
+    if counted(law.size, law.values):
         return np.asarray(np.any(bags > caps, axis=1))
     beyond = np.zeros(len(bags), bool)
     for cap in {cap for cap in law.caps if cap < law.size}:

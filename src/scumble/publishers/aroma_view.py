@@ -98,8 +98,8 @@ def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
 
 
 def _channel(schema: Schema, law: PoolLaw) -> BagChannel:
-    """How bags are published: in the layout of fewer columns."""
-    return bag_channel(schema, law, "counts" if law.size > law.values else "codes")
+    """How bags are published."""
+    return bag_channel(schema, law)
 
 
 def _records(schema: Schema, channel: BagChannel, rows: int) -> Records:

@@ -14,9 +14,19 @@ from scumble.publishers.request import free_name
 from scumble.schema import Schema
 
 
-def bag_channel(schema: Schema, law: BagLaw, layout: Literal["counts", "codes"]) -> BagChannel:
+def counted(size: int, values: int) -> bool:
+    """Whether bags take less room as counts than as codes of their members.
+
+    Codes have to take less than a bit for each value to be smaller: a Parquet file packs the counts
+    of one value by a dictionary of the few that occur, and compresses them.
+    """
+    return size * (values - 1).bit_length() >= values
+
+
+def bag_channel(schema: Schema, law: BagLaw) -> BagChannel:
     """Bags of all sensitive attributes as one value."""
     names = tuple(attribute.name for attribute in schema.sensitive)
+    layout: Literal["counts", "codes"] = "counts" if counted(law.size, law.values) else "codes"
     columns = _columns(schema.sensitive, law, layout)
     taken = {name.lower() for name in schema.names}
     for place, name in enumerate(columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,9 +117,7 @@ class Subset(Publisher):
         from scumble.publishers.bag_columns import bag_channel
 
         law = self.law(schema)
-        bits = law.size * (law.values - 1).bit_length()
-        layout: Literal["counts", "codes"] = "codes" if bits < law.values else "counts"
-        return bag_channel(schema, law, layout)
+        return bag_channel(schema, law)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         law, gamma = self.law(schema), self.gamma
