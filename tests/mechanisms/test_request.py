@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from people import people, schema
+from people import JOBS, people, schema
 
 import scumble as sc
 from scumble.mechanism import Mechanism, create
@@ -89,13 +89,15 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize(("mechanism", "taken", "instead"), TAKEN.values(), ids=TAKEN)
-def test_a_name_that_is_taken(
-    mechanism: Mechanism, taken: list[str], instead: list[str], tmp_path
-) -> None:
-    """The release has another column in its place, and answers as ever."""
+@pytest.mark.parametrize("case", TAKEN)
+def test_a_name_that_is_taken(case: str, tmp_path) -> None:
+    """The release has another column in its place, and answers as ever. Bags are published as codes
+    where there are many values.
+    """
+    mechanism, taken, instead = TAKEN[case]
+    jobs = (*JOBS, *(f"other {place}" for place in range(15 if "codes" in case else 0)))
     extra = [sc.Attribute(name, "quasi", sc.IntegerRange(0, 3)) for name in taken]
-    domain = sc.Schema([*schema(), *extra])
+    domain = sc.Schema([*schema(jobs=jobs), *extra])
     private = people(400, domain)
     made = sc.publish(private, domain, mechanism, seed=1)
     release = sc.open(made.save(tmp_path / "view", insecure=True))
