@@ -1,7 +1,8 @@
 """Memory: all that follows from the ledger, built by reading its entries in their order.
 
-There is no other way to change it, so what a process remembers is what is on the disk: after a
-crash, after another process wrote, after a turn that came to nothing.
+What a process remembers is thus what is on the disk: after a crash, after another process wrote,
+after a turn that came to nothing. One thing is besides: a histogram may cut buckets finer when it
+is asked for room, which changes how closely it bounds popularity, never whether the bound holds.
 """
 
 from __future__ import annotations
