@@ -98,7 +98,7 @@ def test_those_who_wait_are_served_together(journal):
         first = threads.submit(committer.submit, 0)
         assert held.wait(30)
         others = [threads.submit(committer.submit, number) for number in range(1, 10)]
-        wait_for_waiting(committer, 10)
+        wait_for_waiting(committer, 9)
         released.set()
         assert first.result().payload == {"value": 0}
         assert [each.result().payload["value"] for each in others] == list(range(1, 10))
@@ -111,9 +111,8 @@ def together(committer: Committer, requests: list) -> list:
         committer._led = True  # as if somebody were at work
         futures = [threads.submit(committer.submit, request) for request in requests]
         wait_for_waiting(committer, len(requests))
-        with committer._changed:
-            committer._led = False
-            committer._changed.notify_all()
+        with committer._lock:
+            committer._pass_on()
         return [future.exception() or future.result() for future in futures]
 
 

@@ -31,30 +31,51 @@ class Committer(Generic[Request, Result]):
     ) -> None:
         self._journal = journal
         self._decide = decide
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._waiting: list[_Ticket[Request, Result]] = []
         self._led = False
 
     def submit(self, request: Request) -> Result:
         """The result of one request, once it is durable."""
         ticket: _Ticket[Request, Result] = _Ticket(request)
-        with self._changed:
-            self._waiting.append(ticket)
-            self._changed.wait_for(lambda: ticket.outcome or not self._led)
-            if ticket.outcome:
-                return ticket.result()
-            self._led = True
-            batch = list(self._waiting)
+        batch: list[_Ticket[Request, Result]] = []
         try:
-            self._serve(batch)
-        finally:
-            with self._changed:
-                self._led = False
-                self._waiting = [each for each in self._waiting if not each.outcome]
-                if ticket in self._waiting:  # interrupted: it will not come back for its result
-                    self._waiting.remove(ticket)
-                self._changed.notify_all()
+            with self._lock:
+                self._waiting.append(ticket)
+                ticket.leads, self._led = not self._led, True
+            if not ticket.leads:
+                ticket.called.acquire()  # until there is a result, or it has to lead
+            if ticket.leads:
+                with self._lock:
+                    batch, self._waiting = self._waiting, []
+                self._serve(batch)
+        finally:  # also if it was interrupted, and will not come back for its result
+            self._leave(ticket, batch)
         return ticket.result()
+
+    def _leave(
+        self, ticket: _Ticket[Request, Result], batch: Sequence[_Ticket[Request, Result]]
+    ) -> None:
+        """Give up the lead, and call those who were served."""
+        others = [each for each in batch if each is not ticket]
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            self._waiting[:0] = [each for each in others if not each.outcome]
+            if ticket.leads:
+                self._pass_on()
+        for each in others:
+            if each.outcome:
+                each.called.release()
+
+    def _pass_on(self) -> None:
+        """The first who waits leads. Only one thread is woken for it: if all looked whether it is
+        their turn, they would take longer than the commit.
+        """
+        self._led = bool(self._waiting)
+        if self._led:
+            self._waiting[0].leads = True
+            self._waiting[0].called.release()
 
     def _serve(self, batch: list[_Ticket[Request, Result]]) -> None:
         blamed = False  # whether it was `decide` that failed, and not the ledger
@@ -82,6 +103,9 @@ class _Ticket(Generic[Request, Result]):
     def __init__(self, request: Request) -> None:
         self.request = request
         self.outcome: list[Result | Exception] = []
+        self.leads = False
+        self.called = threading.Lock()  # let go when its thread has something to do
+        self.called.acquire()
 
     def result(self) -> Result:
         [outcome] = self.outcome

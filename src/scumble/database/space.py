@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scumble.attribute import Attribute
 from scumble.errors import ParameterError
-from scumble.kinds import Bins, Category, Dates
+from scumble.kinds import Bins, Category, Dates, IntegerRange
 from scumble.schema import Schema
 from scumble.sql.normal import literal, spelled
 
@@ -47,9 +47,11 @@ class Space:
         days, so that the sentence is true of the private values as well.
         """
         parts = [
-            _condition(attribute, int(low), int(high))
-            for attribute, (low, high) in zip(self.attributes, box, strict=True)
-            if (low, high) != (0, attribute.size - 1)
+            _condition(attribute, size, low, high)
+            for attribute, size, (low, high) in zip(
+                self.attributes, self.sizes, box.tolist(), strict=True
+            )
+            if low > 0 or high < size - 1
         ]
         return " AND ".join(parts) or "TRUE"
 
@@ -63,11 +65,11 @@ class Space:
         return np.zeros((self.sizes[one], self.sizes[other]), np.int64)
 
 
-def _condition(attribute: Attribute, low: int, high: int) -> str:
+def _condition(attribute: Attribute, size: int, low: int, high: int) -> str:
     """An interval of codes, of which the last may stand for a missing value."""
     name = spelled(attribute.name)
-    missing = attribute.missing and high == attribute.size - 1
-    last = attribute.size - 1 - attribute.missing
+    missing = attribute.missing and high == size - 1
+    last = size - 1 - attribute.missing
     if low > last:
         return f"{name} IS NULL"
     if low == 0 and high == last:
@@ -86,13 +88,21 @@ def _interval(attribute: Attribute, name: str, low: int, high: int, last: int) -
     if isinstance(domain, Dates):
         days = _days(domain, low, high)
     else:
-        codes = np.arange(low, high + 1) if isinstance(domain, Category) else np.array([low, high])
-        values = attribute.decode(codes.astype(attribute.code_type)).to_pylist()
         if isinstance(domain, Category) and low < high:
-            return f"{name} IN ({', '.join(map(literal, values))})"
-        days = literal(values[0]), literal(values[-1])
+            return f"{name} IN ({', '.join(map(literal, domain.values[low : high + 1]))})"
+        days = literal(_value(attribute, low)), literal(_value(attribute, high))
     first, final = days
     return f"{name} = {first}" if first == final else f"{name} BETWEEN {first} AND {final}"
+
+
+def _value(attribute: Attribute, code: int) -> str | int | bool:
+    """The value of a code of whole numbers, of a list, or of false and true."""
+    domain = attribute.domain
+    if isinstance(domain, IntegerRange):
+        return domain.low + code
+    if isinstance(domain, Category):
+        return domain.values[code]
+    return code == 1
 
 
 def _days(dates: Dates, low: int, high: int) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Literal
 
 from sqlglot import TokenType as T
@@ -92,6 +93,7 @@ def members(atom: Expression) -> Members | None:
     return Members([int(word.replace(" ", "")) for word in words], found[1] is not None)
 
 
+@lru_cache(maxsize=1024)  # asked for with every answer
 def spelled(name: str) -> str:
     """The name of an attribute, in quotes only if SQL could take it for something else."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 
 from sqlglot import Token
@@ -22,9 +23,19 @@ _CLOSED = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _PREFIXES = {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL}
-_DUCKDB = DuckDB()
+_NESTING = _PREFIXES | {T.L_PAREN, T.R_PAREN, T.CASE, T.END}
 
 Tokens = Sequence[Token]
+
+
+class _Local(threading.local):
+    """Each thread has a tokenizer, because it takes as long to make one as to use it."""
+
+    def __init__(self) -> None:
+        self.tokenizer = DuckDB().tokenizer()
+
+
+_LOCAL = _Local()
 
 
 class Words:
@@ -57,7 +68,7 @@ class Words:
 
     def _tokenize(self) -> list[Token]:
         try:
-            return _DUCKDB.tokenize(self.text)
+            return _LOCAL.tokenizer.tokenize(self.text)
         except TokenError:  # it ran off the end, looking for a closing mark
             start = 0
             while closed := _CLOSED.match(self.text, start):
@@ -74,6 +85,9 @@ class Words:
         cases = prefixes = 0
         for index, token in enumerate(self.tokens):
             kind = token.token_type
+            if kind not in _NESTING:  # which most are
+                prefixes = 0
+                continue
             prefixes = prefixes + 1 if kind in _PREFIXES else 0
             if kind is T.L_PAREN:
                 open_now.append(index)
