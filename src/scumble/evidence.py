@@ -5,7 +5,7 @@
 | Records      | true rows, but for columns that went through a known channel            |
 | Tuples       | whole tuples, true and false, with the probabilities of their presence  |
 | Groups       | true rows without their sensitive values, which are known by group      |
-| Measurements | noisy linear counts of cells, with the law of their noise               |
+| Measurements | noisy linear counts of cells, with their design and the law of the noise |
 
 Each kind names its Parquet files inside the release folder and carries the public facts that an
 estimator needs to read them. `added` are columns that the mechanism made, and that can be asked
@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 from scumble.attribute import Attribute
 from scumble.channels import Channel, SplitChannel, channel
+from scumble.designs.design import Design, design
 from scumble.kinds import IntegerRange
-from scumble.noise.laws import DiscreteLaplace, from_dict
 from scumble.presence import Presence, presence
 
 
@@ -163,8 +163,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A noisy count for every cell of the product of `columns`; the noise is independent by
-    cell.
+    """Noisy whole numbers about the cells of the product of `columns`; `design` says what each of
+    them counts, and with which noise.
     """
 
     kind: ClassVar[str] = "measurements"
@@ -174,8 +174,7 @@ class Measurements:
 
     file: str
     columns: tuple[str, ...]
-    count: str
-    noise: DiscreteLaplace
+    design: Design
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -186,16 +185,12 @@ class Measurements:
             "kind": self.kind,
             "file": self.file,
             "columns": list(self.columns),
-            "count": self.count,
-            "noise": self.noise.to_dict(),
+            "design": self.design.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        noise = from_dict(data["noise"])
-        if not isinstance(noise, DiscreteLaplace):
-            raise ValueError("cells have discrete Laplace noise")
-        return cls(data["file"], tuple(data["columns"]), data["count"], noise)
+        return cls(data["file"], tuple(data["columns"]), design(data["design"]))
 
 
 Evidence = Records | Tuples | Groups | Measurements

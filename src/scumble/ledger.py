@@ -1,40 +1,46 @@
-"""Privacy accounts: a promise, what was charged to it, and the refusal of what would break it.
-
-Losses are exact fractions of pure ε and add up; an account never learns about any other kind of
-loss, so there is nothing here that it cannot compose.
-"""
+"""Privacy accounts: a promise, what was charged to it, and the refusal of what would break it."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from scumble.errors import ParameterError, PromiseError
+from scumble.errors import PromiseError
+from scumble.loss import Loss
 
 
 class Account:
-    """The privacy loss that one table may suffer, and what has been used of it."""
+    """The privacy loss that one table may suffer, and what has been used of it.
 
-    def __init__(self, promise: Fraction) -> None:
-        if promise <= 0:
-            raise ParameterError.of("Account", "promise", "a number above 0", promise)
+    A promise of pure ε pays for pure losses only; a promise of ρ pays for both kinds, all exactly.
+    """
+
+    def __init__(self, promise: Loss) -> None:
         self.promise = promise
-        self.charges: list[tuple[str, Fraction]] = []
+        self.charges: list[tuple[str, Loss]] = []
 
     @property
     def used(self) -> Fraction:
-        return sum((cost for _, cost in self.charges), Fraction(0))
+        return sum((self._amount(cost) for _, cost in self.charges), Fraction(0))
 
     @property
     def left(self) -> Fraction:
-        return self.promise - self.used
+        return self._amount(self.promise) - self.used
 
-    def charge(self, reason: str, cost: Fraction) -> None:
+    def charge(self, reason: str, cost: Loss) -> None:
         """Take `cost` from what is left, or refuse and take nothing."""
-        if cost <= 0:
-            raise ParameterError.of("Account.charge", "cost", "a number above 0", cost)
-        if cost > self.left:
+        if self.promise.pure and not cost.pure:
             raise PromiseError(
-                f"The {reason} would cost ε = {float(cost):g}, but only ε = {float(self.left):g} "
-                f"is left of the promised {float(self.promise):g}. Ask for less, or promise more."
+                f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
+                "an ε together with a δ, or use noise with a pure ε."
+            )
+        if self._amount(cost) > self.left:
+            letter = "ε" if self.promise.pure else "ρ"
+            raise PromiseError(
+                f"The {reason} would cost {letter} = {float(self._amount(cost)):g}, but only "
+                f"{letter} = {float(self.left):g} is left of the promised "
+                f"{float(self._amount(self.promise)):g}. Ask for less, or promise more."
             )
         self.charges.append((reason, cost))
+
+    def _amount(self, loss: Loss) -> Fraction:
+        return loss.epsilon if self.promise.pure else loss.concentrated

@@ -19,9 +19,8 @@ from scumble.guarantee import Guarantee
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from scumble.engine.rows import Rows
+    from scumble.loss import Loss
     from scumble.noise.source import Source
     from scumble.private import PrivateTable
 
@@ -84,7 +83,7 @@ class Summary(Mechanism):
 
     @property
     @abstractmethod
-    def promise(self) -> Fraction:
+    def promise(self) -> Loss:
         """The privacy loss that all looks together may cost."""
 
     @abstractmethod

@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from scumble.ledger import Account
+from scumble.loss import Loss
 from scumble.noise.laws import DiscreteLaplace
+from scumble.person import Person
+from scumble.private_counts import Counts, PrivateCounts, blur
 
 if TYPE_CHECKING:
-    from scumble.engine.rows import Rows
+    from scumble.engine.counter import Counter
     from scumble.noise.source import Source
     from scumble.schema import Schema
-
-Counts = npt.NDArray[np.int64]
-_NOISE_CHUNK = 1 << 22
-
-
-@dataclass(frozen=True)
-class Person:
-    """Who is protected: what neighbouring tables differ in, and how many rows a person has at most.
-
-    With `column` that many rows of each person are kept and the others left out; without, the bound
-    is the owner's word.
-    """
-
-    neighbours: Literal["replace", "add_remove"]
-    rows: int = 1
-    column: str | None = None
-
-    @property
-    def sensitivity(self) -> int:
-        """By how much the counts of disjoint cells can change in all."""
-        return self.rows * (2 if self.neighbours == "replace" else 1)
 
 
 class PrivateTable:
     """A metered view: nothing of the rows comes out but what was charged for."""
 
-    def __init__(self, rows: Rows, account: Account, noise: Source) -> None:
-        self._rows = rows
+    def __init__(self, counter: Counter, account: Account, noise: Source) -> None:
+        self._counter = counter
         self._account = account
         self._noise = noise
 
     @property
     def schema(self) -> Schema:
-        return self._rows.schema
+        return self._counter.schema
 
     def noisy_counts(
         self, names: Sequence[str], person: Person, *, epsilon: Fraction
@@ -60,28 +38,20 @@ class PrivateTable:
         Cells are disjoint, so a person changes at most `person.sensitivity` of all counts together;
         noise of scale sensitivity/ε on each makes the whole array ε-DP.
         """
-        self._account.charge(f"noisy counts of {', '.join(names)}", epsilon)
+        self._account.charge(f"noisy counts of {', '.join(names)}", Loss(epsilon))
         law = DiscreteLaplace(Fraction(person.sensitivity) / epsilon)
-        counts = self._counts(names, person)
-        self._blur(counts, law)
+        [counts] = self._counter.counts([names], person)
+        blur(self._noise, counts, law)
         return counts, law
 
-    def _counts(self, names: Sequence[str], person: Person) -> Counts:
-        rows = self._rows.limited(person.column, person.rows) if person.column else self._rows
-        radix = self.schema.radix(names)
-        counts = np.zeros(radix.size, np.int64)
-        for columns in rows.batches(names):
-            cells = radix.pack(columns).astype(np.int64)
-            if 4 * len(cells) >= len(counts):
-                counts += np.bincount(cells, minlength=len(counts))
-            else:
-                found, times = np.unique(cells, return_counts=True)
-                counts[found] += times
-        return counts
+    def counts(self, names: Sequence[str], person: Person) -> PrivateCounts:
+        """The counts of every cell of the product of some attributes, behind the meter."""
+        return self.marginals([names], person)[0]
 
-    def _blur(self, counts: Counts, law: DiscreteLaplace) -> None:
-        from scumble.noise.laplace import discrete_laplace
-
-        for begin in range(0, len(counts), _NOISE_CHUNK):
-            part = counts[begin : begin + _NOISE_CHUNK]
-            part += discrete_laplace(self._noise, law.scale, len(part))
+    def marginals(self, sets: Sequence[Sequence[str]], person: Person) -> list[PrivateCounts]:
+        """The counts of several products of attributes, found in one pass over the rows."""
+        found = self._counter.counts(sets, person)
+        return [
+            PrivateCounts(tuple(names), counts, person, self._account, self._noise)
+            for names, counts in zip(sets, found, strict=True)
+        ]

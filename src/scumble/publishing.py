@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from scumble.engine.counter import RowCounter
 from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
@@ -99,7 +100,7 @@ def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder:
     if isinstance(mechanism, Publisher):
         return mechanism.perturb(rows, noise, folder)
     account = Account(mechanism.promise)
-    return mechanism.measure(PrivateTable(rows, account, noise), folder)
+    return mechanism.measure(PrivateTable(RowCounter(rows), account, noise), folder)
 
 
 def _owned(

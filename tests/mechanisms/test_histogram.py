@@ -13,11 +13,14 @@ import pytest
 from people import people, schema
 
 import scumble as sc
+from scumble.engine.counter import RowCounter
 from scumble.engine.rows import Rows
 from scumble.ledger import Account
+from scumble.loss import Loss
 from scumble.noise.laws import DiscreteLaplace
 from scumble.noise.source import Source
-from scumble.private import Person, PrivateTable
+from scumble.person import Person
+from scumble.private import PrivateTable
 
 TINY = sc.Schema(
     [
@@ -36,8 +39,10 @@ def _table(rows: list[tuple[str, tuple[int, int]]]) -> pa.Table:
 
 
 def _counts(rows: list, person: Person) -> np.ndarray:
-    table = PrivateTable(Rows(_table(rows), TINY), Account(Fraction(1)), Source(1))
-    return table._counts(["a", "b"], person)
+    table = PrivateTable(
+        RowCounter(Rows(_table(rows), TINY)), Account(Loss(Fraction(1))), Source(1)
+    )
+    return table.counts(["a", "b"], person)._counts
 
 
 @pytest.mark.parametrize("bound", [1, 2])
@@ -82,7 +87,7 @@ def test_the_scale_follows_neighbours_and_contribution() -> None:
     def scale(**changed) -> Fraction:
         given = {"epsilon": 0.5, "neighbours": "add_remove"} | changed
         release = sc.publish(people(20, schema()), schema(), sc.Histogram(["age"], **given), seed=1)
-        return release.evidence.noise.scale
+        return release.evidence.design.noise.scale
 
     assert scale() == 2
     assert scale(neighbours="replace") == 4
@@ -108,8 +113,8 @@ def test_person_must_be_an_identifier() -> None:
 
 
 def test_the_meter_stops_what_was_not_promised() -> None:
-    account = Account(Fraction(1))
-    table = PrivateTable(Rows(people(9, schema()), schema()), account, Source(1))
+    account = Account(Loss(Fraction(1)))
+    table = PrivateTable(RowCounter(Rows(people(9, schema()), schema())), account, Source(1))
     half = Fraction(1, 2)
     table.noisy_counts(["age"], Person("replace"), epsilon=half)
     table.noisy_counts(["job"], Person("replace"), epsilon=half)
@@ -127,7 +132,7 @@ def test_the_meter_charges_before_it_touches() -> None:
             raise AssertionError("rows were read")
 
     rows = Untouchable(people(9, schema()), schema())
-    table = PrivateTable(rows, Account(Fraction(1)), Source(1))
+    table = PrivateTable(RowCounter(rows), Account(Loss(Fraction(1))), Source(1))
     with pytest.raises(sc.PromiseError):
         table.noisy_counts(["age"], Person("replace"), epsilon=Fraction(2))
 
@@ -146,7 +151,7 @@ def test_every_cell_is_there_and_nothing_of_the_rows() -> None:
 
 def test_too_many_cells_are_refused_before_reading() -> None:
     wide = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 999)) for i in range(3)])
-    with pytest.raises(sc.ParameterError, match=r"1e\+09 cells.*sparse release"):
+    with pytest.raises(sc.ParameterError, match=r"1e\+09 cells.*the method sparse"):
         sc.publish("no such file", wide, sc.Histogram(wide.names, epsilon=1, neighbours="replace"))
 
 

@@ -1,178 +1,176 @@
-"""Answers from noisy counts of cells: add up the cells that satisfy the question.
+"""Answers from measurements: a question becomes weights of cells, a reader adds them up.
 
-The noise of the sum is a sum of independent noises of known law, weighted by what each cell adds,
-so the error law of the answer is known exactly and does not depend on the data.
+Which reader depends on the design of the release; what an answer is made of does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Law, Unknown
-from scumble.estimators.clauses import Clauses
-from scumble.estimators.ratio_law import NoisyRatio
-from scumble.estimators.tally import Floats, Groups, Indices, distinct, floats
+from scumble.estimators.reading import NoisyShare, NoisyTotal, Reader
+from scumble.estimators.weights import Part, Weights, joined
 from scumble.evidence import Measurements
-from scumble.noise.laws import NoiseSum
-from scumble.query import Query, quoted
+from scumble.query import Expression, Query
 from scumble.schema import Schema
 
 Key = tuple[Any, ...]
-SUMMED = "sum of noisy cells; interval from the law of their noise"
-FIELLER = "ratio of sums of noisy cells; Fieller interval"
+MOST_GROUPS = 10**5
+NOTHING = "no cell satisfies the condition, or their estimated number is zero"
+
+# One line each: the kind of design, and the reader of its numbers. A module alone answers itself.
+_READERS = {
+    "cells": "scumble.estimators.cells",
+    "product": "scumble.estimators.product_reader:ProductReader",
+    "residuals": "scumble.estimators.residual_reader:ResidualReader",
+    "regions": "scumble.estimators.regions_reader:RegionsReader",
+    "sparse": "scumble.estimators.sparse_cells",
+}
 
 
 def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Engine
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
-    lines = _lines(evidence, schema, query, engine)
-    sums = Sums(evidence, query, lines)
-    for index, key in enumerate(lines.groups.keys):
-        yield tuple(key[name] for name in query.groups), sums.estimate(index)
+    module, _, name = _READERS[evidence.design.kind].partition(":")
+    if not name:
+        found: Iterator[tuple[Key, Estimate]] = import_module(module).answer(
+            evidence, schema, query, engine
+        )
+        return found
+    return Question(schema, query, engine, reader(evidence, schema, engine)).answers()
 
 
 def answer_many(
     evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[list[tuple[Key, Estimate]]]:
-    """Each question's groups with their estimates; plain counts read the cells only once."""
-    plain = [query for query in queries if query.aggregate == "count" and not query.groups]
-    cells = Cells(evidence, schema, engine, Clauses(schema, plain, engine))
+    """Each question's groups with their estimates."""
+    module, _, name = _READERS[evidence.design.kind].partition(":")
+    if not name:
+        found: list[list[tuple[Key, Estimate]]] = import_module(module).answer_many(
+            evidence, schema, queries, engine
+        )
+        return found
+    known: dict[Expression, Part] = {}
     answers = []
     for query in queries:
-        if query.aggregate == "count" and not query.groups:
-            answers.append([((), cells.count(query))])
-        else:
-            engine.check(query)
-            answers.append(list(answer(evidence, schema, query, engine)))
+        engine.check(query)
+        asked = Question(schema, query, engine, reader(evidence, schema, engine), known)
+        answers.append(list(asked.answers()))
     return answers
 
 
-@dataclass(frozen=True)
-class Cells:
-    """All noisy cells as one tensor, and its sums over the attributes that a question does not
-    name.
-    """
+def reader(evidence: Measurements, schema: Schema, engine: Engine) -> Reader:
+    """The reader of a release, made when the first question comes."""
+    if "reader" not in engine.kept:
+        module, _, name = _READERS[evidence.design.kind].partition(":")
+        engine.kept["reader"] = getattr(import_module(module), name)(evidence, schema, engine)
+    found: Reader = engine.kept["reader"]
+    return found
 
-    evidence: Measurements
+
+@dataclass(frozen=True)
+class Question:
+    """One question to one reader; `known` are the truths of clauses that were evaluated before."""
+
     schema: Schema
-    engine: Engine
-    clauses: Clauses
-
-    def count(self, query: Query) -> Estimate:
-        names = [name for name in self.evidence.columns if name in query.attributes]
-        marginal, cells_in_one = self._marginal(tuple(names))
-        holds: npt.NDArray[np.bool_] = np.ones(marginal.shape, bool)
-        for clause in query.clauses:
-            holds = holds & self.clauses.along(clause, names)
-        cells = int(holds.sum()) * cells_in_one
-        return _summed(self.evidence, query, float(marginal[holds].sum()), {1.0: cells})
-
-    @cached_property
-    def _marginals(self) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
-        column = quoted(self.evidence.count)
-        table = self.engine.rows(f"SELECT {column} FROM view")
-        shape = [self.schema[name].size for name in self.evidence.columns]
-        return {self.evidence.columns: table.column(0).to_numpy().reshape(shape)}
-
-    def _marginal(self, names: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], int]:
-        """The sums of the cells by these attributes, and how many cells are in one sum."""
-        whole = self._marginals[self.evidence.columns]
-        if names not in self._marginals:
-            others = [i for i, name in enumerate(self.evidence.columns) if name not in names]
-            self._marginals[names] = whole.sum(axis=tuple(others))
-        marginal = self._marginals[names]
-        return marginal, whole.size // max(marginal.size, 1)
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Cells that satisfy the condition, by group and by what one row of them adds."""
-
-    groups: Groups
-    weight: Floats
-    cells: Floats
-    noisy: Floats
-
-
-def _lines(evidence: Measurements, schema: Schema, query: Query, engine: Engine) -> Lines:
-    names = [name for name in schema.names if name in query.groups]
-    weight = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else "1.0"
-    columns = [*map(quoted, names), weight]
-    columns += ["count(*)", f"CAST(sum({quoted(evidence.count)}) AS DOUBLE)"]
-    where = " AND ".join(f"({clause.sql})" for clause in query.clauses)
-    listed = ", ".join(f"{column} AS c{place}" for place, column in enumerate(columns))
-    grouping = ", ".join(columns[: len(names) + 1])
-    table = engine.rows(
-        f"SELECT {listed} FROM view{' WHERE ' + where if where else ''} GROUP BY {grouping}"
-    )
-    weights, cells, noisy = (floats(table[f"c{len(names) + place}"]) for place in range(3))
-    if not np.isfinite(weights).all():
-        raise QueryError(
-            "The summed expression is not a finite number for every cell that satisfies the "
-            "condition. Exclude such cells in WHERE, or guard the expression with CASE."
-        )
-    kept = table.select(range(len(names))).rename_columns(names)
-    return Lines(_groups(schema, kept), weights, cells, noisy)
-
-
-def _groups(schema: Schema, kept: pa.Table) -> Groups:
-    if not kept.num_columns:
-        return Groups(np.zeros(kept.num_rows, np.intp), [{}])
-    first, inverse = distinct(schema, kept)
-    return Groups(inverse, kept.take(first).to_pylist())
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums of noisy cells, by group."""
-
-    evidence: Measurements
     query: Query
-    lines: Lines
+    engine: Engine
+    reader: Reader
+    known: dict[Expression, Part] | None = None
 
-    @cached_property
-    def _members(self) -> list[Indices]:
-        """The lines of each group."""
-        members = self.lines.groups.members
-        ends = np.cumsum(np.bincount(members, minlength=len(self.lines.groups.keys)))
-        return np.split(np.argsort(members, kind="stable"), ends[:-1])
+    def answers(self) -> Iterator[tuple[Key, Estimate]]:
+        condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
+        amount = self._amount()
+        for key, codes in self._groups():
+            within = condition.fixed(self.schema, codes)
+            if not codes or within.largest():
+                yield key, self._estimate(within, amount)
 
-    def estimate(self, group: int) -> Estimate:
-        members = self._members[group]
-        if self.query.aggregate == "mean":
-            return self._mean(members)
-        weights, cells = self.lines.weight[members], self.lines.cells[members]
-        total = float(weights @ self.lines.noisy[members])
-        terms = dict(zip(weights.tolist(), cells.astype(int).tolist(), strict=True))
-        return _summed(self.evidence, self.query, total, terms)
+    def _estimate(self, condition: Weights, amount: Part | None) -> Estimate:
+        if amount is None:
+            return self._total(condition)
+        weighted = joined(self.schema, [*condition.parts, amount])
+        if self.query.aggregate == "sum":
+            return self._total(weighted)
+        return self._mean(weighted, condition, amount)
 
-    def _mean(self, members: Indices) -> Estimate:
-        weights, cells = self.lines.weight[members], self.lines.cells[members]
-        noisy = self.lines.noisy[members]
-        total, count = float(weights @ noisy), float(noisy.sum())
-        if not len(members) or not count:
-            nothing = "no cell satisfies the condition, or their noisy counts add up to zero"
-            return Estimate(
-                float("nan"), Unknown(), "average of no rows", (*self.query.notes, nothing)
+    def _total(self, weights: Weights) -> Estimate:
+        if not weights.largest():
+            return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
+        reading = self.reader.read(weights)
+        law: Law = NoisyTotal(reading) if reading.variance else Exact()
+        return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
+
+    def _mean(self, weighted: Weights, condition: Weights, amount: Part) -> Estimate:
+        if not condition.largest():
+            return self._unknown()
+        total, count, covariance = self.reader.pair(weighted, condition)
+        if not count.value:
+            return self._unknown()
+        possible = _possible(self.schema, condition, amount)
+        law = NoisyShare(total, count, covariance, float(possible.min()), float(possible.max()))
+        method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
+        notes = self._notes(dict.fromkeys((*total.notes, *count.notes, *law.notes)))
+        return Estimate(law.value, law, method, notes)
+
+    def _unknown(self) -> Estimate:
+        return Estimate(float("nan"), Unknown(), "average of no rows", self._notes([NOTHING]))
+
+    def _notes(self, more: Any) -> tuple[str, ...]:
+        return (*self.query.notes, *more)
+
+    def _truth(self, clause: Expression) -> Part:
+        if self.known is not None and clause in self.known:
+            return self.known[clause]
+        names = self._ordered(clause)
+        [truth] = self.engine.holds([clause], names)
+        part = Part(names, truth.astype(np.float64).reshape(self._shape(names)))
+        if self.known is not None:
+            self.known[clause] = part
+        return part
+
+    def _amount(self) -> Part | None:
+        """What a row of a cell adds, over the attributes that the expression names."""
+        argument = self.query.argument
+        if argument is None:
+            return None
+        names = self._ordered(argument)
+        own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
+        *_, amounts = self.engine.evaluate([*own, argument], names)
+        return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
+
+    def _groups(self) -> Iterator[tuple[Key, dict[str, int]]]:
+        """Every combination of values of the groups, with its codes."""
+        groups = self.query.groups
+        sizes = self._shape(groups)
+        if (total := self.schema.size(groups) if groups else 1) > MOST_GROUPS:
+            raise QueryError(
+                f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
+                f"{MOST_GROUPS} are possible. Group by fewer attributes."
             )
-        law = NoisyRatio(total, count, self.evidence.noise.variance, weights, cells)
-        return Estimate(law.value, law, FIELLER, (*self.query.notes, *law.notes))
+        labels = [self.schema[name].labels().to_pylist() for name in groups]
+        for codes in np.ndindex(*sizes):
+            key = tuple(values[code] for values, code in zip(labels, codes, strict=True))
+            yield key, dict(zip(groups, codes, strict=True))
+
+    def _ordered(self, expression: Expression) -> tuple[str, ...]:
+        return tuple(name for name in self.schema.names if name in expression.attributes)
+
+    def _shape(self, names: Sequence[str]) -> list[int]:
+        return [self.schema[name].size for name in names]
 
 
-def _summed(
-    evidence: Measurements, query: Query, total: float, terms: dict[float, int]
-) -> Estimate:
-    """Σ weight · count with the law of Σ weight · noise; no cell at all has no noise."""
-    law: Law = NoiseSum(evidence.noise, terms)
-    noisy = any(weight and count for weight, count in terms.items())
-    return Estimate(total, law if noisy else Exact(), SUMMED, query.notes)
+def _possible(schema: Schema, condition: Weights, amount: Part) -> Any:
+    """The amounts that the condition leaves possible."""
+    near = [part for part in condition.parts if not set(part.names).isdisjoint(amount.names)]
+    both = joined(schema, [*near, Part(amount.names, np.ones_like(amount.values))]).parts[-1]
+    others = tuple(axis for axis, name in enumerate(both.names) if name not in amount.names)
+    return amount.values[both.values.any(axis=others)]

@@ -5,34 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from scumble.errors import ParameterError, SchemaError
+from scumble.designs.cells import Cells
+from scumble.errors import ParameterError
 from scumble.evidence import Measurements
-from scumble.guarantee import (
-    NEIGHBOURS,
-    Guarantee,
-    at_most,
-    float_at_least,
-    gamma_above_epsilon,
-    loss,
-    percent_at_most,
-    posterior_at_most,
-)
-from scumble.mechanism import Summary
-from scumble.private import Person, PrivateTable
+from scumble.noise.laws import DiscreteLaplace
+from scumble.person import Neighbours
+from scumble.private import PrivateTable
+from scumble.private_counts import check_scale
 from scumble.publishers.request import free_name
+from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
 
 MOST_CELLS = 10**8
-LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000
 _WRITE_CHUNK = 1 << 20
 
 
-class Histogram(Summary):
+class Histogram(AttributeSummary):
     """Publishes the count of every combination of values of the chosen attributes, each with
     discrete Laplace noise. Any condition on these attributes is answered by adding cells.
 
@@ -60,123 +53,34 @@ class Histogram(Summary):
         attributes: Sequence[str],
         *,
         epsilon: float,
-        neighbours: Literal["replace", "add_remove"],
+        neighbours: Neighbours,
         contribution: int = 1,
         person: str | None = None,
     ) -> None:
-        names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
-        if not names or len(set(names)) < len(names):
-            allowed = "a list of one or more different attribute names"
-            raise ParameterError.of("Histogram", "attributes", allowed, list(names))
-        if neighbours not in NEIGHBOURS:
-            raise ParameterError.of(
-                "Histogram", "neighbours", "'replace' or 'add_remove'", neighbours
-            )
-        if isinstance(contribution, bool) or not isinstance(contribution, int) or contribution < 1:
-            allowed = "a whole number of at least 1"
-            raise ParameterError.of("Histogram", "contribution", allowed, contribution)
-        self.attributes = names
-        self.person = Person(neighbours, contribution, person)
-        self._epsilon = epsilon
-        self._promise = loss("Histogram", epsilon)
-        if self.person.sensitivity / self._promise > LARGEST_SCALE:
-            raise ParameterError(
-                "With so small an epsilon, or so many rows of a person, the noise would be larger "
-                "than any count; allow a larger epsilon, or a smaller contribution."
-            )
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        number = self._epsilon if isinstance(self._epsilon, (int, float)) else str(self._epsilon)
-        return {
-            "attributes": list(self.attributes),
-            "epsilon": number,
-            "neighbours": self.person.neighbours,
-            "contribution": self.person.rows,
-            "person": self.person.column,
-        }
-
-    @property
-    def promise(self) -> Fraction:
-        return self._promise
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        check_scale(DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon))
 
     def check(self, schema: Schema) -> None:
-        for name in self.attributes:
-            if schema[name].role == "identifier":
-                raise SchemaError(
-                    f"'{name}' is an identifier: it is never published, nor counted by."
-                )
+        super().check(schema)
         cells = schema.size(self.attributes)
         if cells > MOST_CELLS:
             raise ParameterError(
                 f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; Histogram "
-                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes or coarser bins; a "
-                "sparse release for larger domains is planned."
+                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
+                "method sparse."
             )
-        column = self.person.column
-        if column is not None and schema[column].role != "identifier":
-            raise ParameterError.of(
-                "Histogram", "person", "an attribute with the role identifier", column
-            )
-
-    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        return (
-            Guarantee(
-                statement="ε-DP",
-                parameters={
-                    "epsilon": float_at_least(self._promise),
-                    "contribution": self.person.rows,
-                },
-                scope="the whole release",
-                neighbourhood=NEIGHBOURS[self.person.neighbours],
-                trust="central",
-                proof="noise on disjoint counts: Dwork, McSherry, Nissim, Smith, TCC 2006",
-                sentence=self._sentence(),
-                limits=self._limits(),
-            ),
-        )
-
-    def _sentence(self) -> str:
-        """What an attacker can learn; under add or remove, two contents are two steps apart."""
-        once, twice = (
-            percent_at_most(posterior_at_most(Fraction(1, 10), gamma_above_epsilon(loss)))
-            for loss in (self._promise, 2 * self._promise)
-        )
-        attacker = "an attacker who knows everybody else, and gave 10 % to a guess about that,"
-        epsilon = f"(ε = {at_most(self._promise)})"
-        if self.person.neighbours == "replace":
-            hidden = "Hidden is what the rows of one person say"
-            return f"{hidden}: {attacker} can end at most at {once} {epsilon}."
-        return (
-            f"Hidden is whether one person is in the table: {attacker} can end at most at {once} "
-            f"{epsilon}; about what the rows of a person in the table say, at most at {twice}."
-        )
-
-    def _limits(self) -> tuple[str, ...]:
-        bound = self.person.rows
-        rows = "one row" if bound == 1 else f"{bound} rows"
-        checked = (
-            f"Of each person at most {rows} are counted; the others are left out of every answer."
-            if self.person.column
-            else f"It is the owner's word that a person has at most {rows}: nothing checks it."
-        )
-        size = (
-            ()
-            if self.person.neighbours == "add_remove"
-            else ("The number of people in the table is not hidden.",)
-        )
-        return (
-            checked,
-            *size,
-            "Releases of the same table add up: this promise is for this release alone.",
-            "What is true of people in general, and so of a person too, is not hidden.",
-        )
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self._promise)
+        counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self.promise.epsilon)
         count = free_name("count", self.attributes)
         _write(folder / "cells.parquet", table.schema, self.attributes, count, counts)
-        return Measurements("cells.parquet", self.attributes, count, law)
+        return Measurements("cells.parquet", self.attributes, Cells(count, law))
 
 
 def _write(

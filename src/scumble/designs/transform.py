@@ -1,0 +1,43 @@
+"""Transform: a linear map with whole entries from the counts of cells to what is measured."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+
+class Transform(Protocol):
+    """Groups of numbers, each a sum of counts with whole coefficients.
+
+    `norms` is what privacy rests on: by how much one row changes the numbers of a group at most, as
+    the sum of absolute changes and as the sum of squared ones. Tests check it by brute force.
+    """
+
+    @property
+    def signed(self) -> bool:
+        """Whether some coefficient is negative."""
+        ...
+
+    def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
+        """The numbers of each group, as new arrays."""
+        ...
+
+    def norms(self) -> list[tuple[int, int]]:
+        """For each group the largest sum of absolute values, and of squares, of a column."""
+        ...
+
+
+class Identity:
+    """Every cell as it is."""
+
+    signed = False
+
+    def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
+        return [counts.copy()]
+
+    def norms(self) -> list[tuple[int, int]]:
+        return [(1, 1)]
