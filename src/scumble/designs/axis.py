@@ -1,0 +1,78 @@
+"""An axis: what is measured along one direction of a tensor of counts, and how counts are
+reconstructed from noisy measurements of it.
+
+Every axis is a matrix A of whole numbers whose rows come in groups, and a matrix R of real numbers
+with R A = 1. Both act along the middle direction of tensors of three: before, along, after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scumble.errors import ReleaseError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# One line each: the name in a manifest, and where the class is.
+_KINDS = {
+    "identity": "scumble.designs.identity:Identity",
+    "tree": "scumble.designs.tree:Tree",
+    "taxonomy": "scumble.designs.taxonomy_tree:TaxonomyTree",
+    "haar": "scumble.designs.haar:Haar",
+    "nominal": "scumble.designs.nominal:Nominal",
+    "matrix": "scumble.designs.matrix_axis:MatrixAxis",
+}
+
+
+class Axis(Protocol):
+    """The rows of A come in groups: every group has its own noise."""
+
+    kind: ClassVar[str]
+
+    @property
+    def size(self) -> int:
+        """How many cells there are along it."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many numbers each group has."""
+
+    @property
+    def norms(self) -> tuple[tuple[int, int], ...]:
+        """By group, the largest sum of absolute values in a column, and of squares."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether some number counts rows negatively."""
+
+    def measure(self, counts: Integers) -> list[Integers]:
+        """A times the counts, by group."""
+
+    def reconstruct(self, parts: Sequence[Floats]) -> Floats:
+        """R times the numbers of all groups."""
+
+    def adjoint(self, weights: Floats) -> list[Floats]:
+        """R transposed times weights of cells, by group: what each number adds to their sum."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A description that `axis` understands."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Axis:
+        """The axis that `to_dict` described."""
+
+
+def axis(data: Mapping[str, Any]) -> Axis:
+    """The axis that `to_dict` described."""
+    kind = data.get("kind")
+    if kind not in _KINDS:
+        raise ReleaseError(f"This version of scumble knows no axis of kind {kind!r}.")
+    module, _, name = _KINDS[kind].partition(":")
+    found: Axis = getattr(import_module(module), name).from_dict(data)
+    return found
