@@ -65,7 +65,7 @@ class Asked:
 
 def understood(query: Query, space: Space, engine: Engine) -> Asked:
     """The boxes and amounts of a question; a sentence where it cannot be put so."""
-    boxes = compared(query.clauses, space)
+    boxes = compared(query.clauses, space, MOST_BOXES)
     if boxes is None or query.argument is not None:
         engine.check(query)
     if boxes is None:
