@@ -16,6 +16,7 @@ import numpy as np
 from scumble.noise.law import Floats, check_level, check_share, normal_cdf, normal_quantile
 from scumble.noise.rational import positive
 
+_NORMAL = 4.0  # above it the cumulants are those of the normal law but for 1e-28
 _SMOOTH = 4096.0  # above it the law differs from a normal one by terms that are known to all digits
 
 
@@ -43,6 +44,14 @@ class DiscreteGaussian:
             return self._square
         k, shares = _gaussian_shares(self.parameter)
         return float(shares @ k**2)
+
+    @property
+    def fourth(self) -> float:
+        """The fourth cumulant: 0 for the normal law, which wide ones equal to all digits."""
+        if self._square > _NORMAL:
+            return 0.0
+        k, shares = _gaussian_shares(self.parameter)
+        return float(shares @ k**4) - 3 * self.variance**2
 
     @property
     def stderr(self) -> float:

@@ -40,6 +40,11 @@ class DiscreteLaplace:
         return 0.5 / self._sinh / self._sinh  # the square alone may be too large for a float
 
     @property
+    def fourth(self) -> float:
+        """The fourth cumulant."""
+        return self.variance * (3 * self.variance + 1)
+
+    @property
     def stderr(self) -> float:
         return math.sqrt(self.variance)
 
