@@ -71,11 +71,35 @@ def create(
 
 
 @app.command()
+def append(
+    folder: given.Folder,
+    source: options.Source,
+    table: options.Table = None,
+    key: given.AppendKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add rows of new people to a database, as a batch with the whole promise.
+
+    Nobody may be in two batches. From then on every question needs the batch too, as --batch.
+    """
+    from scumble import listing_database as listing
+    from scumble.database.folder import Table, grow
+
+    with console.progress("Reading") as progress:
+        number = grow(folder, Table(source, table, progress), key)
+    if as_json:
+        console.print_json({"database": str(folder), "batch": number})
+    else:
+        listing.show_appended(folder, number)
+
+
+@app.command()
 def ask(
     folder: given.Folder,
     source: given.PrivateSource,
     sql: options.Sql = None,
     file: options.SqlFile = None,
+    batch: given.Batches = None,
     schema: given.SameSchema = None,
     table: options.Table = None,
     key: given.Key = None,
@@ -97,7 +121,7 @@ def ask(
 
     text, level = options.question(sql, file), check_level(level)
     manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, schema, table) as database:
+    with _opened(folder, source, batch, schema, table) as database:
         answer = database.answer(text, key=key, **manner)
     if as_json:
         console.print_json(answer_fields(answer, level))
@@ -111,6 +135,7 @@ def cost(
     source: given.PrivateSource,
     sql: options.Sql = None,
     file: options.SqlFile = None,
+    batch: given.Batches = None,
     schema: given.SameSchema = None,
     table: options.Table = None,
     analyst: given.Analyst = None,
@@ -125,7 +150,7 @@ def cost(
 
     text = options.question(sql, file)
     manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, schema, table) as database:
+    with _opened(folder, source, batch, schema, table) as database:
         found = database.cost(text, **manner)
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
@@ -137,6 +162,7 @@ def cost(
 def shell(
     folder: given.Folder,
     source: given.PrivateSource,
+    batch: given.Batches = None,
     schema: given.SameSchema = None,
     table: options.Table = None,
     analyst: given.Analyst = None,
@@ -155,7 +181,7 @@ def shell(
 
     level = check_level(level)
     manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, schema, table) as database:
+    with _opened(folder, source, batch, schema, table) as database:
         code = Shell(database, manner, level).run()
     raise typer.Exit(code)
 
@@ -234,11 +260,20 @@ def plot(
     console.say(f"Wrote {output}.")
 
 
-def _opened(folder: Path, source: str, schema: Path | None, table: str | None) -> Database:
+def _opened(
+    folder: Path, source: str, batches: list[str] | None, schema: Path | None, table: str | None
+) -> Database:
     from scumble.database.database import Database
 
+    more = [_batch(each) for each in batches or ()]
     with console.progress("Reading") as progress:
-        return Database.open(folder, source, schema, table=table, progress=progress)
+        return Database.open(folder, source, schema, batches=more, table=table, progress=progress)
+
+
+def _batch(written: str) -> str | tuple[str, str]:
+    """A file, or a file and the name of a table in it."""
+    file, found, table = written.rpartition("::")
+    return (file, table) if found else written
 
 
 def _manner(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scumble.estimate import Estimates
 
 _SHOWN_GROUPS = 20
+_SHOWN_BATCHES = 20
 
 
 def show_created(database: Database, folder: Path) -> None:
@@ -29,6 +30,15 @@ def show_created(database: Database, folder: Path) -> None:
     for name, part in terms.quotas.items():
         listing.bullets([f"{name}: at most {terms.limit_of(part)} of the answers for a point."])
     typer.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
+
+
+def show_appended(folder: Path, number: int) -> None:
+    """What the rows are now, and how to go on."""
+    ask = f"scumble db ask {shlex.quote(str(folder))} --source SOURCE --batch ROWS"
+    typer.echo(f"Added as batch {number} of {folder}, with the whole promise.")
+    if number > 2:
+        typer.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")
+    typer.echo(f'Ask: {ask} "SELECT COUNT(*) FROM t"')
 
 
 def show_answer(answer: LiveEstimate | Estimates, level: float) -> None:
@@ -93,6 +103,7 @@ def show_status(reading: Database | Reading) -> None:
         "used": f"{facts['used']} of {limit} at the most asked-about point ({share:.0%})",
         **{name: f"{facts[name]:,}" for name in ("answered", "relaxed")},
         "numbers given out": f"{facts['numbers given out']:,}",
+        **_batches(facts),
         "tracker": f"{facts['tracker']}, over {_points(facts['points'])} points",
     }
     for name, used in facts["analysts"].items():
@@ -100,6 +111,15 @@ def show_status(reading: Database | Reading) -> None:
     width = max(map(len, lines))
     for name, value in lines.items():
         typer.echo(f"{name:<{width}}  {value}")
+
+
+def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
+    """How much of the promise is used in each batch, where there are several."""
+    used = facts["used in each batch"]
+    few = [str(number) for number in used[:_SHOWN_BATCHES]]
+    more = ["..."] if len(used) > _SHOWN_BATCHES else []
+    told = f"{len(used)}, each with the promise; used in them: {', '.join(few + more)}"
+    return {"batches": told} if len(used) > 1 else {}
 
 
 def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -112,7 +132,7 @@ def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
             entry["time"][:19].replace("T", " "),
             *([entry["analyst"] or ""] if analysts else []),
             entry["status"],
-            " ".join(entry["sql"].split()),
+            " ".join(entry["sql"].split()) or f"(rows of batch {entry['batch']})",
         ]
         for entry in entries
     ]

@@ -68,6 +68,15 @@ PrivateSource = Annotated[
         help="The private table; its place is never written down.",
     ),
 ]
+Batches = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch",
+        metavar="SOURCE",
+        envvar="SCUMBLE_BATCHES",
+        help="Rows that were added later, as FILE or FILE::TABLE; all, in their order.",
+    ),
+]
 SameSchema = Annotated[
     Path | None,
     typer.Option(
@@ -82,6 +91,10 @@ Key = Annotated[
     typer.Option(
         "--key", metavar="TEXT", help="Idempotency key: asked again with it, answered once."
     ),
+]
+AppendKey = Annotated[
+    str | None,
+    typer.Option("--key", metavar="TEXT", help="Idempotency key: added again with it, added once."),
 ]
 Analyst = Annotated[
     str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for quotas and history.")

@@ -109,7 +109,7 @@ class Shell:
 
     def _past(self) -> list[str]:
         asked = (" ".join(entry["sql"].split()) for entry in self._database.history()[-_PAST:])
-        return list(dict.fromkeys(asked))
+        return list(dict.fromkeys(filter(None, asked)))  # rows that were added have no question
 
 
 def typed(words: Sequence[str], past: Sequence[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from people import people
 
 import scumble as sc
 from scumble.database.journal import Journal
-from scumble.database.memory import Given
+from scumble.database.given import Given
 
 AGES = 6
 SEXES = ("f", "m")

@@ -19,7 +19,7 @@ from small_database import AGES, POINTS, SEXES, count, covers, database, given, 
 
 import scumble as sc
 from scumble.database.journal import Journal
-from scumble.database.memory import COUNT, Given
+from scumble.database.given import COUNT, Given
 from scumble.noise.laws import DiscreteLaplace
 
 EPSILON, NOISE = 1, 4

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scumble.attribute import Attribute
 from scumble.database.comparing import compared
 from scumble.database.conditions import boxes_of
-from scumble.database.memory import COUNT
+from scumble.database.given import COUNT
 from scumble.database.space import Boxes, Space
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError

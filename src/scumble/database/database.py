@@ -18,7 +18,7 @@ from scumble.database.live import LiveEstimate
 from scumble.database.manner import Manner, Prefer, Relax
 from scumble.database.reader import Reader
 from scumble.database.reading import facts, told
-from scumble.database.session import Request, Session
+from scumble.database.session import Request, Session, Settled
 from scumble.database.space import Space
 from scumble.database.terms import Terms
 from scumble.engine.duckdb import Engine
@@ -42,16 +42,16 @@ class Database:
     serve, and says which. The table stays where it is; the folder holds the ledger.
     """
 
-    def __init__(self, journal: Journal, counter: Counter, seed: int | None = None) -> None:
+    def __init__(
+        self, journal: Journal, tables: Mapping[str, Counter], seed: int | None = None
+    ) -> None:
         """Call `Database.create` or `Database.open`."""
         promise = journal.promise
         self.terms = Terms.from_dict(promise["terms"])
         self.schema = Schema.from_dict(promise["schema"])
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
-        self._session = Session(journal, self.terms, self.space, counter, seed)
-        rows = counter.rows if self.terms.sized else None
-        self._reader = Reader(self.space, self.terms.noise, rows)
+        self._session = Session(journal, self.terms, self.space, tables, seed)
         self._engine: Engine | None = Engine(self.schema)
         # The same question, asked or tried again, means the same.
         self._meaning = lru_cache(maxsize=_REMEMBERED)(self._understood)
@@ -104,25 +104,32 @@ class Database:
         source: Any,
         schema: Schema | str | Path | None = None,
         *,
+        batches: Sequence[Any] = (),
         table: str | None = None,
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """A database that was created before; another table or schema is refused.
 
-        The ledger knows the schema; it is compared with the one that is given.
+        The ledger knows the schema; it is compared with the one that is given. `batches` are all
+        rows that were appended, in their order: sources, or pairs of a DuckDB file and a table.
         """
+        if not isinstance(batches, (list, tuple)):
+            allowed = "a list of what was appended, in its order"
+            raise ParameterError.of("Database", "batches", allowed, type(batches).__name__)
         given = None if schema is None else folders.schema_of(schema)
-        return cls._begun(*folders.reopen(folder, Table(source, table, progress), given), seed)
+        more = [Table.of(batch, progress) for batch in batches]
+        read = Table(source, table, progress)
+        return cls._begun(*folders.reopen(folder, read, more, given), seed)
 
     @classmethod
-    def _begun(cls, journal: Journal, counter: Counter, seed: int | None) -> Self:
+    def _begun(cls, journal: Journal, tables: Mapping[str, Counter], seed: int | None) -> Self:
         try:
             if journal.promise["terms"]["seeded"] != (seed is not None):
                 raise ParameterError(
                     "A fixed seed is for databases that were created with one, and only for these."
                 )
-            return cls(journal, counter, seed)
+            return cls(journal, tables, seed)
         except BaseException:
             journal.close()
             raise
@@ -152,7 +159,7 @@ class Database:
         manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         asked = self._asked(sql)
         settled = self._session.submit(Request(asked, manner, key, analyst))
-        return self._reader.read(asked, settled.groups, settled.numbers)
+        return self._reader(settled).read(asked, settled.groups, settled.numbers)
 
     def cost(
         self,
@@ -176,7 +183,8 @@ class Database:
         except PromiseError as refusal:
             return {"status": "refused", "reason": str(refusal), "new numbers": 0}
         pieces = [group["pieces"] for group in settled.groups]
-        found = [self._reader.estimate(asked, each, settled.numbers) for each in pieces]
+        reader = self._reader(settled)
+        found = [reader.estimate(asked, each, settled.numbers) for each in pieces]
         return {
             "status": settled.status,
             "new numbers": settled.new,
@@ -184,6 +192,23 @@ class Database:
             "distance": max((each.distance for each in found), default=0.0),
             "answered": found[0].answered if len(found) == 1 else "",
         }
+
+    def append(
+        self,
+        source: Any,
+        *,
+        table: str | None = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Add rows of people who are not in the database yet; the number of the batch they are.
+
+        Each batch has the whole promise, and answers about all batches add up. `key` is an
+        idempotency key: rows that are added again with it, also after a crash, are added once.
+        """
+        check_word("key", key)
+        rows = folders.addition(self._journal, Table(source, table, progress))
+        return self._session.append(rows, key)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -195,7 +220,7 @@ class Database:
             return facts(memory)
 
     def history(self) -> list[dict[str, Any]]:
-        """Everything that the ledger says about questions, in their order."""
+        """Everything that the ledger says about questions and added rows, in their order."""
         return told(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
@@ -226,6 +251,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"
+
+    def _reader(self, settled: Settled) -> Reader:
+        return Reader(self.space, self.terms.noise, settled.rows)
 
     def _asked(self, sql: str) -> Asked:
         if not isinstance(sql, str):

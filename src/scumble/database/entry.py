@@ -14,6 +14,8 @@ from typing import Any
 from scumble.errors import ParameterError
 
 PROMISE = "promise"
+ANSWER = "answer"
+APPEND = "append"  # a batch of rows
 BEGINNING = "0" * 64  # what stands before the first entry in place of a hash
 _LONGEST = 200  # characters of a key, a kind or a name
 _JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scumble.database.counting import Counter
+from scumble.database.entry import APPEND, check_word
+from scumble.database.growth import Addition, named
 from scumble.database.journal import Journal
 from scumble.database.memory import Memory
 from scumble.database.space import Space
@@ -33,6 +35,13 @@ class Table:
     table: str | None = None
     progress: Progress | None = None
 
+    @classmethod
+    def of(cls, batch: Any, progress: Progress | None = None) -> Table:
+        """A batch of rows: a source, or a pair of a DuckDB file and the name of a table in it."""
+        if isinstance(batch, tuple) and len(batch) == 2:
+            return cls(*batch, progress)
+        return cls(batch, None, progress)
+
     def counted(self, schema: Schema, outside: Outside) -> Counter:
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
@@ -41,14 +50,14 @@ class Table:
 
 def make(
     folder: str | Path, table: Table, schema: Schema, terms: Terms, outside: Outside
-) -> tuple[Journal, Counter]:
+) -> tuple[Journal, dict[str, Counter]]:
     """A new ledger for a table; what could be refused is refused before there is a folder."""
     if Path(folder).exists():
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
     Memory(terms, Space(schema, schema.names))
     counter = table.counted(schema, outside)
     key = secrets.token_bytes(32)
-    promise = {
+    promise: dict[str, Any] = {
         "terms": terms.to_dict(),
         "attributes": list(schema.names),
         "schema": schema.to_dict(),
@@ -61,24 +70,59 @@ def make(
     except OSError as error:
         journal.close()
         raise LedgerError(f"{folder} cannot be written: {error.strerror}.") from None
-    return journal, counter
+    return journal, {promise["data"]: counter}
 
 
-def reopen(folder: str | Path, table: Table, schema: Schema | None) -> tuple[Journal, Counter]:
-    """The ledger in a folder, and the table that it was made for; another one is refused."""
+def reopen(
+    folder: str | Path, table: Table, batches: Sequence[Table], schema: Schema | None
+) -> tuple[Journal, dict[str, Counter]]:
+    """The ledger in a folder, and by their fingerprints the table that it was made for and the
+    batches that were added to it; others are refused.
+    """
     journal = Journal.open(folder)
     try:
         promise = journal.promise
         known = Schema.from_dict(promise["schema"])
         given = known if schema is None else asked_about(schema, promise["attributes"])
         journal.expect({**promise, "schema": given.to_dict()})
+        added = journal.entries(kind=APPEND)
+        if len(added) != len(batches):
+            raise LedgerError(_other_number(journal.folder, len(added), len(batches)))
+        secret = _kept(journal.folder / KEY)
         counter = table.counted(known, promise["outside"])
-        found = counter.fingerprint(_kept(journal.folder / KEY))
-        journal.expect({**promise, "data": found})
+        journal.expect({**promise, "data": counter.fingerprint(secret)})
+        more = [each.counted(known, promise["outside"]) for each in batches]
+        tables = {promise["data"]: counter, **named(added, more, secret)}
     except BaseException:
         journal.close()
         raise
-    return journal, counter
+    return journal, tables
+
+
+def addition(journal: Journal, table: Table) -> Addition:
+    """Rows that are to be added to a database, read as its table was."""
+    promise = journal.promise
+    counter = table.counted(Schema.from_dict(promise["schema"]), promise["outside"])
+    return Addition.of(counter, _kept(journal.folder / KEY))
+
+
+def grow(folder: str | Path, table: Table, key: str | None = None) -> int:
+    """Add rows to the database in a folder, whose earlier rows need not be there; the number of
+    the batch that they are.
+    """
+    check_word("key", key)
+    with Journal.open(folder) as journal:
+        rows = addition(journal, table)
+        with journal.turn() as turn:
+            added = sum(entry.kind == APPEND for entry in turn.news())
+            return int(rows.enter(turn, key, added + 2).payload["batch"])
+
+
+def _other_number(folder: Path, added: int, given: int) -> str:
+    return (
+        f"Batches of rows that were added to the database in {folder}: {added}. Batches that are "
+        f"given: {given}. Give all of them, in the order in which they were added."
+    )
 
 
 def _keep(path: Path, key: bytes) -> None:

@@ -148,10 +148,10 @@ class Journal:
         with self._read() as reader:
             return reader.find(key)
 
-    def entries(self, after: int = 0) -> list[Entry]:
-        """All entries after a number, in their order."""
+    def entries(self, after: int = 0, kind: str | None = None) -> list[Entry]:
+        """All entries after a number, in their order; or those of one kind."""
         with self._read() as reader:
-            return list(reader.entries(after + 1))
+            return list(reader.entries(after + 1, kind))
 
     @property
     def head(self) -> Head:

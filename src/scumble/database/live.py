@@ -5,24 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scumble.estimate import LEVEL, Estimate
+from scumble.estimate import LEVEL, Estimate, Law
 
 
 @dataclass(frozen=True)
 class Between:
-    """Nothing is known but limits."""
+    """Nothing is known but limits, which may have noise."""
 
     value: float
     low: float
     high: float
+    noise: Law
 
     @property
     def stderr(self) -> float:
-        """No error is larger."""
-        return max(self.value - self.low, self.high - self.value)
+        """No error is larger, but for the noise."""
+        return max(self.value - self.low, self.high - self.value) + self.noise.stderr
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        return self.low, self.high
+        below, above = self.noise.interval(0.0, level)
+        return self.low + below, self.high + above
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scumble.attribute import Attribute
-from scumble.database.entry import Entry
-from scumble.database.memory import COUNT, Memory
+from scumble.database.batch_plan import Piece
+from scumble.database.entry import ANSWER, Entry
+from scumble.database.given import COUNT, batch_of
+from scumble.database.memory import Memory
 from scumble.database.space import Space
 from scumble.database.terms import Terms
 from scumble.errors import ParameterError, ScumbleError
@@ -31,7 +34,9 @@ def picture(memory: Memory, entries: Iterable[Entry], one: str | None, other: st
     if one is None and other is None:
         return _curve(memory, entries)
     across, up = (_place(memory.space, name) for name in (one, other))
-    counts = memory.tracker.popularity(across, up)
+    # Nobody is in two batches: what a person has lost shows in the batch that lost most.
+    each = (batch.tracker.popularity(across, up) for batch in memory.batches)
+    counts = reduce(np.maximum, each)
     attributes = memory.space.attributes
     return popularity(counts, _side(attributes[across]), _side(attributes[up]), memory.terms.limit)
 
@@ -54,16 +59,33 @@ def _side(attribute: Attribute) -> Axis:
 
 
 def _curve(memory: Memory, entries: Iterable[Entry]) -> Figure:
-    """Counts only, box by box; what was repeated was neither asked anew nor paid for."""
-    answered, volumes = [0], set()
-    for entry in entries:
+    """Counts only, box by box; what was repeated was neither asked anew nor paid for. Each batch
+    has a curve: the bound holds for one table.
+    """
+    answered: list[list[int]] = [[0] for _ in memory.batches]
+    volumes: set[Fraction] = set()
+    for piece in _counts(entries):
+        as_asked = piece["status"] == "answered"
+        curve = answered[batch_of(piece) - 1]
+        curve.append(curve[-1] + as_asked)
+        volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
+    curves = [
+        capacity.Answered(_named(place, len(answered)), range(len(each)), each)
+        for place, each in enumerate(answered)
+    ]
+    return capacity.capacity(curves, _bounds(memory.terms, volumes))
+
+
+def _counts(entries: Iterable[Entry]) -> Iterator[Piece]:
+    """The counts that were asked for and are no repeats."""
+    for entry in (each for each in entries if each.kind == ANSWER):
         for piece in (piece for group in entry.payload["groups"] for piece in group["pieces"]):
             if piece["kind"] == COUNT and piece["status"] != "repeated" and "rows" not in piece:
-                as_asked = piece["status"] == "answered"
-                answered.append(answered[-1] + as_asked)
-                volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
-    curve = capacity.Answered("answered as asked", range(len(answered)), answered)
-    return capacity.capacity([curve], _bounds(memory.terms, volumes))
+                yield piece
+
+
+def _named(place: int, batches: int) -> str:
+    return "answered as asked" + (f", batch {place + 1}" if batches > 1 else "")
 
 
 def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from scumble.database.entry import Entry
+from scumble.database.entry import APPEND, Entry
 from scumble.database.journal import Journal
 from scumble.database.memory import Memory
 from scumble.database.space import Space
@@ -16,8 +16,6 @@ from scumble.schema import Schema
 
 if TYPE_CHECKING:
     from scumble.plot.figure import Figure
-
-ANSWER = "answer"
 
 
 class Reading:
@@ -72,14 +70,13 @@ class Reading:
             if turn.fresh:
                 self._memory = Memory(self.terms, self.space)
             for entry in turn.news():
-                if entry.kind == ANSWER:
-                    self._memory.learn(entry)
+                self._memory.learn(entry)
         return self._memory
 
 
 def facts(memory: Memory) -> dict[str, Any]:
     """The promise, how much of it is used at the most asked-about point, and what was done."""
-    used = memory.tracker.largest()
+    used, batches = memory.used(), memory.batches
     return {
         "epsilon": float(memory.terms.epsilon),
         "noise": float(memory.terms.noise),
@@ -89,26 +86,36 @@ def facts(memory: Memory) -> dict[str, Any]:
         **memory.answers,
         "numbers given out": len(memory.given),
         "points": memory.space.points,
-        "tracker": type(memory.tracker).__name__.lower(),
-        "analysts": {name: each.largest() for name, each in memory.of_analysts.items()},
+        "tracker": type(batches[0].tracker).__name__.lower(),
+        "batches": len(batches),
+        "used in each batch": [batch.tracker.largest() for batch in batches],
+        "analysts": {
+            name: max(batch.of_analysts[name].largest() for batch in batches)
+            for name in memory.terms.quotas
+        },
     }
 
 
 def told(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """What the ledger says about questions, in their order."""
-    found = []
-    for entry in entries:
-        payload = entry.payload
-        if entry.kind == ANSWER:
-            found.append(
-                {
-                    "number": entry.number,
-                    "time": entry.time,
-                    "analyst": entry.analyst,
-                    "key": entry.key,
-                    "status": payload["status"],
-                    "sql": payload["sql"],
-                    "new numbers": len(payload["new"]),
-                }
-            )
-    return found
+    """What the ledger says about questions, and about rows that were added, in their order."""
+    return [
+        {
+            "number": entry.number,
+            "time": entry.time,
+            "analyst": entry.analyst,
+            "key": entry.key,
+            **_event(entry),
+        }
+        for entry in entries
+    ]
+
+
+def _event(entry: Entry) -> dict[str, Any]:
+    payload = entry.payload
+    if entry.kind == APPEND:
+        return {"status": "added", "batch": payload["batch"], "sql": "", "new numbers": 0}
+    return {
+        "status": payload["status"],
+        "sql": payload["sql"],
+        "new numbers": len(payload["new"]),
+    }

@@ -13,12 +13,13 @@ import numpy as np
 from scumble.database.asking import Asked
 from scumble.database.committer import Committer
 from scumble.database.counting import Counter
-from scumble.database.entry import Entry
+from scumble.database.entry import ANSWER, Entry
+from scumble.database.given import COUNT, Given
+from scumble.database.growth import Addition, missing
 from scumble.database.journal import Journal
 from scumble.database.manner import Manner
-from scumble.database.memory import COUNT, Given, Memory
+from scumble.database.memory import Memory
 from scumble.database.plan import Plan
-from scumble.database.reading import ANSWER
 from scumble.database.space import Box, Space
 from scumble.database.terms import Terms
 from scumble.database.turn import Turn
@@ -41,11 +42,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Settled:
-    """What was decided, as the ledger has it, and the numbers that it is made of."""
+    """What was decided, as the ledger has it, the numbers that it is made of, and where that is
+    public the number of rows of each batch.
+    """
 
     groups: Sequence[Mapping[str, Any]]
     numbers: Mapping[int, Given]
     new: int
+    rows: Sequence[int] | None
 
     @property
     def status(self) -> str:
@@ -53,7 +57,8 @@ class Settled:
 
 
 class Session:
-    """The memory of a ledger, the private table and the noise, behind one writer's turns.
+    """The memory of a ledger, the private tables and the noise, behind one writer's turns. There is
+    a table for every batch of rows, by the fingerprint that the ledger has of it.
 
     What is decided depends on the ledger and the question alone. The table is counted afterwards,
     still within the turn: a table of cumulative counts takes microseconds for it, and a million
@@ -63,11 +68,17 @@ class Session:
     """
 
     def __init__(
-        self, journal: Journal, terms: Terms, space: Space, counter: Counter, seed: int | None
+        self,
+        journal: Journal,
+        terms: Terms,
+        space: Space,
+        tables: Mapping[str, Counter],
+        seed: int | None,
     ) -> None:
         self.terms, self.space = terms, space
         self._journal = journal
-        self._counter = counter
+        self._first: str = journal.promise["data"]
+        self._tables = dict(tables)
         self._noise = Source(seed)
         self._spare: list[int] = []
         self._memory = Memory(terms, space)
@@ -84,18 +95,33 @@ class Session:
         with self.memory() as memory:
             plan = Plan(memory, request.analyst, request.manner)
             try:
+                self._refuse_without_rows()
                 groups = plan.groups(request.asked)
             except ScumbleError as refusal:  # raised when the turn is over: it was no failure
                 reason = refusal
             else:
                 new = [
                     Given(
-                        kind, box, self._expected(kind, box, request.asked), _times(kind, request)
+                        kind,
+                        box,
+                        self._expected(batch, kind, box, request.asked),
+                        _times(kind, request),
+                        batch,
                     )
-                    for kind, box in plan.new
+                    for batch, kind, box in plan.new
                 ]
-                return Settled(groups, self._numbers(groups, new), len(new))
+                return self._settled(groups, new, len(new))
         raise reason
+
+    def append(self, rows: Addition, key: str | None) -> int:
+        """Add a batch of rows; its number, once it is durable."""
+        with self._journal.turn() as turn:
+            self._catch_up(turn)
+            entry = rows.enter(turn, key, len(self._memory.batches) + 1)
+            if turn.appended:
+                self._memory.learn(entry)
+            self._tables[entry.payload["data"]] = rows.counter
+        return int(entry.payload["batch"])
 
     @contextmanager
     def memory(self) -> Iterator[Memory]:
@@ -110,6 +136,7 @@ class Session:
 
     def _outcome(self, turn: Turn, request: Request) -> Settled | Exception:
         try:
+            self._refuse_without_rows()
             stored = None if request.key is None else turn.find(request.key)
             if stored is not None:
                 return self._stored(stored, request)
@@ -118,7 +145,7 @@ class Session:
         except ScumbleError as refusal:  # nothing has changed; the others of this turn go on
             return refusal
         new = self._given(plan, request)
-        settled = Settled(groups, self._numbers(groups, new), len(new))
+        settled = self._settled(groups, new, len(new))
         if plan.changes or request.key is not None:
             payload = {
                 "sql": request.asked.query.text,
@@ -132,43 +159,48 @@ class Session:
 
     def _stored(self, entry: Entry, request: Request) -> Settled:
         payload = entry.payload
-        asked = (payload["sql"], payload["manner"], entry.analyst)
+        asked = (payload.get("sql"), payload.get("manner"), entry.analyst)
         manner = [request.manner.name, str(request.manner.most_error)]
         if asked != (request.asked.query.text, manner, request.analyst):
             allowed = "a new one for another question, analyst or way to relax"
             raise ParameterError.of("answer", "key", allowed, request.key)
         groups = payload["groups"]
-        return Settled(groups, self._numbers(groups, ()), len(payload["new"]))
+        return self._settled(groups, (), len(payload["new"]))
 
-    def _numbers(
-        self, groups: Sequence[Mapping[str, Any]], new: Sequence[Given]
-    ) -> dict[int, Given]:
-        """The numbers that an outcome is made of; new ones follow all that were given out."""
+    def _settled(
+        self, groups: Sequence[Mapping[str, Any]], new: Sequence[Given], bought: int
+    ) -> Settled:
+        """An outcome, with the numbers that it is made of; new ones follow all that were given
+        out.
+        """
         given = self._memory.given
         pieces = [piece for group in groups for piece in group["pieces"]]
-        return {
+        numbers = {
             number: given[number] if number < len(given) else new[number - len(given)]
             for piece in pieces
             for number, _ in piece["terms"]
         }
+        rows = [table.rows for table in self._batches()] if self.terms.sized else None
+        return Settled(groups, numbers, bought, rows)
 
     def _given(self, plan: Plan, request: Request) -> list[Given]:
         """The numbers that a plan gives out: true ones with noise."""
         amounts = request.asked.amounts
         values = [0] * len(plan.new)
-        for kind in {kind for kind, _ in plan.new}:
-            places = [place for place, (of, _) in enumerate(plan.new) if of == kind]
-            boxes = np.array([plan.new[place][1] for place in places])
+        tables = self._batches()
+        for batch, kind in dict.fromkeys((batch, kind) for batch, kind, _ in plan.new):
+            places = [place for place, of in enumerate(plan.new) if of[:2] == (batch, kind)]
+            boxes = np.array([plan.new[place][2] for place in places])
             if kind == COUNT or amounts is None:
-                found = self._counter.counts(boxes)
+                found = tables[batch - 1].counts(boxes)
             else:
-                found = self._counter.sums(boxes, amounts.axis, amounts.values)
+                found = tables[batch - 1].sums(boxes, amounts.axis, amounts.values)
             noise = self._drawn(_times(kind, request), len(places))
             for place, value, error in zip(places, found, noise, strict=True):
                 values[place] = value + error
         return [
-            Given(kind, box, value, _times(kind, request))
-            for (kind, box), value in zip(plan.new, values, strict=True)
+            Given(kind, box, value, _times(kind, request), batch)
+            for (batch, kind, box), value in zip(plan.new, values, strict=True)
         ]
 
     def _drawn(self, times: int, size: int) -> list[int]:
@@ -182,11 +214,11 @@ class Session:
             self._spare = self._drawn(times, _SPARE)
         return [self._spare.pop()]
 
-    def _expected(self, kind: str, box: Box, asked: Asked) -> int:
+    def _expected(self, batch: int, kind: str, box: Box, asked: Asked) -> int:
         if not self.terms.sized:
             return 0
         sides = [int(high - low) + 1 for low, high in box]
-        count = self._counter.rows * prod(sides) // self.space.points
+        count = self._batches()[batch - 1].rows * prod(sides) // self.space.points
         if kind == COUNT or asked.amounts is None:
             return count
         low, high = box[asked.amounts.axis]
@@ -197,8 +229,17 @@ class Session:
         if turn.fresh:
             self._memory = Memory(self.terms, self.space)
         for entry in turn.news():
-            if entry.kind == ANSWER:
-                self._memory.learn(entry)
+            self._memory.learn(entry)
+
+    def _batches(self) -> list[Counter]:
+        """The tables of all batches, in their order."""
+        return [self._tables[data] for data in (self._first, *self._memory.added)]
+
+    def _refuse_without_rows(self) -> None:
+        """Another program may have added rows that this one does not have."""
+        for place, data in enumerate(self._memory.added):
+            if data not in self._tables:
+                raise missing(place + 2)
 
 
 def status_of(groups: Sequence[Mapping[str, Any]]) -> str:

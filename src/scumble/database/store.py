@@ -101,11 +101,12 @@ class Store:
                 "back, or take another key."
             ) from None
 
-    def entries(self, first: int) -> Iterator[Entry]:
-        """The entries from a number on, in their order."""
-        query = f"SELECT {_COLUMNS} FROM entries WHERE number >= ? ORDER BY number"
+    def entries(self, first: int, kind: str | None = None) -> Iterator[Entry]:
+        """The entries from a number on, in their order; all, or those of one kind."""
+        chosen = "number >= ?1 AND (?2 IS NULL OR kind = ?2)"
+        query = f"SELECT {_COLUMNS} FROM entries WHERE {chosen} ORDER BY number"
         with self.explained():
-            for row in self._connection.execute(query, (first,)):
+            for row in self._connection.execute(query, (first, kind)):
                 yield Entry(*row)
 
     def find(self, key: str) -> Entry | None:

@@ -28,6 +28,8 @@ _MOST_ANSWERS = 1 << 62  # that one point may be counted in: counters are 64-bit
 LIMITS = (
     "How many rows the table has is not hidden.",
     "The promise is for one row: a person with more rows loses more in proportion.",
+    "Rows that are added later are of new people: who is in several batches loses by each of them.",
+    "Which batch of rows a person is in is not hidden.",
     "What the answers tell about a person by statistics is not hidden.",
     "Other releases of the same table add their own loss.",
 )
@@ -35,7 +37,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """ε for all answers together, forever, and the noise λ of each.
+    """ε for all answers together, forever, and the noise λ of each; the same for all batches.
 
     `sized` says that the number of rows is public. It is not where rows outside their domain are
     left out: how many remain may then depend on one person.
@@ -123,8 +125,9 @@ class Terms:
             trust="central",
             proof=(
                 "each count has discrete Laplace noise of scale λ, and a sum of λ times what one "
-                "row can add to it; no point of the domain is covered by more than ελ/2 of them; "
-                "what is made of answers costs nothing"
+                "row can add to it; no point of the domain is covered by more than ελ/2 of them in "
+                "any batch of rows, and a person is in one batch; what is made of answers costs "
+                "nothing"
             ),
             sentence=" ".join([*warning, sentence]),
             limits=(*warning, *LIMITS),
