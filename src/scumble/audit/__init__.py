@@ -1,0 +1,1 @@
+"""Attempts to break what is promised. An audit can refute, never prove."""

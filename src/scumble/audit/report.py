@@ -1,0 +1,63 @@
+"""Report: all findings of an audit about one subject, and the caveat that every audit has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scumble._version import __version__
+from scumble.audit.finding import Finding
+
+CAVEAT = (
+    "An audit can refute, never prove: what stands was tried as described here and not broken. "
+    "The proofs are named beside the promises."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found. `facts` say what was audited: parameters, checksums, versions;
+    `promises` are the claims as the subject makes them; `open_doors` are what nobody protects.
+    """
+
+    subject: str
+    findings: Sequence[Finding]
+    promises: Sequence[str] = ()
+    open_doors: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def refuted(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.refuted)
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one sentence."""
+        tried, broken = len(self.findings), len(self.refuted)
+        if broken:
+            checks = ", ".join(dict.fromkeys(finding.check for finding in self.refuted))
+            return f"{broken} of {tried} claims about {self.subject} refuted ({checks})."
+        return f"None of {tried} claims about {self.subject} refuted."
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "summary": self.summary,
+            "caveat": CAVEAT,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "promises": list(self.promises),
+            "not protected": list(self.open_doors),
+            "facts": dict(self.facts),
+            "software": f"scumble {__version__}",
+        }
+
+    def __str__(self) -> str:
+        lines = [self.summary, ""]
+        for finding in self.findings:
+            sure = "" if finding.confidence is None else f" ({finding.confidence:.4%} confidence)"
+            lines += [f"{finding.verdict:8}  {finding.check}: {finding.claim}{sure}"]
+            lines += [f"          {finding.sentence}"]
+        if self.open_doors:
+            lines += ["", "Not protected:", *(f"- {door}" for door in self.open_doors)]
+        return "\n".join([*lines, "", CAVEAT])
