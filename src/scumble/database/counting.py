@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -51,18 +50,14 @@ class Counter:
 
     def counts(self, boxes: Boxes) -> list[int]:
         """How many rows are in each box."""
-        # Nothing lies below a box that begins at 0, so it has one corner less on that axis.
-        axes = [axis for axis in range(len(self._sizes)) if (boxes[:, axis, 0] > 0).any()]
-        if self._cumulative is None or 1 << len(axes) > _MOST_CORNERS:
+        table = self._cumulative
+        if table is None or 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum()) > _MOST_CORNERS:
             return [int(np.count_nonzero(self._inside(box))) for box in boxes]
-        total = np.zeros(len(boxes), np.int64)
-        for below in product((False, True), repeat=len(axes)):
-            place = list(boxes[:, :, 1].T + 1)
-            for axis in (axis for axis, low in zip(axes, below, strict=True) if low):
-                place[axis] = boxes[:, axis, 0]
-            found = self._cumulative[tuple(place)]
-            total += -found if sum(below) % 2 else found
-        return [int(count) for count in total]
+        cells = table.reshape(-1)
+        return [
+            sum(map(cells.item, added)) - sum(map(cells.item, taken))
+            for added, taken in map(self._corners, boxes.tolist())
+        ]
 
     def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> list[int]:
         """For each box the sum of the amounts that its rows have by their codes of an attribute."""
@@ -89,6 +84,21 @@ class Counter:
             if (low, high) != (0, size - 1):
                 inside &= (column >= low) & (column <= high)
         return inside
+
+    def _corners(self, box: list[list[int]]) -> tuple[list[int], list[int]]:
+        """Where in the table the counts of a box's corners stand: to be added, to be taken away.
+
+        Most questions have one box with a few corners, for which arrays take longer.
+        """
+        added, taken = [0], list[int]()
+        for size, (low, high) in zip(self._sizes, box, strict=True):
+            one = [place * (size + 1) + high + 1 for place in added]
+            other = [place * (size + 1) + high + 1 for place in taken]
+            if low:  # nothing lies below a box that begins at 0
+                one += [place * (size + 1) + low for place in taken]
+                other += [place * (size + 1) + low for place in added]
+            added, taken = one, other
+        return added, taken
 
     def _cumulated(self) -> Integers:
         """Counts of all rows with codes below, with a row of zeros at the start of each axis."""
