@@ -1,0 +1,139 @@
+"""What noisy marginals and residuals cost: how far one person moves them, against their noise.
+
+A person has at most c rows. All that is charged for is convex in the change of the counts, so the
+worst change has all its rows in one cell u, taken away, added, or moved to another cell v. With
+replacement, let D be the attributes in which u and v differ; `_swapped` tries every D, where there
+are not too many, since no choice of u and v is the worst one for all tables at once.
+
+Residuals with Gaussian noise cost less than the marginals they come from. Published are the
+differences `Sz` of a table of N cells with independent discrete Gaussian noise z of parameter σ².
+Let P project on the tables whose sums along every axis are 0, and K be the whole tables that S
+turns into 0. Summing over all z with the same differences,
+
+    P(Sz = v) ∝ exp(-|P z_v|²/2σ²) · Σ_{k ∈ K} exp(-|k + (1-P) z_v|²/2σ²),   with S z_v = v.
+
+Without the second factor this is the discrete Gaussian on the lattice P·Z^N, which a move by the
+lattice vector d shifts: ρ = |d|²/2σ² (the proof of Canonne, Kamath and Steinke for Z holds on any
+lattice), and |P e_u|² = Π(n-1)/n. The second factor is nearly constant. Lines (ones along one axis)
+span K: take r = N - Π(n-1) independent ones, and sum along one after the other. Each is a sum of
+exp(-b²(t+θ)²/2σ²) over whole t, where b² ≤ max n is the squared length of what the line has beyond
+those before it. By Poisson's formula it is σ√2π/b · (1 ± e), e = 2q/(1-q), q = exp(-2π²σ²/max n),
+whatever θ is. So the whole factor varies by at most ((1+e)/(1-e))^r = e^τ (cosets of the lattice
+that the lines span make up K, and each has the same bounds). All probabilities are then within
+factors of e^±τ of those of the lattice Gaussian; if those are (ε, δ)-DP, these are
+(ε + 2τ, e^τ δ)-DP. A lower price is paid only where τ < 2^-100; otherwise that of the whole table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from scumble.designs.residuals import Table
+from scumble.loss import Loss
+from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
+from scumble.person import Person
+
+NEAR = 2.0**-100
+MOST_JOINT = 20  # attributes of which every set D is tried
+_POISSON = 19.7392  # just below 2π²
+_ROUNDING = 2.0**-40  # far more than floating point can lose in the sums below
+
+
+def closeness(sizes: Sequence[int], variance: float) -> float:
+    """A bound on τ: how far, as a factor e^τ, the differences of noise with this parameter are from
+    the lattice Gaussian.
+    """
+    lines = prod(sizes) - prod(size - 1 for size in sizes)
+    if not lines:
+        return 0.0
+    q = math.exp(-_POISSON * variance / max(sizes))
+    e = 2 * q / (1 - q) if q < 1 else 1.0
+    return lines * (math.log1p(e) - math.log1p(-e)) * (1 + 1e-9) if e < 1 else math.inf
+
+
+def share(sizes: Sequence[int]) -> Fraction:
+    """The squared length of one row in the residual of attributes of these sizes."""
+    return prod((Fraction(size - 1, size) for size in sizes), start=Fraction(1))
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A table as its price sees it: `unit` is the cost of a change of length 1, `moved` that of one
+    row in these terms. `turning` tables are moved by a swap according to the signs of a contrast,
+    the others by twice what a row moves them.
+    """
+
+    places: tuple[int, ...]
+    unit: float
+    moved: float
+    turning: bool
+
+
+def priced(table: Table, sizes: Sequence[int], *, lower: bool | None = None) -> Priced:
+    """How a table is priced. Whether a residual has the lower price is found by its noise, unless
+    it is said.
+    """
+    own = [sizes[place] for place in table.places]
+    if isinstance(table.law, DiscreteLaplace):
+        return Priced(table.places, float(1 / table.law.scale), 1.0, table.form == "contrast")
+    unit = float(1 / (2 * table.law.parameter))
+    if lower is None:
+        lower = closeness(own, float(table.law.parameter)) < NEAR
+    if table.form == "residual" and lower:
+        return Priced(table.places, unit, float(share(own)), True)
+    return Priced(table.places, unit, 1.0, table.form == "contrast")
+
+
+def cost(tables: Sequence[Table], sizes: Sequence[int], person: Person) -> Loss:
+    """The loss of publishing all tables: pure ε for Laplace noise, ρ for Gaussian noise."""
+    pure = all(isinstance(table.law, DiscreteLaplace) for table in tables)
+    if not pure and not all(isinstance(table.law, DiscreteGaussian) for table in tables):
+        raise ValueError("tables with noise of two kinds have no common price")
+    found = total([priced(table, sizes) for table in tables], sizes, person, pure=pure)
+    loss = Fraction(found)
+    return Loss(loss) if pure else Loss(rho=loss)
+
+
+def total(tables: Sequence[Priced], sizes: Sequence[int], person: Person, *, pure: bool) -> float:
+    """The largest cost over all changes of one person's rows, rounded up."""
+    found = math.fsum(each.unit * each.moved for each in tables)
+    if person.neighbours == "replace":
+        found = max(found, _swapped(tables, sizes, pure=pure))
+    return found * (person.rows if pure else person.rows**2) * (1 + _ROUNDING)
+
+
+def _swapped(tables: Sequence[Priced], sizes: Sequence[int], *, pure: bool) -> float:
+    """The largest cost of moving one row to another cell.
+
+    In a residual of A the two rows have the inner product |P e_u|² · Π over A∩D of -1/(n-1), so
+    their difference has the squared length 2·moved·(1 - Π). A contrast is the case of n = 2; with
+    pure costs it counts by its absolute change.
+    """
+    steady = math.fsum(2 * each.unit * each.moved for each in tables if not each.turning)
+    turning = [each for each in tables if each.turning]
+    weights = [each.unit * each.moved * (1 if pure else 2) for each in turning]
+    attributes = sorted({place for each in turning for place in each.places})
+    if len(attributes) > MOST_JOINT:
+        return steady + math.fsum(
+            weight * (1 - _least([sizes[place] for place in each.places]))
+            for each, weight in zip(turning, weights, strict=True)
+        )
+    products = np.zeros((2,) * len(attributes))
+    for each, weight in zip(turning, weights, strict=True):
+        products[tuple(int(place in each.places) for place in attributes)] += weight
+    for axis, place in enumerate(attributes):
+        lead = np.moveaxis(products, axis, 0)
+        lead[0], lead[1] = lead[0] + lead[1], lead[0] - lead[1] / max(sizes[place] - 1, 1)
+    everything = math.fsum(weights)
+    return steady + everything * (1 + _ROUNDING) - float(products.min())
+
+
+def _least(sizes: Sequence[int]) -> float:
+    """The least that Π over A∩D of -1/(n-1) can be: one attribute of the fewest values differs."""
+    return -1 / (min(sizes) - 1) if sizes else 1.0
