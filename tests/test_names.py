@@ -23,6 +23,7 @@ def test_public_names() -> None:
         "Guarantee",
         "Histogram",
         "IntegerRange",
+        "Ledger",
         "LedgerError",
         "ParameterError",
         "Partition",

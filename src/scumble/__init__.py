@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scumble.estimate import Estimate, Estimates
     from scumble.guarantee import Guarantee
     from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
+    from scumble.ledgers.ledger import Ledger
     from scumble.mechanism import mechanisms
     from scumble.owner import open
     from scumble.publishers.alphabeta import AlphaBeta
@@ -63,6 +64,7 @@ _HOME = {
     "Guarantee": "guarantee",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
+    "Ledger": "ledgers.ledger",
     "Partition": "publishers.partition",
     "Query": "query",
     "Release": "release",
@@ -91,6 +93,7 @@ __all__ = [
     "Guarantee",
     "Histogram",
     "IntegerRange",
+    "Ledger",
     "LedgerError",
     "ParameterError",
     "Partition",

@@ -16,6 +16,7 @@ from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
 from scumble.ledger import Account
+from scumble.ledgers.ledger import Ledger, charged
 from scumble.making import manifest_of, new_folder, remarks_of
 from scumble.mechanism import Mechanism, Publisher, Summary
 from scumble.noise.source import Source
@@ -38,6 +39,7 @@ def publish(
     reveal: bool = False,
     seed: int | None = None,
     levels: None = None,
+    ledger: Ledger | str | Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease: ...
 
@@ -53,6 +55,7 @@ def publish(
     reveal: bool = False,
     seed: int | None = None,
     levels: Sequence[int],
+    ledger: Ledger | str | Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[OwnedRelease]: ...
 
@@ -67,6 +70,7 @@ def publish(
     reveal: bool = False,
     seed: int | None = None,
     levels: Sequence[int] | None = None,
+    ledger: Ledger | str | Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease | list[OwnedRelease]:
     """Publish a private table.
@@ -75,8 +79,9 @@ def publish(
     says what happens to a row with a value outside its domain: an error that names the row, the row
     dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
     eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `levels` makes one nested
-    view for each k of a list, the mechanism's being the largest (Aroma only). `progress` is called
-    with the number of rows read.
+    view for each k of a list, the mechanism's being the largest (Aroma only). `ledger` is the
+    owner's, which is charged before anything is read. `progress` is called with the number of rows
+    read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -89,6 +94,18 @@ def publish(
     noise = Source(seed)
     opened = open_source(source, table=table)
     rows = Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
+    if ledger is None:
+        return _made(mechanism, steps, rows, noise)
+    with charged(ledger, mechanism, known, outside=outside, seeded=noise.seeded) as told:
+        found = _made(mechanism, steps, rows, noise)
+        for release in found if isinstance(found, list) else [found]:
+            release.remarks = (*release.remarks, told)
+    return found
+
+
+def _made(
+    mechanism: Publisher | Summary, steps: Sequence[Aroma] | None, rows: Rows, noise: Source
+) -> OwnedRelease | list[OwnedRelease]:
     if steps is not None:
         return _publish_levels(steps, rows, noise)
     with new_folder() as folder:

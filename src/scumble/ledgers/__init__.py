@@ -1,0 +1,1 @@
+"""The owner's ledger: what several releases of one table cost together."""

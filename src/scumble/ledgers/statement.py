@@ -1,0 +1,128 @@
+"""Statement: what a ledger says of its total, and of a release that it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from scumble.errors import PromiseError
+from scumble.guarantee import at_least, at_most, float_at_least, float_at_most
+from scumble.ledgers.bill import Bill
+from scumble.ledgers.limit import Limit
+from scumble.ledgers.terms import Terms
+from scumble.ledgers.total import Total
+from scumble.loss import Loss
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A total, for a δ if one is known, of so many releases; others are not counted."""
+
+    terms: Terms
+    total: Total
+    delta: Fraction | None
+    counted: int
+    listed: int
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What is lost as ε; None if that takes a δ and there is none."""
+        limit = self.terms.limit
+        if self.delta is None:
+            return self.total.epsilon if self.total.pure else None
+        if limit is not None and self.delta == limit.delta:
+            return limit.used(self.total)
+        return self.total.at(self.delta)
+
+    @property
+    def pure(self) -> bool:
+        """Whether the loss holds with δ = 0."""
+        return self.total.pure and self.epsilon == self.total.epsilon
+
+    def __str__(self) -> str:
+        return self._sum() + self._more()
+
+    def _sum(self) -> str:
+        if not self.counted:
+            return "Nothing is charged yet."
+        costs = "1 release costs" if self.counted == 1 else f"{self.counted} releases cost together"
+        if self.epsilon is None:
+            return (
+                f"{costs} ρ = {at_most(self.total.concentrated)} (zCDP; name a δ to have it as ε)."
+            )
+        also = "" if self.pure or self.delta is None else f", δ = {at_most(self.delta)}"
+        return f"{costs} ε = {at_most(self.epsilon)}{also}."
+
+    def _more(self) -> str:
+        if not self.listed:
+            return ""
+        if self.listed == 1:
+            return " 1 more is not counted: what it tells comes on top."
+        return f" {self.listed} more are not counted: what they tell comes on top."
+
+    def left(self) -> str:
+        """What still fits: of pure ε, or of Gaussian noise."""
+        limit = self.terms.limit
+        if limit is None:
+            return "no limit"
+        pure, gaussian = limit.left_epsilon(self.total), limit.left_gaussian(self.total)
+        found = [f"ε = {at_least(pure)}"] if pure else []
+        if gaussian and limit.delta is not None:
+            found.append(f"ε = {at_least(gaussian)} with δ = {at_most(limit.delta)}")
+        return ", or ".join(found) or "nothing"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers for programs: losses rounded up, what is left rounded down."""
+        limit, epsilon = self.terms.limit, self.epsilon
+        delta = None if epsilon is None else 0 if self.pure else self.delta
+        return {
+            "counted": self.counted,
+            "not counted": self.listed,
+            "epsilon": None if epsilon is None else float_at_least(epsilon),
+            "delta": None if delta is None else float_at_least(Fraction(delta)),
+            "rho": float_at_least(self.total.concentrated),
+            "left epsilon": limit and _down(limit.left_epsilon(self.total)),
+            "left rho": limit and _down(limit.left_rho(self.total)),
+            "left epsilon with delta": limit and _down(limit.left_gaussian(self.total)),
+        }
+
+
+def _down(number: Fraction) -> float:
+    return float_at_most(number) if number else 0.0
+
+
+def refuse(bill: Bill, total: Total, limit: Limit) -> None:
+    """Refuse what a limit does not allow."""
+    if bill.loss is None:
+        raise PromiseError(
+            f"A ledger with a limit takes no release whose loss it cannot add up. {bill.remark} "
+            "Nothing was charged."
+        )
+    if limit.allows(total.plus(bill.loss)):
+        return
+    if not bill.loss.pure and limit.delta is None:
+        raise PromiseError(
+            "The promise of this release has a δ, and the ledger allows a pure ε only: leave delta "
+            "out, or use a ledger with one. Nothing was charged."
+        )
+    how = f" ({bill.remark.rstrip('.')})" if bill.remark else ""
+    raise PromiseError(
+        f"This release would cost {_cost(bill.loss)}{how}, but {_rest(bill.loss, total, limit)} "
+        f"left of the limit {limit} of the ledger. Ask for less. Nothing was charged."
+    )
+
+
+def _cost(loss: Loss) -> str:
+    return f"ε = {at_most(loss.epsilon)}" if loss.pure else f"ρ = {at_most(loss.rho)}"
+
+
+def _rest(loss: Loss, total: Total, limit: Limit) -> str:
+    """What is left for a loss of this kind."""
+    left = limit.left_epsilon(total) if loss.pure else limit.left_rho(total)
+    if not left:
+        return "nothing is"
+    if loss.pure:
+        return f"only ε = {at_least(left)} is"
+    fits = at_least(limit.left_gaussian(total))
+    return f"only ρ = {at_least(left)} (ε = {fits} with the same δ) is"
