@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from scumble.query import Query
     from scumble.release import Release
     from scumble.releases.histogram import Histogram
+    from scumble.releases.kdtree import Kdtree
+    from scumble.releases.privtree import PrivTree
+    from scumble.releases.quadtree import Quadtree
     from scumble.schema import Schema
 
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
@@ -64,8 +67,11 @@ _HOME = {
     "Guarantee": "guarantee",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
+    "Kdtree": "releases.kdtree",
     "Ledger": "ledgers.ledger",
     "Partition": "publishers.partition",
+    "PrivTree": "releases.privtree",
+    "Quadtree": "releases.quadtree",
     "Query": "query",
     "Release": "release",
     "Schema": "schema",
@@ -93,11 +99,14 @@ __all__ = [
     "Guarantee",
     "Histogram",
     "IntegerRange",
+    "Kdtree",
     "Ledger",
     "LedgerError",
     "ParameterError",
     "Partition",
+    "PrivTree",
     "PromiseError",
+    "Quadtree",
     "Query",
     "QueryError",
     "Release",

@@ -34,6 +34,9 @@ _REGISTRY = {
     "anatomy": "scumble.publishers.anatomy:Anatomy",
     "aroma": "scumble.publishers.aroma:Aroma",
     "histogram": "scumble.releases.histogram:Histogram",
+    "quadtree": "scumble.releases.quadtree:Quadtree",
+    "kdtree": "scumble.releases.kdtree:Kdtree",
+    "privtree": "scumble.releases.privtree:PrivTree",
 }
 
 

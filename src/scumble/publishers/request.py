@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from numbers import Integral
+from types import NoneType
 from typing import Any
 
 from scumble.errors import ParameterError, SchemaError
@@ -74,7 +75,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON holds them; an exact number as its text, which is read back exactly."""
     found = {name: v.item() if hasattr(v, "item") else v for name, v in given.items()}
     return {
-        name: value if isinstance(value, (int, float)) else str(value)
+        name: value if isinstance(value, (int, float, NoneType)) else str(value)
         for name, value in found.items()
     }
 

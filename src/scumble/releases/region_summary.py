@@ -1,0 +1,53 @@
+"""RegionSummary: what the releases share that count boxes of one to four ordered attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import ClassVar
+
+from scumble.errors import ParameterError
+from scumble.noise.laws import DiscreteLaplace
+from scumble.private_counts import check_scale
+from scumble.publishers.request import whole
+from scumble.releases.summary import AttributeSummary
+from scumble.schema import Schema
+
+MOST_CELLS = 10**8
+
+
+class RegionSummary(AttributeSummary):
+    """Counts boxes: intervals of the codes of each attribute, in the order of its domain."""
+
+    most_attributes: ClassVar[int] = 4
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        owner = type(self).__name__
+        if len(self.attributes) > self.most_attributes:
+            allowed = f"at most {self.most_attributes} attributes"
+            raise ParameterError.of(owner, "attributes", allowed, list(self.attributes))
+        cells = schema.size(self.attributes)
+        if cells > MOST_CELLS:
+            raise ParameterError(
+                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; {owner} "
+                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
+                "method sparse."
+            )
+
+    def shape(self, schema: Schema) -> tuple[int, ...]:
+        """How many codes each attribute has."""
+        return tuple(schema[name].size for name in self.attributes)
+
+    def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:
+        """The noise that makes disjoint counts ε-DP, for each of these ε."""
+        laws = tuple(DiscreteLaplace(self.person.sensitivity / epsilon) for epsilon in epsilons)
+        for law in laws:
+            check_scale(law)
+        return laws
+
+    def _optional(
+        self, parameter: str, value: object, *, least: int, most: int | None = None
+    ) -> int | None:
+        owner = type(self).__name__
+        return None if value is None else whole(owner, parameter, value, least=least, most=most)
