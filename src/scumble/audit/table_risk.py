@@ -66,7 +66,7 @@ def anonymity(found: Classes) -> Anonymity:
 
 
 def diversity(found: Classes, *, ordered: bool) -> Diversity:
-    """What classes tell at worst; `ordered` measures closeness by how far values are apart, else all are equally far."""
+    """What classes tell at worst; `ordered`: closeness counts how far values are apart."""
     share = found.count / np.repeat(found.sizes, _distinct(found))
     whole = np.bincount(found.value, found.count, found.values) / found.rows
     overall = whole[found.value]
