@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from small_database import AGES, POINTS, SEXES, count, covers, database, given, most_popular
 
 import scumble as sc
-from scumble.database.journal import Journal
 from scumble.database.given import COUNT, Given
+from scumble.database.journal import Journal
 from scumble.noise.laws import DiscreteLaplace
 
 EPSILON, NOISE = 1, 4

@@ -97,6 +97,18 @@ def rewritten(head: Head, keeper: str = "its head file") -> Finding:
     )
 
 
+def out_of_order(entry: Entry, number: int) -> Finding | None:
+    """What is wrong with an entry that should add the batch with this number."""
+    batch = entry.payload["batch"]
+    if batch == number:
+        return None
+    return Finding(
+        entry.number,
+        f"Entry {entry.number} adds batch {batch} where batch {number} is next: batches were "
+        "removed or reordered.",
+    )
+
+
 def _changed(entry: Entry, last: int) -> str:
     origin = entry.written_as(last + 1)
     if origin is None:

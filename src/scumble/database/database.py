@@ -17,7 +17,7 @@ from scumble.database.journal import Journal
 from scumble.database.live import LiveEstimate
 from scumble.database.manner import Manner, Prefer, Relax
 from scumble.database.reader import Reader
-from scumble.database.reading import facts, told
+from scumble.database.reading import facts, told, verified
 from scumble.database.session import Request, Session, Settled
 from scumble.database.space import Space
 from scumble.database.terms import Terms
@@ -225,7 +225,7 @@ class Database:
 
     def verify(self, seal: str | None = None) -> list[str]:
         """What is wrong with the ledger, in sentences; none if it is whole."""
-        return [finding.sentence for finding in self._journal.verify(seal)]
+        return verified(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """How often each pair of values of two attributes is covered by answers, as a heat map; or,

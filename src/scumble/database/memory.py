@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scumble.database.batch import Batch
+from scumble.database.chain import out_of_order
 from scumble.database.entry import ANSWER, APPEND, Entry
 from scumble.database.given import Given, batch_of
 from scumble.database.space import Space
@@ -36,6 +37,8 @@ class Memory:
         if entry.kind == ANSWER:
             self._answered(entry.payload, entry.analyst)
         elif entry.kind == APPEND:
+            if wrong := out_of_order(entry, len(self.batches) + 1):
+                raise LedgerError(f"The ledger is not used: it was tampered with. {wrong.sentence}")
             self.batches.append(Batch(self.terms, self.space))
             self.added.append(entry.payload["data"])
         else:

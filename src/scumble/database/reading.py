@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from scumble.database.chain import out_of_order
 from scumble.database.entry import APPEND, Entry
 from scumble.database.journal import Journal
 from scumble.database.memory import Memory
@@ -47,7 +48,7 @@ class Reading:
 
     def verify(self, seal: str | None = None) -> list[str]:
         """What is wrong with the ledger, in sentences; none if it is whole."""
-        return [finding.sentence for finding in self._journal.verify(seal)]
+        return verified(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """As `Database.plot`."""
@@ -72,6 +73,17 @@ class Reading:
             for entry in turn.news():
                 self._memory.learn(entry)
         return self._memory
+
+
+def verified(journal: Journal, seal: str | None) -> list[str]:
+    """What is wrong with a chain, or if nothing is, with the batches that it tells of."""
+    added = journal.entries(kind=APPEND)  # before the chain: others may add some meanwhile
+    found = journal.verify(seal) or tuple(
+        wrong
+        for place, entry in enumerate(added)
+        if (wrong := out_of_order(entry, place + 2)) is not None
+    )
+    return [finding.sentence for finding in found]
 
 
 def facts(memory: Memory) -> dict[str, Any]:
