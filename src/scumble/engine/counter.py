@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.engine.occupied import Occupied, occupied
 from scumble.engine.rows import Rows
 from scumble.person import Person
 from scumble.schema import Schema
@@ -25,6 +27,10 @@ class Counter(Protocol):
         """For each set of attributes the counts of all its cells, the last attribute fastest."""
         ...
 
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        """The cells of a product of attributes that have rows, without the others."""
+        ...
+
 
 class RowCounter:
     """Counts rows, all asked products in one pass."""
@@ -37,7 +43,7 @@ class RowCounter:
         return self.rows.schema
 
     def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
-        rows = self.rows.limited(person.column, person.rows) if person.column else self.rows
+        rows = self._limited(person)
         names = list(dict.fromkeys(name for each in sets for name in each))
         radixes = [self.schema.radix(each) for each in sets]
         found = [np.zeros(radix.size, np.int64) for radix in radixes]
@@ -50,6 +56,15 @@ class RowCounter:
                     counts += len(columns[0])
         return found
 
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        radix = self.schema.radix(names)
+        none = radix.pack([np.empty(0, self.schema[name].code_type) for name in names])
+        batches = self._limited(person).batches(names)
+        return occupied(chain([none], map(radix.pack, batches)))
+
+    def _limited(self, person: Person) -> Rows:
+        return self.rows.limited(person.column, person.rows) if person.column else self.rows
+
 
 class TensorCounter:
     """Counts that are known already, as in experiments on histograms."""
@@ -61,6 +76,11 @@ class TensorCounter:
 
     def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
         return [self._marginal(tuple(each)) for each in sets]
+
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        counts = self._marginal(tuple(names))
+        keys = np.flatnonzero(counts)
+        return Occupied(keys.astype(np.uint64), counts[keys])
 
     def _marginal(self, names: tuple[str, ...]) -> Counts:
         others = tuple(axis for axis, name in enumerate(self._names) if name not in names)
