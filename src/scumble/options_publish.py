@@ -33,6 +33,13 @@ Method = Annotated[
 ReleaseOutput = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
 ]
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", metavar="LEDGER", help="The owner's ledger to charge: see `scumble ledger`."
+    ),
+]
+
 # --- what is promised ----------------------------------------------------------------------------
 
 Epsilon = Annotated[

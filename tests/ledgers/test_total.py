@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from scipy import integrate, stats
@@ -55,7 +55,7 @@ def after(first: Loss, then, epsilon: float) -> float:
     def part(loss: float) -> float:
         return law.pdf(loss) * beyond(then(loss), epsilon - loss)
 
-    return sum(integrate.quad(part, a, b)[0] for a, b in zip(places, places[1:], strict=False))
+    return sum(integrate.quad(part, a, b)[0] for a, b in pairwise(places))
 
 
 def test_pure_losses_add_exactly() -> None:

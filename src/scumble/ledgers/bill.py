@@ -162,13 +162,13 @@ def _how(claim: Claim, terms: Terms) -> str:
         found.append("a person who changes is one who leaves and one who comes")
     if _turns(claim, terms) > 1:
         found.append(
-            f"a person has up to {terms.contribution} rows, and the promise is for {claim.rows}"
+            f"the promise is for {claim.rows} of up to {terms.contribution} rows of a person"
         )
     if not found:
         return ""
     times = _times(claim, terms)
     factor = times if claim.loss.pure else times**2
-    return f"{factor} times the promised loss: {', and '.join(found)}."
+    return f"{factor} times the promised loss: {'; '.join(found)}."
 
 
 # --- what a mechanism promises -------------------------------------------------------------------

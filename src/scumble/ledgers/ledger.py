@@ -132,7 +132,7 @@ class Ledger:
     def __repr__(self) -> str:
         limit = self.terms.limit or "none"
         return (
-            f"Ledger of {self.terms.name}: {self.terms.hidden()}; limit: {limit}\n"
+            f"Ledger of {self.terms.name}, protecting {self.terms.hidden()}; limit: {limit}\n"
             f"  {self.statement()}"
         )
 

@@ -76,10 +76,10 @@ class Terms:
         return None if self.epsilon is None else Limit(self.epsilon, self.delta, self.pure)
 
     def hidden(self) -> str:
-        """Whom the sum is about, as a clause."""
-        rows = f" (of up to {self.contribution} rows)" if self.contribution > 1 else ""
+        """What is protected, as a clause."""
+        rows = f" with up to {self.contribution} rows" if self.contribution > 1 else ""
         if self.neighbours == "values":
-            return f"what {', '.join(self.sensitive)} of one person{rows} is"
+            return f"the {', '.join(self.sensitive)} of one person{rows}"
         if self.neighbours == "replace":
             return f"what the rows of one person{rows} say"
         return f"whether one person{rows} is in the table"

@@ -1,0 +1,85 @@
+"""Commands of the owner's ledger: create it, and see what releases have cost together."""
+
+from __future__ import annotations
+
+import typer
+
+from scumble import console, options
+from scumble import options_ledger as given
+from scumble.errors import LedgerError
+
+app = typer.Typer(
+    help="Add up what several releases of one table cost.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def create(
+    folder: given.Folder,
+    neighbours: given.Neighbours,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    pure: given.Pure = None,
+    contribution: given.Contribution = 1,
+    sensitive: given.Sensitive = None,
+    name: given.Name = "one table",
+    as_json: options.Json = False,
+) -> None:
+    """Make a ledger for the people of one table.
+
+    Then charge every release about them to it: scumble publish ... --ledger LEDGER.
+    """
+    from scumble import listing_ledger as listing
+    from scumble.ledgers.ledger import Ledger
+
+    columns = [each.strip() for part in sensitive or [] for each in part.split(",")]
+    ledger = Ledger.create(
+        folder,
+        neighbours=neighbours,
+        epsilon=epsilon,
+        delta=delta,
+        pure=pure,
+        contribution=contribution,
+        sensitive=columns or None,
+        name=name,
+    )
+    if as_json:
+        console.print_json(listing.fields(ledger))
+    else:
+        listing.show_created(ledger, folder)
+
+
+@app.command()
+def show(folder: given.Folder, delta: given.AnyDelta = None, as_json: options.Json = False) -> None:
+    """Show what all releases cost together, and each of them."""
+    from scumble import listing_ledger as listing
+    from scumble.ledgers.ledger import Ledger
+
+    ledger = Ledger.open(folder)
+    if as_json:
+        console.print_json(listing.fields(ledger, delta))
+    else:
+        listing.show(ledger, delta)
+
+
+@app.command()
+def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
+    """Find entries of the ledger that were changed or cut off."""
+    from scumble.ledgers.ledger import Ledger
+
+    ledger = Ledger.open(folder)
+    findings = ledger.verify(seal)
+    now = None if findings else ledger.seal
+    if as_json:
+        console.print_json({"whole": not findings, "findings": findings, "seal": now})
+    elif now is None:
+        typer.echo("\n".join(findings))
+    else:
+        console.say(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:")
+        typer.echo(now)
+        told = f"scumble ledger verify {folder} --seal '...'"
+        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
+    if findings:
+        raise typer.Exit(LedgerError.exit_code)

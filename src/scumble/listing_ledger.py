@@ -1,0 +1,75 @@
+"""What the command line prints of an owner's ledger."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from scumble import listing
+
+if TYPE_CHECKING:
+    from scumble.ledgers.charge import Charge
+    from scumble.ledgers.ledger import Ledger
+
+_STATES = {
+    "begun": "begun: charged, and no release is known. It is in the making, or whoever made it "
+    "failed or was stopped; what was drawn may have been seen.",
+    "returned": "returned: the table could not be read; nothing was published and nothing is "
+    "charged.",
+}
+
+
+def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
+    """A ledger as JSON: exact numbers of its terms and charges as text, its total as numbers."""
+    return {
+        "ledger": str(ledger.folder),
+        "terms": ledger.terms.to_dict(),
+        "total": ledger.statement(delta).to_dict(),
+        "releases": ledger.history(),
+    }
+
+
+def show_created(ledger: Ledger, folder: Path) -> None:
+    """What was made, and how to go on."""
+    limit = ledger.terms.limit
+    most = f"at most {limit}" if limit else "no limit"
+    typer.echo(f"Created {folder}. Protected is {ledger.terms.hidden()}; {most} for all releases.")
+    typer.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
+
+
+def show(ledger: Ledger, delta: float | None) -> None:
+    """The total, what is left, and a line for every release."""
+    statement, charges = ledger.statement(delta), ledger.charges
+    typer.echo(f"Ledger of {ledger.terms.name}")
+    lines = {
+        "protects": ledger.terms.hidden(),
+        "limit": str(ledger.terms.limit or "none"),
+        "total": str(statement),
+        "left": statement.left(),
+    }
+    for name, value in lines.items():
+        listing.hanging(f"{name:<9}", value)
+    if charges:
+        typer.echo()
+        head = ["entry", "time (UTC)", "method", "promise", "charged", "state"]
+        listing.table(head, [_line(each) for each in charges], text_columns=len(head))
+    _explain(charges)
+
+
+def _line(charge: Charge) -> list[str]:
+    bill = charge.bill
+    cost = "not counted" if bill.loss is None else str(bill.loss)
+    time = charge.time[:16].replace("T", " ")
+    return [str(charge.number), time, bill.method, bill.promise, cost, charge.state]
+
+
+def _explain(charges: list[Charge]) -> None:
+    """What the table leaves open: why a release costs more than it promises, or is not counted."""
+    remarks = [f"{each.number}: {each.bill.remark}" for each in charges if each.bill.remark]
+    states = [_STATES[state] for state in _STATES if any(each.state == state for each in charges)]
+    if remarks or states:
+        typer.echo()
+        listing.bullets([*remarks, *states])
