@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-from scumble.designs.residual_price import NEAR, Priced, closeness, priced, total
+from scumble.designs.residual_price import NEAR, Priced, closeness, share, total
 from scumble.designs.residuals import Form, NoiseLaw, Table
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Person
@@ -42,24 +42,19 @@ def residuals(
     The loss is Σ v σ² and the price Σ p/2σ², so σ² ∝ √(p/v). Where so little noise is due that the
     lower price of a residual is not proven, the whole marginal is measured at its own price.
     """
-    wanted = _needs(workload, sizes)
+    needs = _needs(workload, sizes)
     wholes: set[Places] = set()
     while True:
-        sketch = [
-            Table(places, "marginal" if places in wholes else "residual", DiscreteGaussian(1))
-            for places in wanted
-        ]
-        prices = [priced(table, sizes, lower=True) for table in sketch]
-        spread = [
-            _rounded(math.sqrt(price.moved / need))
-            for price, need in zip(prices, wanted.values(), strict=True)
-        ]
-        units = [Priced(p.places, 0.5 / s, p.moved, p.turning)
-                 for p, s in zip(prices, spread, strict=True)]  # fmt: skip
+        shares = {each: 1.0 if each in wholes else _share(each, sizes) for each in needs}
+        spread = {each: _rounded(math.sqrt(shares[each] / needs[each])) for each in needs}
+        units = [Priced(p, 0.5 / spread[p], shares[p], p not in wholes) for p in needs]
         factor = total(units, sizes, person, pure=False) / (float(rho) * _MARGIN)
-        laws: list[NoiseLaw] = [DiscreteGaussian(_above(factor * each)) for each in spread]
-        tables = [Table(t.places, t.form, law) for t, law in zip(sketch, laws, strict=True)]
-        rough = {table.places for table in tables if not _near(table, sizes)} - wholes
+        laws = {each: DiscreteGaussian(_above(factor * each)) for each in set(spread.values())}
+        tables = [
+            Table(each, "marginal" if each in wholes else "residual", laws[spread[each]])
+            for each in needs
+        ]
+        rough = {table.places for table in tables if not _near(table, sizes)}
         if not rough:
             return ordered(tables)
         wholes |= rough
@@ -74,6 +69,13 @@ def marginals(
     """
     needs = {places: weight * prod(sizes[p] for p in places) for places, weight in workload.items()}
     return _scaled(needs, "marginal", sizes, person, loss, gaussian=gaussian)
+
+
+def even(
+    sets: Sequence[Places], sizes: Sequence[int], person: Person, loss: Fraction, *, gaussian: bool
+) -> list[Table]:
+    """Marginals that all have the same noise."""
+    return _scaled(dict.fromkeys(sets, 1.0), "marginal", sizes, person, loss, gaussian=gaussian)
 
 
 def contrasts(
@@ -121,6 +123,10 @@ def _scaled(
     kind = DiscreteGaussian if gaussian else DiscreteLaplace
     laws = {each: kind(_above(factor * each)) for each in set(spread.values())}
     return ordered([Table(places, form, laws[each]) for places, each in spread.items()])
+
+
+def _share(places: Places, sizes: Sequence[int]) -> float:
+    return float(share([sizes[place] for place in places]))
 
 
 def _near(table: Table, sizes: Sequence[int]) -> bool:

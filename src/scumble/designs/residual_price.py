@@ -75,19 +75,16 @@ class Priced:
     turning: bool
 
 
-def priced(table: Table, sizes: Sequence[int], *, lower: bool | None = None) -> Priced:
-    """How a table is priced. Whether a residual has the lower price is found by its noise, unless
-    it is said.
-    """
-    own = [sizes[place] for place in table.places]
+def priced(table: Table, sizes: Sequence[int]) -> Priced:
+    """How a table is priced; whether a residual has the lower price follows from its noise."""
+    contrast = table.form == "contrast"
     if isinstance(table.law, DiscreteLaplace):
-        return Priced(table.places, float(1 / table.law.scale), 1.0, table.form == "contrast")
+        return Priced(table.places, float(1 / table.law.scale), 1.0, contrast)
     unit = float(1 / (2 * table.law.parameter))
-    if lower is None:
-        lower = closeness(own, float(table.law.parameter)) < NEAR
-    if table.form == "residual" and lower:
+    own = [sizes[place] for place in table.places]
+    if table.form == "residual" and closeness(own, float(table.law.parameter)) < NEAR:
         return Priced(table.places, unit, float(share(own)), True)
-    return Priced(table.places, unit, 1.0, table.form == "contrast")
+    return Priced(table.places, unit, 1.0, contrast)
 
 
 def cost(tables: Sequence[Table], sizes: Sequence[int], person: Person) -> Loss:

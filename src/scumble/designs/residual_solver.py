@@ -24,10 +24,6 @@ Places = tuple[int, ...]
 _MOST_KEPT = 1 << 24  # coordinates of residuals that are kept for the next question
 
 
-class Unmeasured(Exception):
-    """Nothing was measured that tells the residual of these attributes."""
-
-
 class Solver:
     """The weighted least squares estimate of every marginal that the tables determine."""
 
@@ -85,19 +81,26 @@ class Solver:
     def cells(self, places: Iterable[int]) -> int:
         return prod(self.sizes[place] for place in places)
 
+    def determines(self, places: Places) -> bool:
+        """Whether the marginal of these attributes follows from what was measured."""
+        subsets = (
+            chosen for size in range(len(places) + 1) for chosen in combinations(places, size)
+        )
+        whole = self.members[:, list(places)].all(axis=1).any()
+        return bool(whole or all(self.rate(each) > 0 for each in subsets))
+
     def rate(self, places: Places) -> float:
         """The sum of `t` over all tables that tell the residual of these attributes."""
         if places not in self._rates:
-            self._rates[places] = float(self.rates[self._telling(places)].sum())
-        found = self._rates[places]
-        if not found and all(self.sizes[place] > 1 for place in places):
-            raise Unmeasured
-        return found or 1.0  # an attribute of one value leaves nothing to be told
+            found = float(self.rates[self._telling(places)].sum())
+            empty = any(self.sizes[place] == 1 for place in places)  # nothing is left to be told
+            self._rates[places] = 1.0 if empty else found
+        return self._rates[places]
 
     def block_rates(self, places: Places) -> Tensor:
         """`rate` of every subset, over the coordinates of the table of all."""
         narrow = np.empty((2,) * len(places))
-        for size in range(len(places) + 1):  # small ones first: what is missing is found at once
+        for size in range(len(places) + 1):
             for chosen in combinations(range(len(places)), size):
                 index = tuple(int(axis in chosen) for axis in range(len(places)))
                 narrow[index] = self.rate(tuple(places[axis] for axis in chosen))
@@ -107,17 +110,13 @@ class Solver:
 
     def marginal(self, places: Places) -> Tensor:
         """The estimated counts of all cells of these attributes."""
-        self.block_rates(places)  # complains before any work is done
         coordinates = np.zeros([self.sizes[place] for place in places])
         for size in range(len(places) + 1):
             for chosen in combinations(range(len(places)), size):
-                block = tuple(
-                    slice(1, None) if axis in chosen else 0 for axis in range(len(places))
-                )
-                others = self.cells(
-                    place for axis, place in enumerate(places) if axis not in chosen
-                )
                 part = self.residual(tuple(places[axis] for axis in chosen))
+                axes = range(len(places))
+                block = tuple(slice(1, None) if axis in chosen else 0 for axis in axes)
+                others = self.cells(places[axis] for axis in axes if axis not in chosen)
                 coordinates[block] = part / sqrt(others)
         return join(coordinates)
 
