@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from scumble.publishing import publish
     from scumble.query import Query
     from scumble.release import Release
+    from scumble.releases.datacube import Datacube
+    from scumble.releases.fourier import Fourier
     from scumble.releases.histogram import Histogram
     from scumble.releases.kdtree import Kdtree
+    from scumble.releases.marginals import Marginals
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
     from scumble.schema import Schema
@@ -60,15 +63,18 @@ _HOME = {
     "Boolean": "kinds",
     "Category": "kinds",
     "Database": "database.database",
+    "Datacube": "releases.datacube",
     "Dates": "kinds",
     "Estimate": "estimate",
     "Estimates": "estimate",
+    "Fourier": "releases.fourier",
     "Frapp": "publishers.frapp",
     "Guarantee": "guarantee",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
     "Kdtree": "releases.kdtree",
     "Ledger": "ledgers.ledger",
+    "Marginals": "releases.marginals",
     "Partition": "publishers.partition",
     "PrivTree": "releases.privtree",
     "Quadtree": "releases.quadtree",
@@ -91,10 +97,12 @@ __all__ = [
     "Boolean",
     "Category",
     "Database",
+    "Datacube",
     "Dates",
     "DomainError",
     "Estimate",
     "Estimates",
+    "Fourier",
     "Frapp",
     "Guarantee",
     "Histogram",
@@ -102,6 +110,7 @@ __all__ = [
     "Kdtree",
     "Ledger",
     "LedgerError",
+    "Marginals",
     "ParameterError",
     "Partition",
     "PrivTree",
