@@ -15,6 +15,8 @@ import numpy as np
 
 WIDTH = 64  # buckets in a block
 BLOCKS, BUCKETS = range(2)  # places in `sizes`
+APART, MEETS, INSIDE = range(3)  # how a block lies to a box
+_SMALL = 1 << 16  # a limit that no 10,000 boxes of one question take beyond 32 bits
 
 Array = Any
 compiled = numba.njit(cache=True, nogil=True)
@@ -23,7 +25,8 @@ compiled = numba.njit(cache=True, nogil=True)
 class Index(NamedTuple):
     """The arrays of the index; an unused slot holds an interval that meets nothing.
 
-    Reading the boxes takes most of the time, so they stand in two bytes where these hold them.
+    Reading them takes most of the time, so codes stand in two bytes, and counters in four, where
+    these hold them.
     """
 
     whole: Array  # [axis, side]: the space
@@ -38,15 +41,15 @@ class Index(NamedTuple):
     nowhere: Array  # one code that lies outside the space
 
 
-def empty_index(whole: Array, buckets: int) -> Index:
-    """One bucket that is the whole space."""
+def empty_index(whole: Array, buckets: int, limit: int) -> Index:
+    """One bucket that is the whole space; its counter will be asked to stay within a limit."""
     axes, blocks = len(whole), buckets // (WIDTH // 2) + 1
     kind = np.int16 if whole.max() < np.iinfo(np.int16).max else np.int64
     faces = np.empty((blocks, axes, 2, WIDTH), kind)
     nowhere = np.array([whole.max() + 1])
     faces[0, :, 0], faces[0, :, 1] = nowhere[0], -1
     faces[0, :, :, 0] = whole
-    hulls = np.empty((axes, 2, blocks), np.int64)
+    hulls = np.empty((axes, 2, blocks), kind)
     hulls[:, :, 0] = whole
     names = np.full((blocks, WIDTH), -1)
     names[0, 0] = 0
@@ -54,7 +57,7 @@ def empty_index(whole: Array, buckets: int) -> Index:
         whole,
         hulls,
         faces,
-        np.zeros((blocks, WIDTH), np.int64),
+        np.zeros((blocks, WIDTH), np.int32 if limit < _SMALL else np.int64),
         names,
         np.zeros(buckets, np.int64),
         np.zeros(blocks, np.int64),
@@ -67,17 +70,15 @@ def empty_index(whole: Array, buckets: int) -> Index:
 @compiled
 def fits(index: Index, box: Array, most: int) -> bool:
     """Whether no bucket that meets the box has a counter above `most`."""
-    meets, inside = _blocks(index, box)
-    touched, narrow = np.empty(WIDTH, np.bool_), box.astype(index.faces.dtype)
-    hulls, faces, top = index.hulls, index.faces, index.top
-    for block in range(len(meets)):
-        if meets[block] and top[block] > most:
-            if inside[block]:
+    narrow = box.astype(index.faces.dtype)
+    lies, touched = _blocks(index, narrow), np.empty(WIDTH, np.bool_)
+    for block in range(len(lies)):
+        if lies[block] != APART and index.top[block] > most:
+            if lies[block] == INSIDE:
                 return False
-            _touch(faces[block], hulls, block, narrow, touched)
-            counts, own = index.counts[block], index.own[block]
+            _touch(index, block, narrow, touched)
             for slot in range(WIDTH):
-                if touched[slot] and own + counts[slot] > most:
+                if touched[slot] and index.own[block] + index.counts[block, slot] > most:
                     return False
     return True
 
@@ -87,94 +88,102 @@ def cover(index: Index, box: Array, units: int, most: int, due: Array) -> int:
     """Add units to every bucket that meets the box; returns how many are then above `most`, and
     therefore `due` for a split.
     """
-    meets, inside = _blocks(index, box)
-    touched, narrow = np.empty(WIDTH, np.bool_), box.astype(index.faces.dtype)
-    hulls, faces, own, top = index.hulls, index.faces, index.own, index.top
+    narrow = box.astype(index.faces.dtype)
+    lies, touched = _blocks(index, narrow), np.empty(WIDTH, np.bool_)
+    own, top, counts = index.own, index.top, index.counts
     late = 0
-    for block in range(len(meets)):
-        if not meets[block]:
+    for block in range(len(lies)):
+        if lies[block] == APART:
             continue
-        counts = index.counts[block]
-        if inside[block]:
+        if lies[block] == INSIDE:
             own[block] += units
             top[block] += units
             touched[:] = index.names[block] >= 0
         else:
-            _touch(faces[block], hulls, block, narrow, touched)
-            top[block] = own[block] + _raise(counts, touched, units)
+            _touch(index, block, narrow, touched)
+            top[block] = own[block] + _raise(counts, block, touched, units)
         if top[block] > most:
             for slot in range(WIDTH):
-                if touched[slot] and own[block] + counts[slot] > most:
+                if touched[slot] and own[block] + counts[block, slot] > most:
                     due[late] = index.names[block, slot]
                     late += 1
     return late
 
 
 @compiled
-def _blocks(index: Index, box: Array) -> tuple[Array, Array]:
-    """Which blocks meet a box, and which lie inside it."""
-    blocks = index.sizes[BLOCKS]
-    meets, inside = np.ones(blocks, np.bool_), np.ones(blocks, np.bool_)
+def _blocks(index: Index, box: Array) -> Array:
+    """How every block lies to a box: apart from it, meeting it, or inside."""
+    found = np.full(index.sizes[BLOCKS], INSIDE, np.int8)
     for axis in range(len(box)):
         low, high = box[axis, 0], box[axis, 1]
         if low > index.whole[axis, 0] or high < index.whole[axis, 1]:
-            starts, stops = index.hulls[axis, 0], index.hulls[axis, 1]
-            for block in range(len(meets)):
-                meets[block] &= (starts[block] <= high) & (stops[block] >= low)
-                inside[block] &= (starts[block] >= low) & (stops[block] <= high)
-    return meets, inside
+            for block in range(len(found)):
+                start, stop = index.hulls[axis, 0, block], index.hulls[axis, 1, block]
+                meets = (start <= high) & (stop >= low)
+                inside = (start >= low) & (stop <= high)
+                found[block] = min(found[block], np.int8(meets) + np.int8(meets & inside))
+    return found
 
 
 @compiled
-def _touch(faces: Array, hulls: Array, block: int, box: Array, touched: Array) -> None:
+def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
     """Which slots of a block hold a bucket that meets a box; axes that decide nothing are skipped.
 
     The block is not inside the box, so one axis decides, and an unused slot meets nothing.
     """
-    touched[:] = True
+    first = True
     for axis in range(len(box)):
         low, high = box[axis, 0], box[axis, 1]
-        if hulls[axis, 0, block] < low or hulls[axis, 1, block] > high:
-            starts, stops = faces[axis, 0], faces[axis, 1]
-            for slot in range(WIDTH):
-                touched[slot] &= (starts[slot] <= high) & (stops[slot] >= low)
+        if index.hulls[axis, 0, block] < low or index.hulls[axis, 1, block] > high:
+            if first:
+                _compare(index.faces, block, axis, low, high, touched)
+            else:
+                _compare_too(index.faces, block, axis, low, high, touched)
+            first = False
+
+
+# Loops of their own over whole arrays by their places: views of them would cost as much as the
+# comparisons.
+@compiled
+def _compare(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
+    for slot in range(WIDTH):
+        touched[slot] = (faces[block, axis, 0, slot] <= high) & (faces[block, axis, 1, slot] >= low)
 
 
 @compiled
-def _raise(counts: Array, touched: Array, units: int) -> Any:
-    """Add units to the slots that were touched, and tell the largest counter of all."""
-    highest = np.int64(0)
+def _compare_too(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
     for slot in range(WIDTH):
-        counts[slot] += units * touched[slot]
-        highest = max(highest, counts[slot])
-    return highest
+        touched[slot] &= (faces[block, axis, 0, slot] <= high) & (
+            faces[block, axis, 1, slot] >= low
+        )
+
+
+@compiled
+def _raise(counts: Array, block: int, touched: Array, units: int) -> Any:
+    """Add units to the slots that were touched, and tell the largest counter of all."""
+    amount, highest = counts.dtype.type(units), counts[block, 0]
+    for slot in range(WIDTH):
+        counts[block, slot] += amount * touched[slot]
+        highest = max(highest, counts[block, slot])
+    return np.int64(highest)
 
 
 @compiled
 def divide(index: Index, block: int) -> None:
-    """Make two blocks of one that is full: neighbours along its longest axis stay together."""
-    longest, axis = -1.0, 0
-    for each in range(len(index.whole)):
-        length = (index.hulls[each, 1, block] - index.hulls[each, 0, block]) / (
-            index.whole[each, 1] + 1
-        )
-        if length > longest:
-            longest, axis = length, each
+    """Make two blocks of one that is full: neighbours along one axis stay together."""
     faces, counts, names = index.faces[block], index.counts[block], index.names[block]
-    centres = np.empty(WIDTH, np.int64)
-    for slot in range(WIDTH):
-        centres[slot] = np.int64(faces[axis, 0, slot]) + faces[axis, 1, slot]
+    least, first = np.inf, np.zeros(WIDTH, np.bool_)
+    for axis in range(len(faces)):
+        half = _lower_half(faces, axis)
+        extent = _extent(faces, half, True, index.whole) + _extent(faces, half, False, index.whole)
+        if extent < least:
+            least, first = extent, half
     other = index.sizes[BLOCKS]
     index.sizes[BLOCKS] += 1
     index.own[other] = index.own[block]
     kept = moved = 0
     for slot in range(WIDTH):
-        before = 0  # how many buckets come first: a sort of so few
-        for rival in range(WIDTH):
-            before += centres[rival] < centres[slot] or (
-                centres[rival] == centres[slot] and rival < slot
-            )
-        if before < WIDTH // 2:
+        if first[slot]:
             _move(faces, counts, names, slot, index, block, kept)
             kept += 1
         else:
@@ -182,6 +191,33 @@ def divide(index: Index, block: int) -> None:
             moved += 1
     _finish(index, block, kept)
     _finish(index, other, moved)
+
+
+@compiled
+def _lower_half(faces: Array, axis: int) -> Array:
+    """Which half of the buckets of a full block comes first along an axis, by their centres."""
+    centres = np.empty(WIDTH, np.int64)
+    for slot in range(WIDTH):
+        centres[slot] = (np.int64(faces[axis, 0, slot]) + faces[axis, 1, slot]) * WIDTH + slot
+    return centres < np.sort(centres)[WIDTH // 2]
+
+
+@compiled
+def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
+    """How likely a box that restricts two axes meets the block of one half: the sum, over all pairs
+    of axes, of the product of its lengths along them.
+    """
+    total = squares = 0.0
+    for axis in range(len(faces)):
+        low, high = whole[axis, 1], np.int64(0)
+        for slot in range(WIDTH):
+            if half[slot] == side:
+                low = min(low, np.int64(faces[axis, 0, slot]))
+                high = max(high, np.int64(faces[axis, 1, slot]))
+        length = (high - low + 1) / (whole[axis, 1] + 1)
+        total += length
+        squares += length * length
+    return total * total - squares
 
 
 @compiled
@@ -203,8 +239,8 @@ def _finish(index: Index, block: int, used: int) -> None:
     for axis in range(len(index.whole)):
         low, high = index.whole[axis, 1], np.int64(0)
         for slot in range(used):
-            low = min(low, index.faces[block, axis, 0, slot])
-            high = max(high, index.faces[block, axis, 1, slot])
+            low = min(low, np.int64(index.faces[block, axis, 0, slot]))
+            high = max(high, np.int64(index.faces[block, axis, 1, slot]))
         index.hulls[axis, 0, block], index.hulls[axis, 1, block] = low, high
         for slot in range(used, WIDTH):
             index.faces[block, axis, 0, slot] = index.nowhere[0]
@@ -219,5 +255,5 @@ def settle(index: Index, block: int) -> None:
     """The largest counter of a block."""
     highest = np.int64(0)
     for slot in range(WIDTH):
-        highest = max(highest, index.counts[block, slot])
+        highest = max(highest, np.int64(index.counts[block, slot]))
     index.top[block] = index.own[block] + highest

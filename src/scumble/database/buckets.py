@@ -27,7 +27,7 @@ class Histogram:
 
         self.space, self.limit = space, limit
         self._accepted = Accepted(len(space.names))
-        self._index = empty_index(space.whole, buckets)
+        self._index = empty_index(space.whole, buckets, limit)
         self._due = np.empty(buckets + 1, np.int64)
 
     def room(self, boxes: Boxes, units: int = 1) -> bool:

@@ -1,6 +1,6 @@
 """Splitting a bucket, as the paper does, compiled by numba on first use.
 
-Boxes stand as columns here: `[axis, side, box]`, so that many are compared at a time.
+Boxes stand as columns here, `[axis, side, box]`, so that many are compared at a time.
 """
 
 from __future__ import annotations
