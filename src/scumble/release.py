@@ -106,6 +106,26 @@ class Release:
         answers = self._estimator.answer_many(self.evidence, self._asked, queries, engine)
         return [self._present(q, rows, clamp) for q, rows in zip(queries, answers, strict=True)]
 
+    def marginal(
+        self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
+    ) -> pa.Table:
+        """The estimated counts of all cells of some attributes, of a release of marginals.
+
+        `nonnegative` fits tables without negative cells that agree with each other, and `integers`
+        rounds so that the total stays. Both trade the estimates' lack of bias away; questions are
+        answered without them.
+        """
+        from scumble.estimators.marginal_table import marginal_table
+
+        return marginal_table(
+            self.evidence,
+            self._asked,
+            self._engine,
+            names,
+            nonnegative=nonnegative,
+            integers=integers,
+        )
+
     def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query:
         """A question, understood and checked, to be answered later or often."""
         engine = self._engine_with(tables)
