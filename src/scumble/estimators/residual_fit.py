@@ -1,0 +1,115 @@
+"""Non-negative tables that agree with each other, fitted to noisy marginals.
+
+This trades the lack of bias away: sums of many small cells come out wrong by more than their noise.
+The table of a set of attributes is fitted after those of its subsets. It starts from the table of
+largest entropy that has their sums, moves towards the noisy one, and is scaled back to the sums.
+How far it moves is chosen by Stein's estimate of the risk, from the noisy table alone.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+
+from scumble.designs.residual_axis import Tensor
+from scumble.designs.residual_solver import Places, Solver
+
+_STRENGTHS = [2.0**power for power in range(-14, 7)]
+_SMALLEST = 1e-9  # of a starting cell, so that a noisy one can lift it
+_ROUNDS = 100
+_AGREE = 1e-9  # of the total: closer agreement with smaller tables is not sought
+_MOST_KEPT = 1 << 24
+
+
+class Fit:
+    """Non-negative tables of any set of attributes; also of one that was not measured, by the
+    entropy alone.
+    """
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        self._kept: dict[Places, Tensor] = {}
+
+    def table(self, places: Places) -> Tensor:
+        found = self._kept.get(places)
+        if found is None:
+            found = self._fitted(places)
+            if sum(each.size for each in self._kept.values()) > _MOST_KEPT:
+                self._kept = {}
+            self._kept[places] = found
+        return found
+
+    @property
+    def _total(self) -> float:
+        return max(float(self._solver.marginal(())), 0.0)
+
+    def _fitted(self, places: Places) -> Tensor:
+        if not places:
+            return np.array(self._total)
+        if not self._total:
+            return np.zeros([self._solver.sizes[place] for place in places])
+        if len(places) == 1:
+            return projected(self._solver.marginal(places), self._total)
+        smaller = {
+            axes: self.table(tuple(places[axis] for axis in axes))
+            for axes in combinations(range(len(places)), len(places) - 1)
+        }
+        ones = [self.table((place,)) / self._total for place in places]
+        start = raked(self._total * reduce(np.multiply.outer, ones), smaller)
+        if not self._solver.determines(places):
+            return start
+        variance = 1 / (self._solver.rate(places) * self._solver.cells(places))
+        return raked(moved(start, self._solver.marginal(places), variance), smaller)
+
+
+def projected(noisy: Tensor, total: float) -> Tensor:
+    """The nearest table without negative cells that has this total."""
+    falling = np.sort(noisy, axis=None)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
+    last = int(np.flatnonzero(falling > excess)[-1]) if (falling > excess).any() else 0
+    return np.maximum(noisy - excess[last], 0.0)
+
+
+def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
+    """The table p that makes Σ(p - noisy)²/2 + s·(relative entropy of p to the start) least: p +
+    s·ln(p/start) = noisy, cell by cell. Of several s, and no move at all, the one of least risk by
+    Stein's estimate: Σ(p - noisy)² + 2·variance·Σ dp/dnoisy.
+    """
+    from scipy.special import wrightomega
+
+    start = np.maximum(start, _SMALLEST)
+    best, least = start, float(((start - noisy) ** 2).sum())
+    for strength in _STRENGTHS:
+        s = strength * variance
+        found = s * wrightomega(np.log(start / s) + noisy / s)
+        risk = float(((found - noisy) ** 2).sum() + 2 * variance * (found / (found + s)).sum())
+        if risk < least:
+            best, least = found, risk
+    return best
+
+
+def raked(table: Tensor, sums: dict[tuple[int, ...], Tensor]) -> Tensor:
+    """A table scaled along its axes, in turn, until its sums over the other axes are those given
+    for some sets of axes (iterative proportional fitting).
+    """
+    for _ in range(_ROUNDS):
+        off = 0.0
+        for axes, wanted in sums.items():
+            others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+            held = table.sum(axis=others, keepdims=True)
+            aim = wanted.reshape(held.shape)
+            off = max(off, float(np.abs(held - aim).sum()))
+            table = table * np.divide(aim, held, out=np.zeros_like(held), where=held > 0)
+        if off <= _AGREE * float(table.sum()):
+            break
+    return table
+
+
+def whole(table: Tensor) -> Tensor:
+    """Whole numbers in the place of cells, such that every run of cells has its sum within 1: the
+    running sums are rounded, so that the total and those of the first attribute stay.
+    """
+    running = np.rint(np.cumsum(table.reshape(-1)))
+    return np.diff(running, prepend=0.0).reshape(table.shape)
