@@ -21,6 +21,8 @@ from scumble.query import Query
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from scumble.engine.duckdb import Engine
 
 FORMAT = 1

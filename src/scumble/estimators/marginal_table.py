@@ -70,7 +70,7 @@ def _counts(
 
 
 def _table(schema: Schema, names: Sequence[str], counts: Tensor, integers: bool) -> pa.Table:
-    codes = np.indices(counts.shape).reshape(len(names), -1)
+    codes = np.indices(counts.shape).reshape(len(names), counts.size)
     columns = {
         name: schema[name].decode(code.astype(schema[name].code_type))
         for name, code in zip(names, codes, strict=True)

@@ -69,7 +69,8 @@ def projected(noisy: Tensor, total: float) -> Tensor:
     falling = np.sort(noisy, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
     last = int(np.flatnonzero(falling > excess)[-1]) if (falling > excess).any() else 0
-    return np.maximum(noisy - excess[last], 0.0)
+    found: Tensor = np.maximum(noisy - excess[last], 0.0)
+    return found
 
 
 def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
