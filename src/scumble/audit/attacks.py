@@ -1,0 +1,174 @@
+"""Attacks on whoever answers questions: averages, differences, and the reconstruction of a table.
+
+The attacker wants the secret bits of people, 0 or 1 with equal chances. Under ε-DP (replacing one
+person) no output whatever lets a bit be named with more than e^ε / (e^ε + 1), even by one who knows
+all other bits; so the number of right guesses is at most binomial with that probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice, product
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.audit.finding import Finding
+from scumble.audit.victims import PERSON, SECRET, Victim
+
+Bits = npt.NDArray[np.int64]
+Attack = Callable[[Victim, np.random.Generator, int], Bits]
+
+
+def averaging(victim: Victim, _: np.random.Generator, tries: int) -> Bits:
+    """Ask about each person again and again, and average the noise away."""
+    return np.array([_mean(victim, [(_alone(who), [who])] * tries) for who in _everyone(victim)])
+
+
+def rewriting(victim: Victim, _: np.random.Generator, tries: int) -> Bits:
+    """Ask about each person in ever other words, so that no cache knows the question."""
+    return np.array(
+        [
+            _mean(victim, [(text, [who]) for text in islice(_spellings(who), tries)])
+            for who in _everyone(victim)
+        ]
+    )
+
+
+def differencing(victim: Victim, rng: np.random.Generator, tries: int) -> Bits:
+    """Ask about groups with a person and the same groups without, and take the difference."""
+    found = []
+    for who in _everyone(victim):
+        gaps = []
+        for _ in range(tries):
+            others = [other for other in _everyone(victim) if other != who and rng.random() < 0.5]
+            groups = (sorted([*others, who]), others)
+            answers = [victim.count(_listed(group), group) for group in groups if group]
+            if len(answers) == 2 and None not in answers:
+                gaps.append(float(answers[0] or 0) - float(answers[1] or 0))
+        found.append(_named(gaps))
+    return np.array(found)
+
+
+def reconstruction(victim: Victim, rng: np.random.Generator, tries: int) -> Bits:
+    """Ask about random groups, and find the bits that fit all answers best by linear programming
+    (Dinur and Nissim, 2003; Dwork, McSherry and Talwar, 2007).
+    """
+    from scipy.optimize import linprog
+
+    people = victim.people
+    asked, answers = [], []
+    for _ in range(tries * people):
+        members = np.flatnonzero(rng.random(people) < 0.5)
+        if len(members) and (said := victim.count(_listed(members), members.tolist())) is not None:
+            asked.append(np.isin(np.arange(people), members).astype(float))
+            answers.append(said)
+    groups, said_all = np.array(asked), np.array(answers)
+    # Bits x and slacks s: least Σ s with |groups x - answers| ≤ s.
+    slack = np.eye(len(groups))
+    limits = np.block([[groups, -slack], [-groups, -slack]])
+    costs = np.concatenate([np.zeros(people), np.ones(len(groups))])
+    bounds = [(0, 1)] * people + [(0, None)] * len(groups)
+    solved = linprog(costs, limits, np.concatenate([said_all, -said_all]), bounds=bounds)
+    found: Bits = (solved.x[:people] > 0.5).astype(np.int64)
+    return found
+
+
+ATTACKS: dict[str, Attack] = {
+    "averaging by repetition": averaging,
+    "averaging by rewriting": rewriting,
+    "differencing": differencing,
+    "reconstruction by linear programming": reconstruction,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many bits an attack named, and whether the promise allows that."""
+
+    attack: str
+    victim: str
+    right: int
+    people: int
+    epsilon: float
+
+    @property
+    def allowed(self) -> float:
+        """The success that ε allows for one bit."""
+        return 1 / (1 + math.exp(-self.epsilon))
+
+    @property
+    def surprise(self) -> float:
+        """The probability, at most, of so many right guesses if the promise holds."""
+        from scipy.stats import binom
+
+        return float(binom.sf(self.right - 1, self.people, self.allowed))
+
+    def finding(self, confidence: float) -> Finding:
+        """What is to be said of the promise."""
+        refuted = self.surprise < 1 - confidence
+        sentence = (
+            f"The attack named {self.right} of {self.people} secret bits; ε = {self.epsilon:g} "
+            f"allows {self.allowed:.1%} on average, and so many or more with probability "
+            f"{self.surprise:.2g} at most."
+        )
+        return Finding(
+            check=self.attack,
+            claim=f"{self.victim} keeps ε = {self.epsilon:g} over all its answers",
+            verdict="refuted" if refuted else "stands",
+            sentence=sentence,
+            numbers={"right": self.right, "people": self.people, "surprise": self.surprise},
+            confidence=confidence,
+        )
+
+
+def attacked(
+    attack: str, victim: Victim, secrets: Sequence[int], rng: np.random.Generator, tries: int
+) -> Outcome:
+    """The outcome of one attack, with so many questions for each person."""
+    guessed = ATTACKS[attack](victim, rng, tries)
+    right = int((guessed == np.array(secrets)).sum())
+    return Outcome(attack, victim.name, right, victim.people, victim.epsilon)
+
+
+def _everyone(victim: Victim) -> range:
+    return range(victim.people)
+
+
+def _mean(victim: Victim, questions: Sequence[tuple[str, list[int]]]) -> int:
+    said = [victim.count(condition, members) for condition, members in questions]
+    return _named([each for each in said if each is not None])
+
+
+def _named(values: Sequence[float]) -> int:
+    """The bit that a noisy average speaks for; 0 if there is none."""
+    return int(bool(values) and float(np.mean(values)) > 0.5)
+
+
+def _alone(who: int) -> str:
+    return f"{PERSON} = {who} AND {SECRET} = 1"
+
+
+def _listed(members: Sequence[int] | npt.NDArray[np.int64]) -> str:
+    return f"{SECRET} = 1 AND {PERSON} IN ({', '.join(map(str, members))})"
+
+
+def _spellings(who: int) -> Iterator[str]:
+    """The same set of people, said differently, without end."""
+    forms = (
+        "{p} = {w}",
+        "{p} >= {w} AND {p} <= {w}",
+        "{p} > {b} AND {p} < {a}",
+        "{p} BETWEEN {w} AND {w}",
+        "{p} IN ({w}, {w})",
+        "NOT ({p} <> {w})",
+        "NOT ({p} < {w} OR {p} > {w})",
+        "ABS({p} - {w}) = 0",
+    )
+    secrets = (f"{SECRET} = 1", f"NOT ({SECRET} = 0)", f"{SECRET} <> 0")
+    for form, secret in product(forms, secrets):
+        yield f"({form.format(p=PERSON, w=who, b=who - 1, a=who + 1)}) AND {secret}"
+    for more in count(1):
+        yield f"{PERSON} + {more} = {who + more} AND {SECRET} = 1"

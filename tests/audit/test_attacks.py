@@ -1,0 +1,44 @@
+"""Attacks on the live database fail, and succeed where nobody keeps an account."""
+
+import numpy as np
+import pytest
+
+from scumble.audit.attacks import ATTACKS, Outcome, attacked
+from scumble.audit.victims import Guarded, Naive
+
+PEOPLE, EPSILON, NOISE = 40, 1.0, 2.0
+CONFIDENCE = 0.99999
+# So many questions for each person are enough against the noise, if nobody keeps an account of it;
+# against the database few are made, for each is a turn of its ledger.
+ENOUGH = {"averaging": 400, "differencing": 800, "reconstruction": 60}
+FEW = {"averaging": 12, "differencing": 4, "reconstruction": 4}
+
+
+def secrets(seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(0, 2, PEOPLE).tolist()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_database_without_a_ledger_falls(attack):
+    hidden = secrets(1)
+    victim = Naive(hidden, epsilon=EPSILON, noise=NOISE, seed=2)
+    rng = np.random.default_rng(3)
+    outcome = attacked(attack, victim, hidden, rng, ENOUGH[attack.split()[0]])
+    assert outcome.finding(CONFIDENCE).refuted, outcome
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_statistical_database_stands(attack, tmp_path):
+    """A false alarm has probability 1e-5 for each attack if the promise holds."""
+    hidden = secrets(4)
+    victim = Guarded(tmp_path / "db", hidden, epsilon=EPSILON, noise=NOISE)
+    rng = np.random.default_rng(5)
+    outcome = attacked(attack, victim, hidden, rng, FEW[attack.split()[0]])
+    victim.close()
+    assert not outcome.finding(CONFIDENCE).refuted, outcome
+
+
+def test_the_surprise_is_a_binomial_tail():
+    outcome = Outcome("attack", "somebody", 3, 3, 0.0)
+    assert outcome.allowed == 0.5
+    assert outcome.surprise == pytest.approx(1 / 8)
