@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from scumble.releases.marginals import Marginals
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
+    from scumble.releases.workload import Workload
     from scumble.schema import Schema
 
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
@@ -83,6 +84,7 @@ _HOME = {
     "Schema": "schema",
     "Subset": "publishers.subset",
     "Uniform": "publishers.uniform",
+    "Workload": "releases.workload",
     "mechanisms": "mechanism",
     "open": "owner",
     "publish": "publishing",
@@ -126,6 +128,7 @@ __all__ = [
     "SourceError",
     "Subset",
     "Uniform",
+    "Workload",
     "__version__",
     "mechanisms",
     "open",

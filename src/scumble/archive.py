@@ -22,7 +22,10 @@ from scumble.release import FORMAT, Manifest, Release
 from scumble.schema import Schema
 
 MANIFEST = "manifest.json"
-FILES = ("records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet")
+FILES = (
+    "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
+    "sums.parquet",
+)  # fmt: skip
 
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:

@@ -37,6 +37,7 @@ _REGISTRY = {
     "marginals": "scumble.releases.marginals:Marginals",
     "fourier": "scumble.releases.fourier:Fourier",
     "datacube": "scumble.releases.datacube:Datacube",
+    "workload": "scumble.releases.workload:Workload",
     "quadtree": "scumble.releases.quadtree:Quadtree",
     "kdtree": "scumble.releases.kdtree:Kdtree",
     "privtree": "scumble.releases.privtree:PrivTree",

@@ -44,6 +44,16 @@ def _histogram(**changed) -> Mechanism:
     return sc.Histogram(given.pop("attributes"), **given)
 
 
+def _workload(**changed) -> Mechanism:
+    questions = [
+        "SELECT age, sex, job, COUNT(*) FROM t GROUP BY age, sex, job",
+        "SELECT COUNT(*) FROM t WHERE age < 5",
+    ]
+    given = {"attributes": ["age", "sex", "job"], "queries": questions, "epsilon": 1}
+    given |= {"neighbours": "replace"} | changed
+    return sc.Workload(given.pop("attributes"), **given)
+
+
 CASES = {
     "uniform": Case(
         lambda: sc.Uniform(epsilon=1),
@@ -255,9 +265,27 @@ CASES = {
             ({"attributes": ["age", "age"]}, "one or more different attribute names"),
         ),
     ),
+    "workload": Case(
+        _workload,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Workload must be a number above 0"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),
+            ({"queries": "no such file.sql"}, "'queries' parameter of Workload"),
+            ({"attributes": []}, "one or more different attribute names"),
+        ),
+    ),
+    "workload, gaussian": Case(lambda: _workload(delta=1e-6), ()),
 }
 FULL = {
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "workload": {
+        "attributes": ["age"],
+        "queries": ["SELECT COUNT(*) FROM t"],
+        "epsilon": 1,
+        "neighbours": "replace",
+    },
 }

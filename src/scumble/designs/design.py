@@ -13,6 +13,7 @@ _KINDS = {
     "residuals": "scumble.designs.residuals:Residuals",
     "regions": "scumble.designs.regions:Regions",
     "sparse": "scumble.designs.sparse:Sparse",
+    "matrix": "scumble.designs.matrix:Matrix",
 }
 
 

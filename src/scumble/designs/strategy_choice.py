@@ -21,7 +21,7 @@ _MOST_SUMS = 512
 @dataclass(frozen=True, eq=False)
 class Choice:
     """The strategy with the least total error, the errors of all that were tried, and what no
-    strategy goes below; all for noise of variance 1 and a row that changes the numbers by 1.
+    strategy goes below; all for noise of variance 1 where a row changes the numbers by 1.
     """
 
     strategy: Strategy
@@ -33,13 +33,22 @@ class Choice:
         return self.tried[self.strategy.name]
 
 
-def choose(workload: Floats, questions: Floats | None = None, *, gaussian: bool) -> Choice:
-    """The best strategy for W'W; `questions` are rows of W to begin a search with, if few."""
+def choose(
+    workload: Floats,
+    questions: Floats | None = None,
+    *,
+    gaussian: bool,
+    signed_price: float = 1.0,
+) -> Choice:
+    """The best strategy for W'W; `questions` are rows of W to begin a search with, if few. The
+    error of a signed strategy counts `signed_price` times.
+    """
     found: Strategy | None = None
     tried: dict[str, float] = {}
     bound = 0.0
     for strategy, floor in _candidates(workload, questions, gaussian):
         error = strategy.error(workload, gaussian=gaussian)
+        error *= signed_price if strategy.signed else 1.0
         bound = max(bound, floor)
         if error < tried.get(strategy.name, np.inf):
             tried[strategy.name] = error

@@ -15,16 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from scumble.designs.strategy import Floats, Strategy, rounded
+from scumble.designs.strategy import GRID, Floats, Strategy, whole
+
+_RIDGE = 1e-4  # of the mean of the diagonal
 
 
 def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strategy:
-    """Cells and as many sums as `start` has rows, for W'W; not worse than with `start` itself."""
+    """Cells and as many sums as `start` has rows, for W'W; hardly worse than with `start` itself:
+    cells keep some weight, so that questions that the workload never asks stay answerable.
+    """
     from scipy.optimize import Bounds, minimize
 
-    unit = float(np.trace(workload))
+    raised = workload / np.trace(workload) + _RIDGE / len(workload) * np.eye(len(workload))
     found: Any = minimize(
-        lambda theta: objective(workload / unit, theta.reshape(start.shape)),
+        lambda theta: objective(raised, theta.reshape(start.shape)),
         start.reshape(-1),
         jac=True,
         method="L-BFGS-B",
@@ -33,7 +37,9 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
     )
     sums = np.asarray(found.x, np.float64).reshape(start.shape)
     scale = 1 + sums.sum(axis=0)
-    return rounded("cells and weighted sums", np.vstack([np.diag(1 / scale), sums / scale]))
+    unit = GRID / max(float((1 / scale).max()), float((sums / scale).max()))
+    cells = np.diag(np.maximum(np.rint(unit / scale), 1))  # at least 1: every cell is measured
+    return whole("cells and weighted sums", np.vstack([cells, np.rint(unit * sums / scale)]))
 
 
 def objective(workload: Floats, sums: Floats) -> tuple[float, Floats]:

@@ -32,6 +32,7 @@ _READERS = {
     "residuals": "scumble.estimators.residual_reader:ResidualReader",
     "regions": "scumble.estimators.regions_reader:RegionsReader",
     "sparse": "scumble.estimators.sparse_cells",
+    "matrix": "scumble.estimators.matrix_reader:MatrixReader",
 }
 
 
