@@ -1,0 +1,180 @@
+"""The promises of a release, one by one, against what its evidence really allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from scumble.audit.exposure import exposure
+from scumble.audit.finding import Finding, Verdict
+from scumble.audit.ratios import channel_ratio, delta_of, posterior, tuple_loss
+from scumble.channels import BagChannel, UniformChannel
+from scumble.evidence import Groups, Records, Tuples
+from scumble.guarantee import Guarantee, posterior_at_most
+from scumble.pool_law import PoolLaw
+from scumble.presence import Included, Replaced
+from scumble.release import Release
+
+CONFIDENCE = 0.9999
+_BAGS = 200_000
+_SLACK = 1e-9  # promises are rounded to floats, away from what they promise
+
+Check = Callable[[Release, Guarantee], "Finding | None"]
+
+
+def claims(release: Release) -> Iterator[Finding]:
+    """A finding for every promise that can be computed from what is published."""
+    for promise in release.guarantees:
+        check = _CHECKS.get(promise.statement)
+        found = check(release, promise) if check else None
+        yield found or _untried(promise)
+
+
+def _untried(promise: Guarantee) -> Finding:
+    sentence = f"No exact check of this promise is known here; its proof: {promise.proof}."
+    return Finding("exact check", _claim(promise), "noted", sentence, dict(promise.parameters))
+
+
+def _ratios(release: Release) -> list[Fraction | None]:
+    """The amplification of everything that perturbs a row; nothing if no row is perturbed."""
+    evidence, schema = release.evidence, release.schema
+    if isinstance(evidence, Records):
+        return [channel_ratio(channel, schema) for channel in evidence.channels]
+    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Replaced):
+        whole = UniformChannel(evidence.columns, evidence.presence.keep)
+        return [channel_ratio(whole, schema)]
+    return []
+
+
+def _local(release: Release, promise: Guarantee) -> Finding | None:
+    """ε-LDP of all channels together."""
+    losses = [math.inf if ratio is None else math.log(ratio) for ratio in _ratios(release)]
+    if not losses:
+        return None
+    return _at_most(promise, "epsilon", math.fsum(losses), "the loss of one row's sensitive values")
+
+
+def _amplification(release: Release, promise: Guarantee) -> Finding | None:
+    gammas = [math.inf if ratio is None else float(ratio) for ratio in _ratios(release)]
+    gamma = max(gammas, default=math.inf)
+    return _at_most(promise, "gamma", gamma, "the amplification within a sub-table")
+
+
+def _rho(release: Release, promise: Guarantee) -> Finding | None:
+    """Where a prior of ρ1 can end, for each single value."""
+    prior, ratios = Fraction(promise.parameters["rho1"]), _ratios(release)
+    ends = [1.0 if ratio is None else float(posterior_at_most(prior, ratio)) for ratio in ratios]
+    if not ends:
+        return None
+    return _at_most(promise, "rho2", max(ends), f"the posterior of a prior of {float(prior):.3g}")
+
+
+def _exposed(release: Release, promise: Guarantee) -> Finding | None:
+    found = exposure(release.manifest)
+    if found is None or found.values != promise.parameters.get("values"):
+        return None
+    return _at_most(promise, "p", found.success, "the success of the best adversary")
+
+
+def _profile(release: Release, promise: Guarantee) -> Finding | None:
+    """δ at each ε of the profile, by drawing bags; a mean of numbers up to 1 is no further below
+    its expectation than Hoeffding's bound says.
+    """
+    evidence = release.evidence
+    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], BagChannel):
+        return None
+    law = evidence.channels[0].law
+    if not isinstance(law, PoolLaw) or law.caps is not None:
+        return None
+    margin = math.sqrt(-math.log((1 - CONFIDENCE) / len(promise.parameters)) / (2 * _BAGS))
+    claimed = {
+        float(name.split()[-1]): delta
+        for name, delta in promise.parameters.items()
+        if name.startswith("delta at epsilon ")
+    }
+    excess = {epsilon: delta_of(law, epsilon, _BAGS) for epsilon in claimed}
+    worst = max(claimed, key=lambda epsilon: excess[epsilon] - claimed[epsilon])
+    broken = excess[worst] - margin > claimed[worst]
+    sentence = (
+        f"In {_BAGS} drawn bags δ at ε = {worst:g} is {excess[worst]:.4g} (± {margin:.2g}); "
+        f"promised is {claimed[worst]:.4g}."
+    )
+    numbers = {"found": excess[worst], "claimed": claimed[worst]}
+    verdict: Verdict = "refuted" if broken else "stands"
+    return Finding("drawn bags", _claim(promise), verdict, sentence, numbers, CONFIDENCE)
+
+
+def _tuples(release: Release, promise: Guarantee) -> Finding | None:
+    presence = _included(release)
+    if presence is None or "d" not in promise.parameters:
+        return None
+    highest, _ = posterior(presence, Fraction(promise.parameters["d"]))
+    return _at_most(promise, "gamma", float(highest), "the highest posterior of a tuple")
+
+
+def _added(release: Release, promise: Guarantee) -> Finding | None:
+    presence = _included(release)
+    if presence is None:
+        return None
+    loss = tuple_loss(presence, replaced=promise.neighbourhood == "replace one person")
+    return _at_most(promise, "epsilon", loss, "the loss of one tuple, view by view")
+
+
+def _diverse(release: Release, promise: Guarantee) -> Finding | None:
+    evidence = release.evidence
+    if not isinstance(evidence, Groups):
+        return None
+    shown = pq.read_table(release.folder / evidence.values)
+    group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
+    share = count / np.bincount(group, count)[group]
+    worst, claimed = float(share.max()), 1 / promise.parameters["l"]
+    return _finding(promise, worst, claimed, "the largest share of one value in a group")
+
+
+def _included(release: Release) -> Included | None:
+    evidence = release.evidence
+    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Included):
+        return evidence.presence if evidence.presence.sources is None else None
+    return None
+
+
+def _at_most(promise: Guarantee, name: str, found: float, what: str) -> Finding:
+    return _finding(promise, found, promise.parameters[name], what)
+
+
+def _finding(promise: Guarantee, found: float, claimed: float, what: str) -> Finding:
+    broken = found > claimed * (1 + _SLACK)
+    relation = "more than" if broken else "within"
+    sentence = (
+        f"Computed from the release, {what} is {found:.6g}: {relation} the {claimed:.6g} promised."
+    )
+    return Finding(
+        "exact check",
+        _claim(promise),
+        "refuted" if broken else "exact",
+        sentence,
+        {"found": found, "claimed": claimed},
+    )
+
+
+def _claim(promise: Guarantee) -> str:
+    numbers: Mapping[str, Any] = promise.parameters
+    listed = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
+    return f"{promise.statement} ({listed})"
+
+
+_CHECKS: Mapping[str, Check] = {
+    "ε-LDP": _local,
+    "γ-amplification within a sub-table": _amplification,
+    "(ρ1, ρ2)-privacy": _rho,
+    "p-exposure": _exposed,
+    "(ε, δ)-LDP profile": _profile,
+    "(d, γ)-privacy": _tuples,
+    "ε-DP": _added,
+    "l-diversity": _diverse,
+}
