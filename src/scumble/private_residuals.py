@@ -26,9 +26,10 @@ def noisy_tables(table: PrivateTable, design: Residuals, person: Person) -> npt.
     counted = table.marginals(sets, person)
     numbers = np.empty(design.numbers, np.int64)
     for each, counts, part in zip(design.tables, counted, design.slices(), strict=True):
-        found = counts._counts.reshape([design.sizes[place] for place in each.places])
-        if each.form == "contrast":
-            found = differences(found)
-        blur(table._noise, found.reshape(-1), each.law)
-        numbers[part] = (differences(found) if each.form == "residual" else found).reshape(-1)
+        cells = counts._counts.reshape([design.sizes[place] for place in each.places])
+        noisy = (differences(cells) if each.form == "contrast" else cells).reshape(-1)
+        blur(table._noise, noisy, each.law)
+        if each.form == "residual":
+            noisy = differences(noisy.reshape(cells.shape)).reshape(-1)
+        numbers[part] = noisy
     return numbers

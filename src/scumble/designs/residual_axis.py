@@ -63,7 +63,7 @@ def differences(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     for axis in range(table.ndim):
         lead = np.moveaxis(found, axis, 0)
         found = np.moveaxis(lead[:1] - lead[1:], 0, axis)
-    return np.ascontiguousarray(found)
+    return found
 
 
 def residual(differences: npt.NDArray[Any]) -> Tensor:

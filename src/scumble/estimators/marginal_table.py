@@ -66,7 +66,8 @@ def _counts(
     else:
         found = source.marginal(places)
     order = [places.index(source.places([name])[0]) for name in names]
-    return np.ascontiguousarray(found.transpose(order))
+    counts: Tensor = found.transpose(order)
+    return counts
 
 
 def _table(schema: Schema, names: Sequence[str], counts: Tensor, integers: bool) -> pa.Table:
