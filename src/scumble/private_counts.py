@@ -99,10 +99,14 @@ def check_scale(law: NoiseLaw) -> None:
 
 
 def blur(noise: Source, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
-    """Add independent noise to numbers, in place."""
+    """Add independent noise to numbers, in place. A source that watches, as an audit's does, is
+    shown what it is asked to hide.
+    """
     from scumble.noise.gaussian import discrete_gaussian
     from scumble.noise.laplace import discrete_laplace
 
+    if watch := getattr(noise, "watch", None):
+        watch(numbers, law)
     for begin in range(0, len(numbers), _NOISE_CHUNK):
         part = numbers[begin : begin + _NOISE_CHUNK]
         if isinstance(law, DiscreteLaplace):
