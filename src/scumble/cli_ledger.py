@@ -24,6 +24,7 @@ def create(
     pure: given.Pure = None,
     contribution: given.Contribution = 1,
     sensitive: given.Sensitive = None,
+    parts: given.Parts = None,
     name: given.Name = "one table",
     as_json: options.Json = False,
 ) -> None:
@@ -43,6 +44,7 @@ def create(
         pure=pure,
         contribution=contribution,
         sensitive=columns or None,
+        parts=parts,
         name=name,
     )
     if as_json:

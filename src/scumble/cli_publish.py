@@ -25,6 +25,7 @@ def publish(
     method: given.Method,
     output: given.ReleaseOutput,
     ledger: given.Ledger = None,
+    part: given.Part = None,
     levels: given.Levels = None,
     book: given.Book = None,
     outside: given.Outside = "error",
@@ -46,7 +47,7 @@ def publish(
     _refuse_book(book, parameters["identifier"], output, force)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    how["ledger"] = ledger
+    how |= {"ledger": ledger, "part": part}
     with console.progress("Publishing", rows.rows) as progress:
         known = scumble.Schema.load(schema)
         found = scumble.publish(rows, known, mechanism, levels=steps, progress=progress, **how)

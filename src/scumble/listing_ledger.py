@@ -54,8 +54,11 @@ def show(ledger: Ledger, delta: float | None) -> None:
         listing.hanging(f"{name:<9}", value)
     if charges:
         typer.echo()
+        by_part = any(each.bill.part for each in charges)
         head = ["entry", "time (UTC)", "method", "promise", "charged", "state"]
-        listing.table(head, [_line(each) for each in charges], text_columns=len(head))
+        head += ["part"] if by_part else []
+        body = [_line(each) + [each.bill.part or "all"] * by_part for each in charges]
+        listing.table(head, body, text_columns=len(head))
     _explain(charges)
 
 

@@ -52,6 +52,14 @@ Sensitive = Annotated[
         help="With --neighbours values: the columns, as income,condition; may be repeated.",
     ),
 ]
+Parts = Annotated[
+    str | None,
+    typer.Option(
+        "--parts",
+        metavar="COLUMN",
+        help="Column that divides the people, and never changes for one: see publish --part.",
+    ),
+]
 Name = Annotated[
     str, typer.Option("--name", metavar="TEXT", help="Whose ledger it is, for people.")
 ]

@@ -39,6 +39,14 @@ Ledger = Annotated[
         "--ledger", metavar="LEDGER", help="The owner's ledger to charge: see `scumble ledger`."
     ),
 ]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        "--part",
+        metavar="VALUE",
+        help="Only the rows of this part: a value of the --parts column of the ledger.",
+    ),
+]
 
 # --- what is promised ----------------------------------------------------------------------------
 

@@ -11,12 +11,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from scumble.engine.counter import RowCounter
+from scumble.engine.part import PartOfSource
 from scumble.engine.rows import Outside, Rows
+from scumble.engine.source import Source as PrivateSource
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
 from scumble.ledger import Account
-from scumble.ledgers.ledger import Ledger, charged
+from scumble.ledgers.bill import Bill, bill_of
+from scumble.ledgers.ledger import Ledger, opened
 from scumble.making import manifest_of, new_folder, remarks_of
 from scumble.mechanism import Mechanism, Publisher, Summary
 from scumble.noise.source import Source
@@ -40,6 +43,7 @@ def publish(
     seed: int | None = None,
     levels: None = None,
     ledger: Ledger | str | Path | None = None,
+    part: Any = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease: ...
 
@@ -56,6 +60,7 @@ def publish(
     seed: int | None = None,
     levels: Sequence[int],
     ledger: Ledger | str | Path | None = None,
+    part: Any = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[OwnedRelease]: ...
 
@@ -71,6 +76,7 @@ def publish(
     seed: int | None = None,
     levels: Sequence[int] | None = None,
     ledger: Ledger | str | Path | None = None,
+    part: Any = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease | list[OwnedRelease]:
     """Publish a private table.
@@ -80,8 +86,9 @@ def publish(
     dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
     eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `levels` makes one nested
     view for each k of a list, the mechanism's being the largest (Aroma only). `ledger` is the
-    owner's, which is charged before anything is read. `progress` is called with the number of rows
-    read.
+    owner's, which is charged before anything is read; with `part`, a value of the column by which
+    the ledger knows parts of the table, only the rows of that part are read and charged. `progress`
+    is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -92,15 +99,42 @@ def publish(
     steps = None if levels is None else _levels(mechanism, levels)
     mechanism.check(known)
     noise = Source(seed)
-    opened = open_source(source, table=table)
-    rows = Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
-    if ledger is None:
+    owner = None if ledger is None else opened(ledger)
+    read = _read(open_source(source, table=table), known, owner, part)
+    rows = Rows(read, known, outside=outside, reveal=reveal, progress=progress)
+    if owner is None:
         return _made(mechanism, steps, rows, noise)
-    with charged(ledger, mechanism, known, outside=outside, seeded=noise.seeded) as told:
+    bill = _bill(mechanism, rows, noise, owner)
+    with owner.paid(bill):
         found = _made(mechanism, steps, rows, noise)
         for release in found if isinstance(found, list) else [found]:
-            release.remarks = (*release.remarks, told)
+            release.remarks = (*release.remarks, str(bill))
     return found
+
+
+def _bill(mechanism: Mechanism, rows: Rows, noise: Source, ledger: Ledger) -> Bill:
+    return bill_of(
+        mechanism,
+        rows.schema,
+        ledger.terms,
+        outside=rows.outside,
+        seeded=noise.seeded,
+        part=rows.source.label if isinstance(rows.source, PartOfSource) else None,
+    )
+
+
+def _read(
+    source: PrivateSource, schema: Schema, ledger: Ledger | None, part: object
+) -> PrivateSource:
+    """The table, or the part of it that a ledger knows by a value of its column."""
+    if part is None:
+        return source
+    if ledger is None or ledger.terms.parts is None:
+        raise ParameterError(
+            "A part is published under a ledger that was created with parts=COLUMN. Give such a "
+            "ledger, or leave part out."
+        )
+    return PartOfSource(source, schema[ledger.terms.parts], part)
 
 
 def _made(
@@ -130,8 +164,15 @@ def _owned(
 ) -> OwnedRelease:
     outside: Outside = rows.outside
     manifest = manifest_of(mechanism, evidence, rows.schema, outside=outside, seeded=noise.seeded)
-    manifest = replace(manifest, report={**manifest.report, **facts})
+    manifest = replace(manifest, report={**manifest.report, **facts, **_part_of(rows)})
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks_of(rows, evidence))
+
+
+def _part_of(rows: Rows) -> dict[str, str]:
+    """What the readers of a release of a part have to know."""
+    if not isinstance(rows.source, PartOfSource):
+        return {}
+    return {"only rows with": f"{rows.source.attribute.name} = {rows.source.label}"}
 
 
 def _levels(mechanism: Mechanism, levels: Sequence[int]) -> list[Aroma]:

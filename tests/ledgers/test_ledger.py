@@ -45,7 +45,7 @@ def test_two_releases_of_one_table_add_up(ledger: sc.Ledger) -> None:
     assert first.remarks == ("The ledger was charged ε = 0.1.",)
     publish(str(ledger.folder), histogram(0.2, "add_remove"))
     again = sc.Ledger.open(ledger.folder)
-    assert again.total.epsilon == Fraction(1, 2)
+    assert again.totals[None].epsilon == Fraction(1, 2)
     assert [each.state for each in again.charges] == ["made", "made"]
     assert [each.bill.loss for each in again.charges] == [
         Loss(Fraction(1, 10)),
@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_read_gets_its_charge_back(ledger: sc.Ledger) -> 
     with pytest.raises(sc.DomainError):
         publish(ledger, table=stray)
     assert [each.state for each in ledger.charges] == ["returned"]
-    assert ledger.total.losses == ()
+    assert ledger.totals[None].losses == ()
 
 
 def test_any_other_failure_stays_charged(
@@ -114,7 +114,7 @@ def test_any_other_failure_stays_charged(
     with pytest.raises(MemoryError):
         publish(ledger)
     assert [each.state for each in ledger.charges] == ["begun"]
-    assert ledger.total.epsilon == Fraction(1, 10)
+    assert ledger.totals[None].epsilon == Fraction(1, 10)
 
 
 def test_without_a_limit_all_is_listed(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_killed_at_any_step(ledger: sc.Ledger) -> None:
     assert run("kill", ledger.folder, *fates) == [[step, "-9"] for step in fates]
     assert [each.state for each in ledger.charges] == [fate for fate in fates.values() if fate]
     assert ledger.verify() == []
-    assert ledger.total.epsilon == Fraction(7, 10)
+    assert ledger.totals[None].epsilon == Fraction(7, 10)
     publish(ledger, histogram(0.3))
     assert ledger.statement().left() == "nothing"
 
@@ -161,7 +161,7 @@ def test_killed_at_any_step(ledger: sc.Ledger) -> None:
 def test_room_for_one_of_several_processes(ledger: sc.Ledger) -> None:
     fates = sorted(int(code) for [code] in run("crowd", ledger.folder, 4))
     assert fates == [0, 7, 7, 7]
-    assert ledger.total.epsilon == Fraction(3, 5)
+    assert ledger.totals[None].epsilon == Fraction(3, 5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ it. Whatever weakens a promise beyond its numbers makes it one that is not count
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,7 @@ class Bill:
     promise: str
     loss: Loss | None
     remark: str = ""
+    part: str | None = None
 
     def __str__(self) -> str:
         """What was charged, for the owner."""
@@ -94,23 +95,34 @@ class Bill:
             "promise": self.promise,
             "loss": number,
             "remark": self.remark,
+            "part": self.part,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bill:
         number = data["loss"]
         loss = None if number is None else Loss(**{k: Fraction(v) for k, v in number.items()})
-        return cls(data["method"], data["parameters"], data["promise"], loss, data["remark"])
+        words = (data["method"], data["parameters"], data["promise"])
+        return cls(*words, loss, data["remark"], data["part"])
 
 
 def bill_of(
-    mechanism: Mechanism, schema: Schema, terms: Terms, *, outside: str, seeded: bool
+    mechanism: Mechanism,
+    schema: Schema,
+    terms: Terms,
+    *,
+    outside: str,
+    seeded: bool,
+    part: str | None = None,
 ) -> Bill:
-    """What a release by this mechanism costs, known before any row is read."""
+    """What a release by this mechanism costs, known before any row is read; with `part`, of the
+    people of one part alone.
+    """
     claims, reason = _claims(mechanism, schema)
     weak = _weakness(mechanism, schema, outside, seeded)
     shown = _shown(schema, terms)
-    return _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
+    found = _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
+    return replace(found, part=part)
 
 
 def bill_of_database(database: DatabaseTerms, schema: Schema, terms: Terms) -> Bill:

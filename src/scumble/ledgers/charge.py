@@ -60,7 +60,15 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
     return list(found.values())
 
 
-def total_of(charges: Iterable[Charge]) -> Total:
-    """What all that is counted comes to."""
-    losses = (each.bill.loss for each in charges if each.counted)
+def totals_of(charges: Iterable[Charge]) -> dict[str | None, Total]:
+    """What all that is counted comes to for a person of each part that was published, and for one
+    of any other (None).
+    """
+    counted = [each for each in charges if each.counted]
+    parts = [None, *dict.fromkeys(each.bill.part for each in counted if each.bill.part)]
+    return {part: _total([e for e in counted if e.bill.part in (None, part)]) for part in parts}
+
+
+def _total(charges: Iterable[Charge]) -> Total:
+    losses = (each.bill.loss for each in charges)
     return Total(tuple(loss for loss in losses if loss is not None))

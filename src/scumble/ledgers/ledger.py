@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 from scumble.database.journal import Journal
 from scumble.errors import ParameterError, SourceError
 from scumble.guarantee import share
-from scumble.ledgers.bill import Bill, bill_of, bill_of_database
-from scumble.ledgers.charge import CHARGED, MADE, RETURNED, Charge, charges_of, total_of
+from scumble.ledgers.bill import Bill, bill_of_database
+from scumble.ledgers.charge import CHARGED, MADE, RETURNED, Charge, charges_of, totals_of
 from scumble.ledgers.statement import Statement, refuse
 from scumble.ledgers.terms import Terms
 from scumble.ledgers.total import Total
 
 if TYPE_CHECKING:
     from scumble.database.terms import Terms as DatabaseTerms
-    from scumble.mechanism import Mechanism
     from scumble.schema import Schema
 
 
@@ -48,6 +47,7 @@ class Ledger:
         pure: float | None = None,
         contribution: int = 1,
         sensitive: Sequence[str] | None = None,
+        parts: str | None = None,
         name: str = "one table",
     ) -> Self:
         """A new ledger: a folder on the owner's side.
@@ -57,7 +57,8 @@ class Ledger:
         without a `delta` if some will have one and some not. `neighbours` says what is protected:
         "values" (the columns in `sensitive`), "replace" (what a person's rows say) or "add_remove"
         (also that they are there). `contribution` is the number of rows that a person has at most.
-        `name` is for people.
+        `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then reads
+        only the rows with that value, and costs only their people. `name` is for people.
         """
         terms = Terms.read(
             name=name,
@@ -67,6 +68,7 @@ class Ledger:
             epsilon=epsilon,
             delta=delta,
             pure=pure,
+            parts=parts,
         )
         with Journal.create(folder, terms.to_dict()) as journal:
             return cls(journal.folder, terms)
@@ -99,16 +101,18 @@ class Ledger:
             return charges_of(turn.news())  # which are checked, link by link
 
     @property
-    def total(self) -> Total:
-        """What all that is counted comes to, exactly."""
-        return total_of(self.charges)
+    def totals(self) -> dict[str | None, Total]:
+        """What is lost, exactly, by a person of each part that was published, and by all others
+        (None).
+        """
+        return totals_of(self.charges)
 
     def statement(self, delta: float | None = None) -> Statement:
         """The total in words and numbers, for the δ of the ledger or another one."""
         found = self.charges
         return Statement(
             self.terms,
-            total_of(found),
+            totals_of(found),
             self.terms.delta if delta is None else share("Ledger", "delta", delta),
             sum(each.counted for each in found),
             sum(each.listed for each in found),
@@ -143,23 +147,12 @@ class Ledger:
             journal.turn() as turn,  # the first of a journal is told all that was written
         ):
             if limit is not None:
-                refuse(bill, total_of(charges_of(turn.news())), limit)
+                refuse(bill, totals_of(charges_of(turn.news())), limit)
             return turn.append(CHARGED, bill.to_dict()).number
 
     def _note(self, kind: str, number: int) -> None:
         with Journal.open(self.folder) as journal, journal.turn() as turn:
             turn.append(kind, {"charge": number})
-
-
-@contextmanager
-def charged(
-    ledger: Ledger | str | Path, mechanism: Mechanism, schema: Schema, *, outside: str, seeded: bool
-) -> Iterator[str]:
-    """Charge a release to a ledger before it is made; the sentence tells the owner what it cost."""
-    found = opened(ledger)
-    bill = bill_of(mechanism, schema, found.terms, outside=outside, seeded=seeded)
-    with found.paid(bill):
-        yield str(bill)
 
 
 @contextmanager

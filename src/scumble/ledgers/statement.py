@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,23 +18,42 @@ from scumble.loss import Loss
 
 @dataclass(frozen=True)
 class Statement:
-    """A total, for a δ if one is known, of so many releases; others are not counted."""
+    """Totals by part, for a δ if one is known, of so many releases; others are not counted."""
 
     terms: Terms
-    total: Total
+    totals: Mapping[str | None, Total]
     delta: Fraction | None
     counted: int
     listed: int
 
     @property
+    def worst(self) -> str | None:
+        """The part whose people lose most; None where there are no parts."""
+        return max(self.totals, key=lambda part: self._size(self.totals[part]))
+
+    @property
+    def total(self) -> Total:
+        """What is lost by who loses most."""
+        return self.totals[self.worst]
+
+    @property
     def epsilon(self) -> Fraction | None:
-        """What is lost as ε; None if that takes a δ and there is none."""
+        """What is lost as ε, at most; None if that takes a δ and there is none."""
+        return self._epsilon(self.total)
+
+    def _epsilon(self, total: Total) -> Fraction | None:
         limit = self.terms.limit
         if self.delta is None:
-            return self.total.epsilon if self.total.pure else None
+            return total.epsilon if total.pure else None
         if limit is not None and self.delta == limit.delta:
-            return limit.used(self.total)
-        return self.total.at(self.delta)
+            return limit.used(total)
+        return total.at(self.delta)
+
+    def _size(self, total: Total) -> Fraction:
+        """By which totals are compared: as ε if all are pure or there is a δ, else as ρ."""
+        if self.delta is None and not all(each.pure for each in self.totals.values()):
+            return total.concentrated
+        return self._epsilon(total) or Fraction(0)
 
     @property
     def pure(self) -> bool:
@@ -52,7 +72,8 @@ class Statement:
                 f"{costs} ρ = {at_most(self.total.concentrated)} (zCDP; name a δ to have it as ε)."
             )
         also = "" if self.pure or self.delta is None else f", δ = {at_most(self.delta)}"
-        return f"{costs} ε = {at_most(self.epsilon)}{also}."
+        whom = "" if self.worst is None else f" for people with {self.terms.parts} = {self.worst}"
+        return f"{costs} ε = {at_most(self.epsilon)}{also}{whom}."
 
     def _more(self) -> str:
         if not self.listed:
@@ -81,6 +102,7 @@ class Statement:
             "not counted": self.listed,
             "epsilon": None if epsilon is None else float_at_least(epsilon),
             "delta": None if delta is None else float_at_least(Fraction(delta)),
+            "part": self.worst,
             "rho": float_at_least(self.total.concentrated),
             "left epsilon": limit and _down(limit.left_epsilon(self.total)),
             "left rho": limit and _down(limit.left_rho(self.total)),
@@ -92,20 +114,25 @@ def _down(number: Fraction) -> float:
     return float_at_most(number) if number else 0.0
 
 
-def refuse(bill: Bill, total: Total, limit: Limit) -> None:
-    """Refuse what a limit does not allow."""
+def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None:
+    """Refuse what a limit does not allow for everybody whom it costs."""
     if bill.loss is None:
         raise PromiseError(
             f"A ledger with a limit takes no release whose loss it cannot add up. {bill.remark} "
             "Nothing was charged."
         )
-    if limit.allows(total.plus(bill.loss)):
+    concerned = (
+        list(totals.values()) if bill.part is None else [totals.get(bill.part, totals[None])]
+    )
+    full = [total for total in concerned if not limit.allows(total.plus(bill.loss))]
+    if not full:
         return
     if not bill.loss.pure and limit.delta is None:
         raise PromiseError(
             "The promise of this release has a δ, and the ledger allows a pure ε only: leave delta "
             "out, or use a ledger with one. Nothing was charged."
         )
+    total = min(full, key=limit.left_epsilon)
     how = f" ({bill.remark.rstrip('.')})" if bill.remark else ""
     raise PromiseError(
         f"This release would cost {_cost(bill.loss)}{how}, but {_rest(bill.loss, total, limit)} "

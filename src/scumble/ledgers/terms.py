@@ -24,7 +24,8 @@ class Terms:
     With "values" only the columns in `sensitive` change; with "replace" what the rows say; with
     "add_remove" the person is in the table or is not. Without an ε nothing is refused, and the
     ledger only adds up; δ is then the one for which it states its total. `pure` is the part of ε
-    that is kept for releases without δ, if there will be both kinds.
+    that is kept for releases without δ, if there will be both kinds. `parts` is a column whose
+    values divide the people: what is published of one part costs only them.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Terms:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     pure: Fraction = Fraction(0)
+    parts: str | None = None
 
     @classmethod
     def read(
@@ -46,6 +48,7 @@ class Terms:
         epsilon: object,
         delta: object,
         pure: object,
+        parts: str | None,
     ) -> Terms:
         """Terms out of what a person wrote; refused with one sentence where they make no sense."""
         check_word("name", name)
@@ -60,6 +63,8 @@ class Terms:
             )
         for each in names:
             check_word("sensitive", each)
+        if parts is not None:
+            _check_parts(parts, neighbours, contribution, names)
         most = None if epsilon is None else loss("Ledger", epsilon)
         return cls(
             name,
@@ -69,6 +74,7 @@ class Terms:
             most,
             None if delta is None else share("Ledger", "delta", delta),
             Fraction(0) if pure is None else _part(pure, most, delta),
+            parts,
         )
 
     @property
@@ -94,6 +100,7 @@ class Terms:
             "epsilon": None if self.epsilon is None else str(self.epsilon),
             "delta": None if self.delta is None else str(self.delta),
             "pure": str(self.pure),
+            "parts": self.parts,
         }
 
     @classmethod
@@ -112,6 +119,20 @@ class Terms:
             None if data["epsilon"] is None else Fraction(data["epsilon"]),
             None if data["delta"] is None else Fraction(data["delta"]),
             Fraction(data["pure"]),
+            data["parts"],
+        )
+
+
+def _check_parts(
+    parts: str, neighbours: str, contribution: int, sensitive: tuple[str, ...]
+) -> None:
+    """Refuse parts between which a person could move, or be in several."""
+    check_word("parts", parts)
+    if neighbours == "replace" or contribution != 1 or parts in sensitive:
+        raise ParameterError(
+            "A Ledger has parts only where each person is in one of them, in neighbouring tables "
+            "too: with neighbours='add_remove', or 'values' and a column that is not sensitive, "
+            "and one row for a person."
         )
 
 
