@@ -92,13 +92,11 @@ def test_unknown_kinds_are_refused() -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_tree_is_weighted_least_squares(data) -> None:
-    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=2)))
-    levels = data.draw(st.integers(0, 3))
-    side = st.tuples(*(st.integers(1, 4) for _ in shape))
-    sides = tuple(data.draw(side) for _ in range(levels))
+    size = data.draw(st.integers(1, 30))
+    fanouts = tuple(data.draw(st.lists(st.integers(1, 5), max_size=4)))
     above = st.one_of(st.just(0.0), st.floats(0.05, 20))
-    weights = (data.draw(st.floats(0.05, 20)), *(data.draw(above) for _ in range(levels)))
-    tree = Tree(shape, sides, weights)
+    weights = (data.draw(st.floats(0.05, 20)), *(data.draw(above) for _ in fanouts))
+    tree = Tree(size, fanouts, weights)
     a = matrix(tree)
     numbers = np.random.default_rng(4).normal(size=(1, len(a), 1))
     expected = least_squares(a, group_weights(tree)) @ numbers[0]

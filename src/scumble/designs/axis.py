@@ -26,7 +26,6 @@ _KINDS = {
     "taxonomy": "scumble.designs.taxonomy_tree:TaxonomyTree",
     "haar": "scumble.designs.haar:Haar",
     "nominal": "scumble.designs.nominal:Nominal",
-    "matrix": "scumble.designs.matrix_axis:MatrixAxis",
 }
 
 

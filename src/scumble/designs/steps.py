@@ -1,6 +1,6 @@
 """Steps from one level of a tree to the next: the children of each node are next to each other.
 
-A step acts on tensors whose first and last directions are not its business.
+A step acts along the middle direction of tensors of three.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ class Step(Protocol):
     """The children of every node of a level."""
 
     @property
-    def below(self) -> tuple[int, ...]:
-        """The shape of the level of the children."""
-
-    @property
-    def above(self) -> tuple[int, ...]:
-        """The shape of the level of their parents."""
+    def above(self) -> int:
+        """How many parents there are."""
 
     def sum(self, tensor: NDArray[Number]) -> NDArray[Number]:
         """The sums over the children of each node."""
@@ -35,43 +31,39 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """A grid in blocks of equal sides; the last block along a side may be cut off."""
+class Runs:
+    """Every node has the same number of children, but the last one, which may have fewer."""
 
-    below: tuple[int, ...]
-    sides: tuple[int, ...]
+    below: int
+    children: int
 
     @property
-    def above(self) -> tuple[int, ...]:
-        return tuple(-(-n // side) for n, side in zip(self.below, self.sides, strict=True))
+    def above(self) -> int:
+        return -(-self.below // self.children)
 
     def sum(self, tensor: NDArray[Number]) -> NDArray[Number]:
-        for place, side in enumerate(self.sides, start=1):
-            if side > 1:
-                tensor = _sum_runs(tensor, place, side)
-        return tensor
+        before, length, after = tensor.shape
+        whole = length // self.children
+        head = tensor[:, : whole * self.children].reshape(before, whole, self.children, after)
+        sums: NDArray[Number] = head.sum(axis=2)
+        if whole == self.above:
+            return sums
+        tail = tensor[:, whole * self.children :].sum(axis=1, keepdims=True)
+        return np.concatenate([sums, tail], axis=1)
 
     def spread(self, tensor: NDArray[Number]) -> NDArray[Number]:
-        for place, (length, side) in enumerate(zip(self.below, self.sides, strict=True), start=1):
-            if side > 1:
-                longer = np.repeat(tensor, side, axis=place)
-                tensor = _first(longer, place, length)
-        return tensor
+        return np.repeat(tensor, self.children, axis=1)[:, : self.below]
 
 
 @dataclass(frozen=True)
 class Families:
-    """Nodes in a row, of which each parent has a number of its own."""
+    """Every parent has a number of children of its own."""
 
     sizes: tuple[int, ...]
 
     @property
-    def below(self) -> tuple[int, ...]:
-        return (sum(self.sizes),)
-
-    @property
-    def above(self) -> tuple[int, ...]:
-        return (len(self.sizes),)
+    def above(self) -> int:
+        return len(self.sizes)
 
     @cached_property
     def _starts(self) -> NDArray[np.intp]:
@@ -82,20 +74,3 @@ class Families:
 
     def spread(self, tensor: NDArray[Number]) -> NDArray[Number]:
         return np.repeat(tensor, self.sizes, axis=1)
-
-
-def _first(tensor: NDArray[Number], place: int, length: int) -> NDArray[Number]:
-    return tensor[(slice(None),) * place + (slice(length),)]
-
-
-def _sum_runs(tensor: NDArray[Number], place: int, side: int) -> NDArray[Number]:
-    """Sums of `side` neighbours along one direction, the last of what is left."""
-    length = tensor.shape[place]
-    whole = length // side
-    before, after = tensor.shape[:place], tensor.shape[place + 1 :]
-    head = _first(tensor, place, whole * side).reshape(*before, whole, side, *after)
-    sums: NDArray[Number] = head.sum(axis=place + 1)
-    if whole * side == length:
-        return sums
-    tail = tensor[(slice(None),) * place + (slice(whole * side, None),)]
-    return np.concatenate([sums, tail.sum(axis=place, keepdims=True)], axis=place)

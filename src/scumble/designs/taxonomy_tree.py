@@ -32,7 +32,7 @@ class TaxonomyTree:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        nodes = (self.size, *map(len, self.taxonomy.families))
+        nodes = (self.size, *(step.above for step in self.taxonomy.steps))
         return tuple(n for n, there in zip(nodes, self._measured, strict=True) if there)
 
     @property
@@ -41,7 +41,7 @@ class TaxonomyTree:
 
     @cached_property
     def _squares(self) -> TreeSquares:
-        return TreeSquares((self.size,), self.taxonomy.steps, self.weights)
+        return TreeSquares(self.size, self.taxonomy.steps, self.weights)
 
     def measure(self, counts: Integers) -> list[Integers]:
         levels = [counts[:, self.taxonomy.forth]]

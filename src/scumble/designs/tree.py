@@ -1,50 +1,41 @@
-"""Trees of blocks over the cells of one or more ordered attributes."""
+"""Trees over the cells of one ordered attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any, ClassVar
 
 from scumble.designs.axis import Floats, Integers
-from scumble.designs.steps import Blocks
+from scumble.designs.steps import Runs
 from scumble.designs.tree_squares import TreeSquares
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A grid of cells in blocks, those in larger blocks, and so on; one group a measured level.
+    """Neighbouring cells in blocks, those in larger blocks, and so on; one group a measured level.
 
-    `sides` are the sides of a block in blocks of the level below, from the leaves up. `weights` are
-    inverse variances of the levels' noises, up to a factor; a level of weight 0 is not measured.
+    `fanouts` are the children of a node, from those whose children are cells up; the last node of a
+    level may have fewer. `weights` are inverse variances of the levels' noises up to a factor, from
+    the cells up; a level of weight 0 is not measured.
     """
 
     kind: ClassVar[str] = "tree"
     signed: ClassVar[bool] = False
 
-    shape: tuple[int, ...]
-    sides: tuple[tuple[int, ...], ...]
+    size: int
+    fanouts: tuple[int, ...]
     weights: tuple[float, ...]
 
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
-
     @cached_property
-    def _steps(self) -> tuple[Blocks, ...]:
-        steps: list[Blocks] = []
-        below = self.shape
-        for sides in self.sides:
-            steps.append(Blocks(below, sides))
+    def _steps(self) -> tuple[Runs, ...]:
+        steps: list[Runs] = []
+        below = self.size
+        for children in self.fanouts:
+            steps.append(Runs(below, children))
             below = steps[-1].above
         return tuple(steps)
-
-    @cached_property
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of all levels, measured or not."""
-        return (self.shape, *(step.above for step in self._steps))
 
     @property
     def _measured(self) -> tuple[bool, ...]:
@@ -52,9 +43,8 @@ class Tree:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        return tuple(
-            prod(shape) for shape, there in zip(self._shapes, self._measured, strict=True) if there
-        )
+        nodes = (self.size, *(step.above for step in self._steps))
+        return tuple(n for n, there in zip(nodes, self._measured, strict=True) if there)
 
     @property
     def norms(self) -> tuple[tuple[int, int], ...]:
@@ -62,46 +52,33 @@ class Tree:
 
     @cached_property
     def _squares(self) -> TreeSquares:
-        return TreeSquares(self.shape, self._steps, self.weights)
+        return TreeSquares(self.size, self._steps, self.weights)
 
     def measure(self, counts: Integers) -> list[Integers]:
-        before, _, after = counts.shape
-        levels = [counts.reshape(before, *self.shape, after)]
+        levels = [counts]
         for step in self._steps:
             levels.append(step.sum(levels[-1]))
-        return [
-            level.reshape(before, -1, after)
-            for level, there in zip(levels, self._measured, strict=True)
-            if there
-        ]
+        return [level for level, there in zip(levels, self._measured, strict=True) if there]
 
     def reconstruct(self, parts: Sequence[Floats]) -> Floats:
-        before, _, after = parts[0].shape
         given = iter(parts)
-        levels = [
-            next(given).reshape(before, *shape, after) if there else None
-            for shape, there in zip(self._shapes, self._measured, strict=True)
-        ]
-        return self._squares.reconstruct(levels).reshape(before, -1, after)
+        return self._squares.reconstruct(
+            [next(given) if there else None for there in self._measured]
+        )
 
     def adjoint(self, weights: Floats) -> list[Floats]:
-        before, _, after = weights.shape
-        levels = self._squares.adjoint(weights.reshape(before, *self.shape, after))
-        return [
-            level.reshape(before, -1, after)
-            for level, there in zip(levels, self._measured, strict=True)
-            if there
-        ]
+        levels = self._squares.adjoint(weights)
+        return [level for level, there in zip(levels, self._measured, strict=True) if there]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "shape": list(self.shape),
-            "sides": [list(sides) for sides in self.sides],
+            "size": self.size,
+            "fanouts": list(self.fanouts),
             "weights": list(self.weights),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tree:
-        sides = tuple(tuple(map(int, sides)) for sides in data["sides"])
-        return cls(tuple(map(int, data["shape"])), sides, tuple(map(float, data["weights"])))
+        fanouts, weights = tuple(map(int, data["fanouts"])), tuple(map(float, data["weights"]))
+        return cls(int(data["size"]), fanouts, weights)

@@ -20,14 +20,14 @@ from scumble.designs.steps import Step
 class TreeSquares:
     """The estimate of all leaves from all levels, and the transpose of that map.
 
-    Tensors have one direction before those of a level and one after. Levels go from the leaves up.
+    A level runs along the middle direction of tensors of three. Levels go from the leaves up.
     """
 
-    def __init__(self, shape: tuple[int, ...], steps: Sequence[Step], weights: Sequence[float]):
+    def __init__(self, leaves: int, steps: Sequence[Step], weights: Sequence[float]) -> None:
         self._steps = tuple(steps)
         self._own: list[Floats] = []  # how much of a node's estimate is its own measurement
         self._shares: list[Floats] = []  # of what a parent knows better, by child
-        variance = np.full((1, *shape, 1), 1 / weights[0])
+        variance = np.full((1, leaves, 1), 1 / weights[0])
         for step, weight in zip(steps, weights[1:], strict=True):
             summed = step.sum(variance)
             own = weight * summed / (1 + weight * summed)
@@ -66,10 +66,8 @@ class TreeSquares:
 
 def _short(numbers: Floats) -> Floats:
     """One number in place of many equal ones."""
-    first: Floats = numbers.reshape(-1)[:1]
-    if (numbers == first).all():
-        return first.reshape((1,) * numbers.ndim)
-    return numbers
+    first = numbers[:, :1]
+    return first if (numbers == first).all() else numbers
 
 
 def _there(level: Floats | None) -> Floats:
