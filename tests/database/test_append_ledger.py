@@ -181,6 +181,8 @@ def swap(one: int, other: int) -> list[str]:
             ["UPDATE entries SET payload = replace(payload, '\"batch\":3', '\"batch\":2')"],
             "Entry 5 was changed",
         ),
+        (["UPDATE entries SET payload = '{}' WHERE kind = 'append'"], "Entry 3 was changed"),
+        (["UPDATE entries SET payload = 'no' WHERE number = 5"], "Entry 5 was changed"),
         (["UPDATE entries SET kind = 'answer' WHERE number = 3"], "Entry 3 was changed"),
     ],
 )
@@ -199,6 +201,12 @@ def test_tampering_with_batches_is_found(grown, statements, sentence):
     # Before the chain is read, the batches may already not be those that are given.
     with pytest.raises(sc.LedgerError), sc.Database.open(grown, TABLE, batches=_batches()) as db:
         db.answer(LOW)
+
+
+def test_history_does_not_tell_what_was_changed(grown):
+    meddle(grown, "UPDATE entries SET payload = '{}' WHERE number = 3")
+    with Reading(grown) as reading, pytest.raises(sc.LedgerError, match=r"Entry 3 .* was changed"):
+        reading.history()
 
 
 def _batches():
@@ -236,6 +244,7 @@ def test_a_batch_of_an_unknown_kind_is_not_passed_over(grown):
         assert reading.verify() == []
         with pytest.raises(sc.LedgerError, match=r"Entry 7 .*'shrink'.*Upgrade"):
             reading.status()
+        assert len(reading.history()) == 5
 
 
 def test_reordered_batches_do_not_fit_their_rows(grown):

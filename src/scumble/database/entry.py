@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
-from scumble.errors import ParameterError
+from scumble.errors import LedgerError, ParameterError
 
 PROMISE = "promise"
 ANSWER = "answer"
@@ -38,6 +38,15 @@ class Entry:
     def payload(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.text)
         return content
+
+    def unchanged(self) -> Self:
+        """The entry itself; refused if its content was changed."""
+        if not self.intact:
+            raise LedgerError(
+                f"Entry {self.number} of the ledger was changed: its content does not fit its "
+                "hash. It is not used."
+            )
+        return self
 
     @property
     def intact(self) -> bool:

@@ -85,7 +85,7 @@ def reopen(
         known = Schema.from_dict(promise["schema"])
         given = known if schema is None else asked_about(schema, promise["attributes"])
         journal.expect({**promise, "schema": given.to_dict()})
-        added = journal.entries(kind=APPEND)
+        added = [entry.unchanged() for entry in journal.entries(kind=APPEND)]
         if len(added) != len(batches):
             raise LedgerError(_other_number(journal.folder, len(added), len(batches)))
         secret = _kept(journal.folder / KEY)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scumble.database.chain import out_of_order
-from scumble.database.entry import APPEND, Entry
+from scumble.database.entry import ANSWER, APPEND, Entry
 from scumble.database.journal import Journal
 from scumble.database.memory import Memory
 from scumble.database.space import Space
@@ -116,9 +116,10 @@ def told(entries: Iterable[Entry]) -> list[dict[str, Any]]:
             "time": entry.time,
             "analyst": entry.analyst,
             "key": entry.key,
-            **_event(entry),
+            **_event(entry.unchanged()),
         }
         for entry in entries
+        if entry.kind in (ANSWER, APPEND)
     ]
 
 

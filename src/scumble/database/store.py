@@ -114,13 +114,7 @@ class Store:
         query = f"SELECT {_COLUMNS} FROM entries WHERE key = ?"
         with self.explained():
             row = self._connection.execute(query, (key,)).fetchone()
-        entry = Entry(*row) if row else None
-        if entry is not None and not entry.intact:
-            raise LedgerError(
-                f"Entry {entry.number} of the ledger was changed: its content does not fit its "
-                "hash. It is not used."
-            )
-        return entry
+        return Entry(*row).unchanged() if row else None
 
     @property
     def last(self) -> int:
