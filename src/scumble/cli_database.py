@@ -36,6 +36,7 @@ def create(
     quota: given.Quotas = None,
     outside: options_publish.Outside = "error",
     table: options.Table = None,
+    ledger: options_publish.Ledger = None,
     as_json: options.Json = False,
 ) -> None:
     """Make a database over a table: a folder for its ledger.
@@ -47,6 +48,7 @@ def create(
     from scumble.database.database import Database
 
     how: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
+    how["ledger"] = ledger
     with console.progress("Reading") as progress:
         database = Database.create(
             folder,

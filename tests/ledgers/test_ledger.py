@@ -240,6 +240,20 @@ def test_a_ledger_is_never_replaced(ledger: sc.Ledger) -> None:
         sc.Ledger.create(ledger.folder, neighbours="replace")
 
 
+def test_a_database_is_charged_once_and_whole(ledger: sc.Ledger, tmp_path: Path) -> None:
+    how = {"epsilon": 0.5, "noise": 40, "ledger": ledger}
+    with sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how) as database:
+        database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
+    assert ledger.totals[None].epsilon == Fraction(1, 2)
+    with pytest.raises(sc.LedgerError, match="exists already"):
+        sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how)
+    assert [each.state for each in ledger.charges] == ["made", "returned"]
+    publish(ledger, histogram(0.1))
+    with pytest.raises(sc.PromiseError, match="only ε = 0.4 is left"):
+        sc.Database.create(tmp_path / "other", TABLE, SCHEMA, **how)
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_database_has_another_ledger(tmp_path: Path) -> None:
     sc.Database.create(tmp_path / "db", TABLE, SCHEMA, epsilon=0.5, noise=40).close()
     with pytest.raises(sc.LedgerError, match="not an owner's ledger"):

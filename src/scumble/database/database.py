@@ -29,6 +29,7 @@ from scumble.guarantee import Guarantee
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
+    from scumble.ledgers.ledger import Ledger
     from scumble.plot.figure import Figure
 
 _REMEMBERED = 256  # questions
@@ -73,6 +74,7 @@ class Database:
         table: str | None = None,
         outside: Outside = "error",
         seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """A new database over a table: a folder with its ledger.
@@ -81,8 +83,11 @@ class Database:
         that no point of the domain can be covered by more than epsilon · noise / 2 answers.
         `attributes` (all by default) can be asked about. `relax` is how many answers a relaxed one
         may be made of, 0 for none. `quotas` give analysts a part of epsilon each. `seed` makes the
-        noise repeatable and the database NOT PRIVATE: for tests.
+        noise repeatable and the database NOT PRIVATE: for tests. `ledger` is the owner's, in which
+        the whole of epsilon is charged beside other releases of the table.
         """
+        from scumble.ledgers.ledger import charged_for_database
+
         terms = Terms.read(
             epsilon=epsilon,
             noise=noise,
@@ -95,7 +100,8 @@ class Database:
         )
         known = folders.asked_about(folders.schema_of(schema), attributes)
         read = Table(source, table, progress)
-        return cls._begun(*folders.make(folder, read, known, terms, outside), seed)
+        with charged_for_database(ledger, terms, known):
+            return cls._begun(*folders.make(folder, read, known, terms, outside), seed)
 
     @classmethod
     def open(

@@ -80,16 +80,16 @@ class Ledger:
             return cls(journal.folder, Terms.from_dict(journal.promise, folder))
 
     @contextmanager
-    def paid(self, bill: Bill) -> Iterator[None]:
+    def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:
         """Charge a bill, or refuse it; then let the release be made, and note that it was.
 
-        Of a table that cannot be read the charge is given back: that does not depend on any noise.
-        After any other failure it stays, since nobody can tell what was seen.
+        After a `harmless` failure the charge is given back: that a table cannot be read does not
+        depend on any noise. After any other it stays, since nobody can tell what was seen.
         """
         number = self._charge(bill)
         try:
             yield
-        except SourceError:
+        except harmless:
             self._note(RETURNED, number)
             raise
         self._note(MADE, number)
@@ -159,12 +159,14 @@ class Ledger:
 def charged_for_database(
     ledger: Ledger | str | Path | None, database: DatabaseTerms, schema: Schema
 ) -> Iterator[None]:
-    """Charge a statistical database, if there is a ledger, before its folder is made."""
+    """Charge a statistical database, if there is a ledger, before its folder is made. While it is
+    made it answers nothing, so that any failure is harmless.
+    """
     if ledger is None:
         yield
         return
     found = opened(ledger)
-    with found.paid(bill_of_database(database, schema, found.terms)):
+    with found.paid(bill_of_database(database, schema, found.terms), harmless=Exception):
         yield
 
 
