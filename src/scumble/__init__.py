@@ -45,11 +45,13 @@ if TYPE_CHECKING:
     from scumble.release import Release
     from scumble.releases.datacube import Datacube
     from scumble.releases.fourier import Fourier
+    from scumble.releases.hierarchy import Hierarchy
     from scumble.releases.histogram import Histogram
     from scumble.releases.kdtree import Kdtree
     from scumble.releases.marginals import Marginals
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
+    from scumble.releases.wavelet import Wavelet
     from scumble.releases.workload import Workload
     from scumble.schema import Schema
 
@@ -71,6 +73,7 @@ _HOME = {
     "Fourier": "releases.fourier",
     "Frapp": "publishers.frapp",
     "Guarantee": "guarantee",
+    "Hierarchy": "releases.hierarchy",
     "Histogram": "releases.histogram",
     "IntegerRange": "kinds",
     "Kdtree": "releases.kdtree",
@@ -84,6 +87,7 @@ _HOME = {
     "Schema": "schema",
     "Subset": "publishers.subset",
     "Uniform": "publishers.uniform",
+    "Wavelet": "releases.wavelet",
     "Workload": "releases.workload",
     "mechanisms": "mechanism",
     "open": "owner",
@@ -107,6 +111,7 @@ __all__ = [
     "Fourier",
     "Frapp",
     "Guarantee",
+    "Hierarchy",
     "Histogram",
     "IntegerRange",
     "Kdtree",
@@ -128,6 +133,7 @@ __all__ = [
     "SourceError",
     "Subset",
     "Uniform",
+    "Wavelet",
     "Workload",
     "__version__",
     "mechanisms",

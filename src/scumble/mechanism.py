@@ -34,6 +34,8 @@ _REGISTRY = {
     "anatomy": "scumble.publishers.anatomy:Anatomy",
     "aroma": "scumble.publishers.aroma:Aroma",
     "histogram": "scumble.releases.histogram:Histogram",
+    "hierarchy": "scumble.releases.hierarchy:Hierarchy",
+    "wavelet": "scumble.releases.wavelet:Wavelet",
     "marginals": "scumble.releases.marginals:Marginals",
     "fourier": "scumble.releases.fourier:Fourier",
     "datacube": "scumble.releases.datacube:Datacube",

@@ -1,0 +1,124 @@
+"""AxisSummary: what releases share that measure every attribute along an axis of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from scumble.designs.axis import Axis
+from scumble.designs.product import NUMBER, NoiseLaw, Product
+from scumble.errors import ParameterError
+from scumble.evidence import Measurements
+from scumble.kinds import Category
+from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
+from scumble.person import Neighbours
+from scumble.private import PrivateTable
+from scumble.private_counts import check_scale
+from scumble.releases import taxonomies
+from scumble.releases.summary import AttributeSummary
+from scumble.schema import Schema
+
+MOST_NUMBERS = 10**8
+FILE = "sums.parquet"
+
+
+class Planned(NamedTuple):
+    """An axis, and the share of the budget that each of its groups gets; shares add up to 1."""
+
+    axis: Axis
+    shares: tuple[Fraction, ...]
+
+
+class AxisSummary(AttributeSummary):
+    """Measures the Kronecker product of one axis for each attribute.
+
+    A combination of groups gets the product of their shares of the budget, so that the shares of
+    all combinations add up to 1, and the variances of their noises are products over the axes.
+    """
+
+    takes_delta: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        taxonomy: Mapping[str, Any] | None = None,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        self.taxonomy = taxonomies.written(type(self).__name__, taxonomy, self.attributes)
+        check_scale(self._law(1, 1, Fraction(1), signed=False))
+
+    @abstractmethod
+    def planned(self, schema: Schema, name: str) -> Planned:
+        """What to measure along an attribute: from parameters and schema alone."""
+
+    def design(self, schema: Schema) -> Product:
+        """What is measured, and with which noise."""
+        plans = [self.planned(schema, name) for name in self.attributes]
+        axes = tuple(plan.axis for plan in plans)
+        signed = any(axis.signed for axis in axes)
+        shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
+        norms = [
+            (prod(total for total, _ in each), prod(squares for _, squares in each))
+            for each in product(*(axis.norms for axis in axes))
+        ]
+        laws = tuple(
+            self._law(total, squares, share, signed=signed)
+            for (total, squares), share in zip(norms, shares, strict=True)
+        )
+        return Product(tuple((name,) for name in self.attributes), axes, laws)
+
+    def _law(self, total: int, squares: int, share: Fraction, *, signed: bool) -> NoiseLaw:
+        """The noise of a group of these norms that may cost this share of the promise."""
+        if not self.gaussian:
+            return DiscreteLaplace(self.person.sensitivity * total / (self.promise.epsilon * share))
+        moved = self.person.squared(signed=signed) * squares
+        return DiscreteGaussian(moved / (2 * self.promise.rho * share))
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        owner = type(self).__name__
+        cells = schema.size(self.attributes)
+        if cells <= MOST_NUMBERS:
+            cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.attributes)
+        if cells > MOST_NUMBERS:
+            raise ParameterError(
+                f"{owner} would measure {cells:.3g} sums of cells of {', '.join(self.attributes)}; "
+                f"at most {MOST_NUMBERS:.0e} are possible. Choose fewer attributes, coarser bins, "
+                "or the method sparse or marginals."
+            )
+        for law in self.design(schema).laws:
+            check_scale(law)
+
+    def _ordered(self, schema: Schema, name: str) -> bool:
+        """Whether ranges of the attribute mean something."""
+        domain = schema[name].domain
+        return not isinstance(domain, Category) or domain.ordered
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        design = self.design(table.schema)
+        counts = table.counts(self.attributes, self.person)
+        numbers = np.concatenate(counts.noisy(design.laws, design))
+        pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
+        return Measurements(FILE, self.attributes, design)
