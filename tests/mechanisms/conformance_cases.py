@@ -44,6 +44,30 @@ def _histogram(**changed) -> Mechanism:
     return sc.Histogram(given.pop("attributes"), **given)
 
 
+def _hierarchy(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Hierarchy(given.pop("attributes"), **given)
+
+
+def _wavelet(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Wavelet(given.pop("attributes"), transform="all", **given)
+
+
+_AXIS_REFUSED = (
+    ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+    ({"epsilon": 1e-30}, "larger than any count"),
+    ({"delta": 1}, "between 0 and 1"),
+    ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+    ({"contribution": 0}, "a whole number of at least 1"),
+    ({"attributes": []}, "one or more different attribute names"),
+    ({"taxonomy": ["cook"]}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"age": []}}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"age": [[1], []]}}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"job": ["cook"]}}, "about the counted attributes (age)"),
+)
+
+
 def _workload(**changed) -> Mechanism:
     questions = [
         "SELECT age, sex, job, COUNT(*) FROM t GROUP BY age, sex, job",
@@ -265,6 +289,22 @@ CASES = {
             ({"attributes": ["age", "age"]}, "one or more different attribute names"),
         ),
     ),
+    "hierarchy": Case(
+        _hierarchy,
+        (
+            *_AXIS_REFUSED,
+            ({"fanout": 1}, "a whole number from 2 to"),
+            ({"fanout": 2.5}, "a whole number from 2 to"),
+            ({"budget": "geometric"}, "'uniform' or 'optimal'"),
+            ({"root": "yes"}, "True or False"),
+        ),
+    ),
+    "hierarchy, gaussian": Case(lambda: _hierarchy(delta=1e-6, budget="optimal", root=True), ()),
+    "wavelet": Case(
+        _wavelet,
+        (*_AXIS_REFUSED, ({"transform": "some"}, "'large' or 'all'")),
+    ),
+    "wavelet, gaussian": Case(lambda: _wavelet(delta=1e-6), ()),
     "workload": Case(
         _workload,
         (
@@ -277,11 +317,57 @@ CASES = {
         ),
     ),
     "workload, gaussian": Case(lambda: _workload(delta=1e-6), ()),
+    "quadtree": Case(
+        lambda: sc.Quadtree(["age", "job"], epsilon=1, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Quadtree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"height": 0}, "'height' parameter of Quadtree must be a whole number from 1 to 64"),
+            ({"prune": 0}, "'prune' parameter of Quadtree must be a whole number of at least 1"),
+            ({"prune": 2.5}, "Got 2.5 instead"),
+        ),
+    ),
+    "quadtree, gaussian": Case(
+        lambda: sc.Quadtree(["age", "job"], epsilon=1, delta=1e-6, neighbours="replace", prune=3),
+        (({"delta": float("nan")}, "Got nan instead"),),
+    ),
+    "kdtree": Case(
+        lambda: sc.Kdtree(["age", "job"], epsilon=2, neighbours="replace"),
+        (
+            ({"epsilon": -1}, "'epsilon' parameter of Kdtree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"cuts": -1}, "'cuts' parameter of Kdtree must be a whole number from 0 to 64"),
+            ({"height": 3, "cuts": 4}, "a whole number from 0 to 3"),
+            ({"split": "mean"}, "'median' or 'noisy_mean'"),
+        ),
+    ),
+    "kdtree, means": Case(
+        lambda: sc.Kdtree(
+            ["age", "job"], epsilon=2, neighbours="replace", cuts=1, split="noisy_mean"
+        ),
+        (({"prune": 0}, "a whole number of at least 1"),),
+    ),
+    "privtree": Case(
+        lambda: sc.PrivTree(["age", "job"], epsilon=4, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of PrivTree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 1.5}, "a whole number of at least 1"),
+        ),
+    ),
 }
 FULL = {
+    "hierarchy": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "quadtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "workload": {
         "attributes": ["age"],
         "queries": ["SELECT COUNT(*) FROM t"],
