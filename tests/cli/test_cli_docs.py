@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from terminal import run
 
-from scumble import cli_database
+from scumble import cli_database, cli_ledger
 from scumble.cli import app
 from scumble.errors import ScumbleError
 
@@ -57,7 +57,8 @@ def test_examples_end_as_stated(shell, tmp_path, monkeypatch):
 
 def test_every_command_has_a_section():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
-    names |= {f"db {command.callback.__name__}" for command in cli_database.app.registered_commands}
+    for group, module in (("db", cli_database), ("ledger", cli_ledger)):
+        names |= {f"{group} {each.callback.__name__}" for each in module.app.registered_commands}
     for name in names - {"version", "demo"}:
         assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE), name
 
