@@ -18,6 +18,7 @@ FRONT = [
     "scumble.cards",
     "scumble.cli",
     "scumble.cli_database",
+    "scumble.cli_dpbench",
     "scumble.cli_ledger",
     "scumble.cli_publish",
     "scumble.cli_reproduce",

@@ -45,11 +45,12 @@ def publish(
     mechanism = _make(method, _written(parameters))
     _refuse_place(output, steps, force)
     _refuse_book(book, parameters["identifier"], output, force)
+    known = scumble.Schema.load(schema)
+    _foretell(mechanism, known)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     how |= {"ledger": ledger, "part": part}
     with console.progress("Publishing", rows.rows) as progress:
-        known = scumble.Schema.load(schema)
         found = scumble.publish(rows, known, mechanism, levels=steps, progress=progress, **how)
         places = _places(found, output)
         for folder, release in places.items():
@@ -123,6 +124,15 @@ def _told(release: OwnedRelease, folder: Path, as_json: bool, done: str = "Publi
         console.print_json({"release": str(folder), **listing.manifest(folder)})
     else:
         listing.show_published(release, folder, done)
+
+
+def _foretell(mechanism: Mechanism, schema: scumble.Schema) -> None:
+    """Say how large errors will be, where that is known before anything is read."""
+    from scumble.releases.workload import Workload
+
+    if isinstance(mechanism, Workload):
+        for sentence in mechanism.forecast(schema).sentences():
+            console.say(sentence)
 
 
 def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:

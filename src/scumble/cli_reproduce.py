@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble import console, options
+from scumble.cli_dpbench import dpbench
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Repeat the experiments of papers.", no_args_is_help=True, rich_markup_mode=None
 )
+
+app.command("dpbench")(dpbench)
 
 Quick = Annotated[
     bool, typer.Option("--quick", help="A tenth of the queries and of the noise: under a minute.")

@@ -54,6 +54,14 @@ Epsilon = Annotated[
     float | None,
     typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person."),
 ]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        "--delta",
+        metavar="SHARE",
+        help="Summaries such as marginals or workload: Gaussian noise, but for so much.",
+    ),
+]
 Gamma = Annotated[
     float | None,
     typer.Option(
@@ -231,6 +239,12 @@ Person = Annotated[
     str | None,
     typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
 ]
+Queries = Annotated[
+    str | None,
+    typer.Option(
+        "--queries", metavar="FILE", help="workload: SQL counts to be answered best, one a line."
+    ),
+]
 Outside = Annotated[
     str,
     typer.Option(
@@ -260,6 +274,7 @@ Identifiers = Annotated[
 
 MECHANISM = {
     "epsilon": Epsilon,
+    "delta": Delta,
     "gamma": Gamma,
     "keep": Keep,
     "rho1": Rho1,
@@ -288,6 +303,7 @@ MECHANISM = {
     "neighbours": Neighbours,
     "contribution": Contribution,
     "person": Person,
+    "queries": Queries,
 }
 
 

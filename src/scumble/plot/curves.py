@@ -41,6 +41,7 @@ class Panel:
     lines: Sequence[Line]
     log_x: bool = False
     log_y: bool = False
+    from_zero: bool = True  # upwards, unless the axis is logarithmic
 
 
 def curves(panels: Sequence[Panel]) -> Figure:
@@ -103,7 +104,7 @@ def _scale(axes: Axes, panel: Panel) -> None:
     if panel.log_y:
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,.0f}")
-    else:
+    elif panel.from_zero:
         axes.set_ylim(bottom=0)
         if max(y for line in panel.lines for y in line.y) >= 1000:
             axes.yaxis.set_major_formatter("{x:,.0f}")
