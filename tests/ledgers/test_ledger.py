@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
+from scumble.database.reading import Reading
 from scumble.loss import Loss
 
 CHILD = Path(__file__).with_name("publishing_child.py")
@@ -249,9 +250,16 @@ def test_a_database_is_charged_once_and_whole(ledger: sc.Ledger, tmp_path: Path)
         sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how)
     assert [each.state for each in ledger.charges] == ["made", "returned"]
     publish(ledger, histogram(0.1))
-    with pytest.raises(sc.PromiseError, match="only ε = 0.4 is left"):
+    with pytest.raises(sc.PromiseError, match="is left of the limit ε = 1"):
         sc.Database.create(tmp_path / "other", TABLE, SCHEMA, **how)
     assert not (tmp_path / "other").exists()
+
+
+def test_an_owners_ledger_is_no_database(ledger: sc.Ledger) -> None:
+    with pytest.raises(sc.LedgerError, match="owner's ledger of releases, no database"):
+        sc.Database.open(ledger.folder, TABLE)
+    with pytest.raises(sc.LedgerError, match="owner's ledger of releases, no database"):
+        Reading(ledger.folder)
 
 
 def test_a_database_has_another_ledger(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def reopen(
     journal = Journal.open(folder)
     try:
         promise = journal.promise
-        known = Schema.from_dict(promise["schema"])
+        known = Schema.from_dict(journal.promised("schema"))
         given = known if schema is None else asked_about(schema, promise["attributes"])
         journal.expect({**promise, "schema": given.to_dict()})
         added = [entry.unchanged() for entry in journal.entries(kind=APPEND)]

@@ -109,6 +109,15 @@ class Journal:
     def promise(self) -> dict[str, Any]:
         return self._first.payload
 
+    def promised(self, part: str) -> Any:
+        """A part of what a database promises, which the ledger of an owner has not."""
+        if part not in self.promise:
+            raise LedgerError(
+                f"{self.folder} is an owner's ledger of releases, no database: see `scumble ledger "
+                "show`."
+            )
+        return self.promise[part]
+
     def expect(self, promise: Mapping[str, Any]) -> None:
         """Refuse a ledger whose promise is another one; its parts are named, not shown."""
         here, given = self.promise, json.loads(canonical(promise))

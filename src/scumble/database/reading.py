@@ -26,10 +26,13 @@ class Reading:
 
     def __init__(self, folder: str | Path) -> None:
         self._journal = Journal.open(folder)
-        promise = self._journal.promise
-        self.terms = Terms.from_dict(promise["terms"])
-        self.schema = Schema.from_dict(promise["schema"])
-        self.space = Space(self.schema, promise["attributes"])
+        try:
+            self.terms = Terms.from_dict(self._journal.promised("terms"))
+            self.schema = Schema.from_dict(self._journal.promised("schema"))
+            self.space = Space(self.schema, self._journal.promised("attributes"))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def guarantee(self) -> Guarantee:

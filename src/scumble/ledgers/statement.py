@@ -152,4 +152,4 @@ def _rest(loss: Loss, total: Total, limit: Limit) -> str:
     if loss.pure:
         return f"only ε = {at_least(left)} is"
     fits = at_least(limit.left_gaussian(total))
-    return f"only ρ = {at_least(left)} (ε = {fits} with the same δ) is"
+    return f"only ρ = {at_least(left)} (ε = {fits} with that δ) is"

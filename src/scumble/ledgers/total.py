@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scumble import concentrated
+from scumble.guarantee import at_least
 from scumble.loss import Loss
 
 
@@ -45,9 +46,15 @@ class Total:
         """
         if not self.losses:
             return Fraction(0)
-        others = 0 if self.pure else Fraction(concentrated.epsilon_for(self.rho, delta))
-        together = Fraction(concentrated.epsilon_for(self.concentrated, delta))
-        return min(self.epsilon + others, together)
+        others = Fraction(0) if self.pure else _epsilon(self.rho, delta)
+        return min(self.epsilon + others, _epsilon(self.concentrated, delta))
+
+
+def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
+    """An ε for ρ and δ; a short number where one will do, such as the ε that ρ was made of."""
+    found = Fraction(concentrated.epsilon_for(rho, delta))
+    short = Fraction(at_least(found, digits=6))
+    return short if short and concentrated.rho_for(short, delta) >= rho else found
 
 
 def steps(loss: Loss, count: int) -> Loss:
