@@ -240,7 +240,10 @@ def _plain(value: object) -> str:
     """A parameter as a person writes it."""
     if isinstance(value, float):
         return f"{value:.12g}"
-    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, (list, tuple)):
+        listed = " × ".join(map(str, value))
+        return listed if len(listed) <= 2 * WIDEST else f"{len(value)} of them"
+    return str(value)
 
 
 def _fine_print(guarantee: Guarantee) -> str:
