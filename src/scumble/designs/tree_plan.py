@@ -125,15 +125,29 @@ def _least_fanout(size: int, height: int) -> int:
 
 
 def _mean_square(size: int, block: int) -> float:
-    """The mean over ranges of the squared length of what is left of a range's indicator if every
-    block is replaced by its mean: both ends uniform, two points x < y are in a range with
-    probability 2 x (size - y) / size².
+    """The mean over all ranges of the squared length of what is left of a range's indicator if
+    every block is replaced by its mean.
     """
     whole, rest = divmod(size, block)
-    # Sums over blocks from k·block on: of x, and of the squared distance of their middles from 0.
-    least = block * (whole * (whole - 1) / 2 + whole / 3)
-    middles = block**2 * whole * (4 * whole**2 - 1) / 12
-    total = block * (size * least - middles)
-    start = size - rest
-    total += rest * (size * (start + rest / 3) - (start + rest / 2) ** 2)
-    return 2 * total / size**2
+    places = whole * (whole - 1) // 2  # the sums of 0, 1, ... and of their squares
+    squares = places * (2 * whole - 1) // 3
+    first, last = block * places + whole, size * whole - block * places
+    both = size * first - block * block * squares - block * places
+    total = Fraction(_pairs(block, whole, first, last, both), block)
+    if rest:
+        start, left = size - rest + 1, rest
+        total += Fraction(_pairs(rest, 1, start, left, start * left), rest)
+    return float(2 * total / (size * (size + 1)))
+
+
+def _pairs(length: int, blocks: int, first: int, last: int, both: int) -> int:
+    """How many ranges hold both of two cells of a block, over all pairs and all blocks.
+
+    Cells x <= y are in (x + 1)(size - y) ranges. With a block that begins at t that is the sum over
+    i, j below its length of (first + min)(last - max), first = t + 1 and last = size - t; the sums
+    of these and of their product over the blocks are given.
+    """
+    least = length * (length - 1) * (2 * length - 1) // 6
+    most = length * length * (length - 1) - least
+    product = (length * (length - 1) // 2) ** 2
+    return length * length * both - first * most + last * least - blocks * product

@@ -1,0 +1,72 @@
+"""Products of axes against dense linear algebra."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from axes import AXES, group_weights, matrix
+from products import MIXED, dense, product_of, reconstruction
+
+from scumble.designs.design import design as read
+from scumble.designs.product import Product
+
+every = pytest.mark.parametrize("name", MIXED)
+
+
+@every
+def test_measures_the_kronecker_product(name: str) -> None:
+    design = product_of(name)
+    counts = np.random.default_rng(1).integers(0, 50, int(np.prod(design.shape)))
+    before = counts.copy()
+    found = design.apply(counts)
+    for numbers, expected in zip(found, dense(design), strict=True):
+        np.testing.assert_array_equal(numbers, expected @ counts)
+        assert not np.may_share_memory(numbers, counts)
+    assert sum(map(len, found)) == design.size
+    np.testing.assert_array_equal(counts, before)
+
+
+@every
+def test_norms_by_brute_force(name: str) -> None:
+    design = product_of(name)
+    brute = [
+        (int(np.abs(group).sum(axis=0).max()), int((group**2).sum(axis=0).max()))
+        for group in dense(design)
+    ]
+    assert design.norms() == brute
+    assert design.signed == any((group < 0).any() for group in dense(design))
+
+
+@every
+def test_counts_come_back(name: str) -> None:
+    design = product_of(name)
+    counts = np.random.default_rng(2).integers(0, 50, int(np.prod(design.shape)))
+    again = design.reconstruct(design.apply(counts))
+    np.testing.assert_allclose(again.reshape(-1), counts, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["trees", "tree and cells", "wavelet and taxonomy"])
+def test_least_squares_of_all_numbers_with_variances_that_are_products(name: str) -> None:
+    """The Kronecker product of the axes' least squares is that of the whole."""
+    axes = [AXES[each] for each in MIXED[name]]
+    whole, weights = np.ones((1, 1)), np.ones(1)
+    for axis in axes:
+        whole, weights = np.kron(whole, matrix(axis)), np.kron(weights, group_weights(axis))
+    root = np.sqrt(weights)[:, None]
+    expected = np.linalg.pinv(root * whole) * root.T
+    # The file has groups one after the other: bring its columns into the order of the product.
+    design = product_of(name)
+    labels = [np.repeat(np.arange(len(a.lengths)), a.lengths) for a in axes]
+    pairs = [(i, j) for i in labels[0] for j in labels[1]]
+    order = sorted(range(len(pairs)), key=lambda place: (pairs[place], place))
+    np.testing.assert_allclose(reconstruction(design), expected[:, order], atol=1e-9)
+
+
+@every
+def test_descriptions_make_it_again(name: str) -> None:
+    design = product_of(name)
+    again = read(json.loads(json.dumps(design.to_dict())))
+    assert isinstance(again, Product)
+    assert again == design
