@@ -88,6 +88,19 @@ def test_budgets_of_pure_epsilon() -> None:
     assert loss(tables, workload) < found
 
 
+def test_budgets_of_contrasts() -> None:
+    """All marginals follow from the contrasts: error 2 (Σ s^(1/3))³/ε², up to the grid."""
+    epsilon, sizes = Fraction(1, 50), (2, 2, 2)
+    workload = {(0, 1): 1.0, (1, 2): 5.0, (0,): 0.1}
+    tables = residual_plan.contrasts(workload, sizes, ONE, epsilon)
+    s = [
+        sum(w / 2 ** len(b) for b, w in workload.items() if set(table.places) <= set(b))
+        for table in tables
+    ]
+    expected = 2 * sum(each ** (1 / 3) for each in s) ** 3 / float(epsilon) ** 2
+    assert loss(tables, workload, sizes) == pytest.approx(expected, rel=1e-3)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),

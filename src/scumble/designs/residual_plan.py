@@ -81,8 +81,11 @@ def even(
 def contrasts(
     workload: Workload, sizes: Sequence[int], person: Person, epsilon: Fraction
 ) -> list[Table]:
-    """The one contrast of every subset, for attributes of two values, with budgets ∝ s^(1/3)."""
-    return _scaled(_needs(workload, sizes), "contrast", sizes, person, epsilon, gaussian=False)
+    """The one contrast of every subset, for attributes of two values, with budgets ∝ s^(1/3). A
+    cell of a marginal of k attributes has 1/2^k of each, so that s is Σ weight/2^k.
+    """
+    needs = {places: need / 2 ** len(places) for places, need in _needs(workload, sizes).items()}
+    return _scaled(needs, "contrast", sizes, person, epsilon, gaussian=False)
 
 
 def ordered(tables: Sequence[Table]) -> list[Table]:
