@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from people import people, schema
+from people import JOBS, people, schema
 
 import scumble as sc
 from scumble.mechanism import Mechanism
@@ -18,21 +18,24 @@ TABLES = {"empty": 0, "one row": 1, "skewed": 500, "ordinary": 400}  # and how m
 class Case:
     """A mechanism, how to make it, and parameters that it must refuse with their names in the
     sentence; and tables to which it cannot keep its promise, which it must refuse. `ages` is the
-    size of the domain of one attribute, for mechanisms that need a large one.
+    size of the domain of one attribute, for mechanisms that need a large one; `jobs` is that of
+    another, for those that need small ones.
     """
 
     make: Callable[[], Mechanism]
     refused: tuple[tuple[dict, str], ...]
     unserved: tuple[str, ...] = ()
     ages: int = 10
+    jobs: tuple[str, ...] = JOBS
 
     @property
     def schema(self) -> sc.Schema:
-        return schema(ages=self.ages)
+        return schema(ages=self.ages, jobs=self.jobs)
 
     def table(self, kind: str) -> pa.Table:
         if kind == "skewed":
-            return pa.table({"age": [3] * 500, "sex": ["f"] * 500, "job": ["cook"] * 500})
+            age = min(3, self.ages - 1)
+            return pa.table({"age": [age] * 500, "sex": ["f"] * 500, "job": ["cook"] * 500})
         return people(TABLES[kind], self.schema)
 
     def publish(self, kind: str = "ordinary", seed: int | None = 1) -> sc.Release:
@@ -42,6 +45,21 @@ class Case:
 def _histogram(**changed) -> Mechanism:
     given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
     return sc.Histogram(given.pop("attributes"), **given)
+
+
+def _marginals(**changed) -> Mechanism:
+    given = {"ways": 2, "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Marginals(["age", "sex", "job"], **given)
+
+
+_TABLES_REFUSED = (
+    ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+    ({"ways": 2}, "'ways' parameter"),
+    ({"ways": 1.5}, "'ways' parameter"),
+    ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+    ({"contribution": 0}, "a whole number of at least 1"),
+    ({"attributes": []}, "one or more different attribute names"),
+)
 
 
 def _hierarchy(**changed) -> Mechanism:
@@ -289,6 +307,36 @@ CASES = {
             ({"attributes": ["age", "age"]}, "one or more different attribute names"),
         ),
     ),
+    "marginals": Case(
+        _marginals,
+        (
+            *_TABLES_REFUSED,
+            ({"sets": [["age"]]}, "either ways or sets"),
+            ({"weights": "rows"}, "'cells', 'tables', or a list"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"delta": 0.1, "epsilon": 1e-10}, "at least 1e-09 with delta"),
+        ),
+    ),
+    "marginals, gaussian": Case(lambda: _marginals(delta=1e-6), ()),
+    "marginals, listed": Case(
+        lambda: _marginals(ways=None, sets=[["age", "job"], ["age", "sex"]], weights=[1, 2]), ()
+    ),
+    "fourier": Case(
+        lambda: sc.Fourier(["age", "sex", "job"], ways=2, epsilon=1, neighbours="replace"),
+        _TABLES_REFUSED,
+        ages=2,
+        jobs=JOBS[:2],
+    ),
+    "datacube": Case(
+        lambda: sc.Datacube(["age", "sex", "job"], epsilon=1, neighbours="replace"),
+        (*_TABLES_REFUSED, ({"within": -1}, "'within' parameter of Datacube")),
+    ),
+    "datacube, gaussian": Case(
+        lambda: sc.Datacube(
+            ["age", "sex", "job"], ways=2, within=20, epsilon=1, delta=1e-6, neighbours="replace"
+        ),
+        (),
+    ),
     "hierarchy": Case(
         _hierarchy,
         (
@@ -365,6 +413,9 @@ FULL = {
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "marginals": {"attributes": ["age"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
+    "fourier": {"attributes": ["sex"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
+    "datacube": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "quadtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
