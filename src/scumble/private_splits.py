@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,21 +45,26 @@ class SplitRule:
         That no further box is split becomes less probable by a factor of at most exp(1 / scale).
         A row less turns these round. Replacing a row is one less and one more: the sum of both.
         """
-        with localcontext() as context:
-            context.prec = _DIGITS
-            rate = Decimal(self.scale.denominator) / Decimal(self.scale.numerator)
-            ratio = (-rate).exp()
-            fall = ratio**self.decay
-            term, total = fall, 2 * rate
-            while term > _SMALL:
-                total += ((1 + ratio - ratio * term) / (1 + ratio - term)).ln()
-                term *= fall
-            total += rate * term / (1 - fall)  # more than all the terms left out
-            if person.neighbours == "replace":
-                total += rate
-            # The digits left out are fewer than those that are added here.
-            bound = person.rows * total * (1 + Decimal(10) ** -40) * _GRID
-            return Fraction(int(bound.to_integral_value(ROUND_CEILING)), _GRID)
+        return _loss(self.scale, self.decay, person.rows, person.neighbours == "replace")
+
+
+@lru_cache(maxsize=256)
+def _loss(scale: Fraction, decay: int, rows: int, replaced: bool) -> Fraction:
+    with localcontext() as context:
+        context.prec = _DIGITS
+        rate = Decimal(scale.denominator) / Decimal(scale.numerator)
+        ratio = (-rate).exp()
+        fall = ratio**decay
+        term, total = fall, 2 * rate
+        while term > _SMALL:
+            total += ((1 + ratio - ratio * term) / (1 + ratio - term)).ln()
+            term *= fall
+        total += rate * term / (1 - fall)  # more than all the terms left out
+        if replaced:
+            total += rate
+        # The digits left out are fewer than those that are added here.
+        bound = rows * total * (1 + Decimal(10) ** -40) * _GRID
+        return Fraction(int(bound.to_integral_value(ROUND_CEILING)), _GRID)
 
 
 def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) -> Boxes:

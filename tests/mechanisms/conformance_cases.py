@@ -366,7 +366,7 @@ CASES = {
     ),
     "workload, gaussian": Case(lambda: _workload(delta=1e-6), ()),
     "quadtree": Case(
-        lambda: sc.Quadtree(["age", "job"], epsilon=1, neighbours="replace"),
+        lambda: sc.Quadtree(["age", "sex", "job"], epsilon=1, neighbours="replace"),
         (
             ({"epsilon": 0}, "'epsilon' parameter of Quadtree must be a number above 0"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
@@ -379,11 +379,13 @@ CASES = {
         ),
     ),
     "quadtree, gaussian": Case(
-        lambda: sc.Quadtree(["age", "job"], epsilon=1, delta=1e-6, neighbours="replace", prune=3),
+        lambda: sc.Quadtree(
+            ["age", "sex", "job"], epsilon=1, delta=1e-6, neighbours="replace", prune=3
+        ),
         (({"delta": float("nan")}, "Got nan instead"),),
     ),
     "kdtree": Case(
-        lambda: sc.Kdtree(["age", "job"], epsilon=2, neighbours="replace"),
+        lambda: sc.Kdtree(["age", "sex", "job"], epsilon=2, neighbours="replace"),
         (
             ({"epsilon": -1}, "'epsilon' parameter of Kdtree must be a number above 0"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
@@ -394,12 +396,12 @@ CASES = {
     ),
     "kdtree, means": Case(
         lambda: sc.Kdtree(
-            ["age", "job"], epsilon=2, neighbours="replace", cuts=1, split="noisy_mean"
+            ["age", "sex", "job"], epsilon=2, neighbours="replace", cuts=1, split="noisy_mean"
         ),
         (({"prune": 0}, "a whole number of at least 1"),),
     ),
     "privtree": Case(
-        lambda: sc.PrivTree(["age", "job"], epsilon=4, neighbours="replace"),
+        lambda: sc.PrivTree(["age", "sex", "job"], epsilon=4, neighbours="replace"),
         (
             ({"epsilon": 0}, "'epsilon' parameter of PrivTree must be a number above 0"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
