@@ -10,11 +10,11 @@ append_child.py stale FOLDER        asks before and after a line, and prints wha
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 import numpy as np
 import pyarrow as pa
+from nursery import deadly, watched
 
 import scumble as sc
 from scumble.database import folder as folders
@@ -40,27 +40,14 @@ def kill(place: str) -> None:
 
 
 def die(folder: str, fatal: str) -> None:
-    def step(name: str) -> None:
-        if name == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    addition, append, begin = folders.addition, Turn.append, Journal._begin
-
-    def watched_addition(*arguments):
-        found = addition(*arguments)
-        step("read")
-        return found
-
-    def watched_append(*arguments):
-        entry = append(*arguments)
-        step("appended")
-        return entry
+    step, begin = deadly(fatal), Journal._begin
 
     def watched_begin(journal):
         journal._step = step
         return begin(journal)
 
-    folders.addition, Turn.append, Journal._begin = watched_addition, watched_append, watched_begin
+    folders.addition = watched(folders.addition, step, after="read")
+    Turn.append, Journal._begin = watched(Turn.append, step, after="appended"), watched_begin
     try:
         grow(folder, Table(MORE), "k")
     finally:

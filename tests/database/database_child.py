@@ -1,9 +1,7 @@
 """A process that asks a database, for tests that kill it or run several of them at once.
 
 database_child.py nursery
-                for each line "FIRST STEP FOLDER" a child that asks questions FIRST, FIRST + 1, ...
-                with the idempotency keys k<number>, until it is killed, or kills itself at that
-                step of an answer ("-": at none)
+                children that ask one question after the other, with idempotency keys k<number>
 database_child.py crowd FOLDER THREADS
                 every thread asks one question about point 0, and may only be refused
 """
@@ -12,25 +10,24 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
 import pyarrow as pa
+from nursery import Step, nurse, watched
 
 import scumble as sc
 from scumble.database.session import Session
-from scumble.database.space import Space
-from scumble.database.tracker import make_tracker
 from scumble.database.turn import Turn
 
 VALUES = 1000
 SCHEMA = sc.Schema([sc.Attribute("n", "quasi", sc.IntegerRange(0, VALUES - 1))])
 TABLE = pa.table({"n": np.arange(5000) * 7919 % VALUES})
 OPTIONS = {"epsilon": 1, "noise": 30}  # fifteen answers for a point
-MERCY = 2  # questions that are answered before a step kills
 STEPS = ("begun", "decided", "drawn", "appended", "full", "committed", "done")
 
 
@@ -38,57 +35,35 @@ def question(number: int) -> str:
     """Always the same one for a number; some are averages, some were asked before."""
     chance = random.Random(number - number % 7 // 6)  # every seventh is the one before it
     low, size = chance.randrange(VALUES - 1), chance.randrange(1, VALUES // 3)
-    what = "AVG(n)" if number % 5 == 0 else "COUNT(*)"
+    what = "AVG(n)" if number % 11 == 5 else "COUNT(*)"
     return f"SELECT {what} FROM t WHERE n BETWEEN {low} AND {low + size}"
 
 
 def nursery() -> None:
-    """Children are forked, which is many times faster than a new Python for each."""
-    make_tracker("exact", Space(SCHEMA, ["n"]), 1).room(np.zeros((1, 1, 2), np.int64))
-    for line in sys.stdin:
-        first, step, folder = line.rstrip("\n").split(" ", 2)
-        child = os.fork()
-        if not child:
-            try:
-                os.write(1, f"born {os.getpid()}\n".encode("ascii"))
-                ask(folder, int(first), step)
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        os.write(1, f"dead {os.waitstatus_to_exitcode(status)}\n".encode("ascii"))
+    """Children of a process that has asked all sorts of questions have nothing left to load."""
+    with tempfile.TemporaryDirectory() as place:
+        options = {"epsilon": 1, "noise": 2}  # one answer for a point: the others are relaxed
+        with sc.Database.create(f"{place}/db", TABLE, SCHEMA, **options) as database:
+            for number in range(1, 10):
+                answered(database, number)
+    nurse(ask)
 
 
-def ask(folder: str, first: int, fatal: str) -> None:
+def ask(folder: str, first: int, step: Step) -> Iterator[str]:
     """Each answer is acknowledged by a line of its key and value."""
-    done = 0
-
-    def step(name: str) -> None:
-        if name == fatal and done >= MERCY:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    given, append = Session._given, Turn.append
-
-    def watched_given(*arguments):
-        step("decided")
-        found = given(*arguments)
-        step("drawn")
-        return found
-
-    def watched_append(*arguments):
-        entry = append(*arguments)
-        step("appended")
-        return entry
-
-    Session._given, Turn.append = watched_given, watched_append
+    Session._given = watched(Session._given, step, before="decided", after="drawn")
+    Turn.append = watched(Turn.append, step, after="appended")
     database = sc.Database.open(folder, TABLE)
     database._journal._step = step
     for number in count(first):
-        try:
-            value = str(database.answer(question(number), key=f"k{number}").value)
-        except sc.PromiseError:
-            value = "refused"  # an average, where the promise is used up
-        os.write(1, f"k{number} {value}\n".encode("ascii"))
-        done += 1
+        yield f"k{number} {answered(database, number)}"
+
+
+def answered(database: sc.Database, number: int) -> str:
+    try:
+        return str(database.answer(question(number), key=f"k{number}").value)
+    except sc.PromiseError:
+        return "refused"  # an average, where the promise is used up
 
 
 def crowd(folder: str, threads: str) -> None:

@@ -1,8 +1,7 @@
 """A process that writes to a ledger, for tests that kill it or run many of them at once.
 
-ledger_child.py nursery FOLDER
-                    for each line "FIRST STEP" a child that writes entries k<FIRST>, k<FIRST+1>, ...
-                    until it is killed, or kills itself at that step of a turn ("-": at none)
+ledger_child.py nursery
+                    children that write one entry after the other, with keys k<number>
 ledger_child.py crowd FOLDER ROOM THREADS TRIES [group]
                     answers while fewer than ROOM are in the ledger
 """
@@ -10,49 +9,27 @@ ledger_child.py crowd FOLDER ROOM THREADS TRIES [group]
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
+from collections.abc import Iterator
 from itertools import count
+
+from nursery import Step, nurse
 
 from scumble.database.committer import Committer
 from scumble.database.journal import Journal
 from scumble.database.turn import Turn
 
-MERCY = 2  # turns that are finished before a step kills
 
-
-def nursery(folder: str) -> None:
-    """Children are forked, which is many times faster than a new Python for each."""
-    for line in sys.stdin:
-        first, step = line.split()
-        child = os.fork()
-        if not child:
-            try:
-                os.write(1, f"born {os.getpid()}\n".encode("ascii"))
-                append(folder, int(first), step)
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        os.write(1, f"dead {os.waitstatus_to_exitcode(status)}\n".encode("ascii"))
-
-
-def append(folder: str, first: int, fatal: str) -> None:
+def append(folder: str, first: int, step: Step) -> Iterator[str]:
     """Each entry is acknowledged by a line of its key and hash, after its turn."""
-    done = 0
-
-    def step(name: str) -> None:
-        if name == fatal and done >= MERCY:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     journal = Journal.open(folder, {"epsilon": "1"}, step=step)
     for number in count(first):
         key = f"k{number}"
         with journal.turn() as turn:
             entry = turn.find(key) or turn.append("answer", {"value": number}, key=key)
             step("appended")
-        os.write(1, f"{key} {entry.hash}\n".encode("ascii"))
-        done += 1
+        yield f"{key} {entry.hash}"
 
 
 class Room:
@@ -102,6 +79,9 @@ def crowd(folder: str, room: int, threads: int, tries: int, group: str = "") -> 
 
 
 if __name__ == "__main__":
-    mode, folder, *rest = sys.argv[1:]
-    numbers = [int(word) if word.isdigit() else word for word in rest]
-    {"nursery": nursery, "crowd": crowd}[mode](folder, *numbers)  # type: ignore[operator]
+    mode, *rest = sys.argv[1:]
+    if mode == "nursery":
+        nurse(append)
+    else:
+        folder, *numbers = rest
+        crowd(folder, *(int(word) if word.isdigit() else word for word in numbers))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from itertools import accumulate, cycle
 from pathlib import Path
 
 import pytest
 from database_child import OPTIONS, SCHEMA, STEPS, TABLE, VALUES, question
+from nursery import Nursery
 from small_database import given
 
 import scumble as sc
@@ -24,42 +21,10 @@ RESTART = 2  # seconds of work, however busy the machine is
 AFTER = [("committed", 3), ("done", 3)]
 
 
-class Nursery:
-    """Runs and kills askers, one after the other."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, str(CHILD), "nursery"]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def lives(
-        self, folder: Path, first: int, step: str = "", acks: int = 0, delay: float = 0
-    ) -> dict[str, str]:
-        """The answers by key that left before the asker was killed: at a step, or some time after
-        so many answers.
-        """
-        self.process.stdin.write(f"{first} {step or '-'} {folder}\n")
-        self.process.stdin.flush()
-        _, pid = self.process.stdout.readline().split()
-        told: dict[str, str] = {}
-        while True:
-            if not step and len(told) >= acks:
-                time.sleep(delay)
-                os.kill(int(pid), signal.SIGKILL)
-                acks = sys.maxsize
-            key, value = self.process.stdout.readline().split()
-            if key == "dead":
-                assert value == "-9"
-                return told
-            told[key] = value
-
-
 @pytest.fixture(scope="module")
 def nursery():
-    found = Nursery()
-    yield found
-    found.process.communicate()
+    with Nursery(CHILD) as found:
+        yield found
 
 
 def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
@@ -104,8 +69,8 @@ def check(folder: Path, told: dict[str, str]) -> None:
     assert max(accumulate(changes)) == status["used"] <= LIMIT
 
 
-def test_killed_forty_times(nursery, tmp_path):
-    crash(nursery, tmp_path / "db", rounds=40, seed=1)
+def test_killed_a_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=100, seed=1)
 
 
 @pytest.mark.slow

@@ -4,17 +4,14 @@ holds.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import statistics
-import subprocess
-import sys
 import time
 from itertools import cycle
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 
 from scumble.database.journal import Journal
 
@@ -24,60 +21,30 @@ STEPS = ("begun", "appended", "full", "committed", "done")
 RESTART = 2  # seconds; a thousand times what it takes, so that a busy machine does not matter
 
 
-class Nursery:
-    """Runs and kills writers, one after the other."""
-
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, str(CHILD), "nursery", str(folder)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def __enter__(self) -> Nursery:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.process.communicate()
-
-    def lives(self, first: int, step: str = "", acks: int = 0, delay: float = 0) -> dict[str, str]:
-        """The hashes by key that a writer acknowledged before it was killed: at a step, or some
-        time after it had acknowledged a number of entries.
-        """
-        self.process.stdin.write(f"{first} {step or '-'}\n")
-        self.process.stdin.flush()
-        _, pid = self.process.stdout.readline().split()
-        told = {}
-        while True:
-            if not step and len(told) >= acks:
-                time.sleep(delay)
-                os.kill(int(pid), signal.SIGKILL)
-                acks = sys.maxsize
-            key, value = self.process.stdout.readline().split()
-            if key == "dead":
-                assert value == "-9"
-                return told
-            told[key] = value
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery(CHILD) as found:
+        yield found
 
 
-def crash(folder: Path, rounds: int, seed: int) -> None:
+def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
     """Every other child dies at a named step, in their order; the others at random moments."""
     chance = random.Random(seed)
     Journal.create(folder, PROMISE).close()
     acknowledged: dict[str, str] = {}
     restarts = []
     steps = cycle(STEPS)
-    with Nursery(folder) as nursery:
-        for number in range(rounds):
-            # The last key is asked for again: a retry after a crash.
-            first = max(0, len(acknowledged) - 1)
-            step = next(steps) if number % 2 else ""
-            told = nursery.lives(first, step, chance.randrange(4), chance.random() * 0.01)
-            assert all(acknowledged.get(key, told[key]) == told[key] for key in told)
-            acknowledged |= told
-            begin = time.monotonic()
-            with Journal.open(folder, PROMISE) as journal:
-                restarts.append(time.monotonic() - begin)
-                check(journal, acknowledged)
+    for number in range(rounds):
+        # The last key is asked for again: a retry after a crash.
+        first = max(0, len(acknowledged) - 1)
+        step = next(steps) if number % 2 else ""
+        told = nursery.lives(folder, first, step, chance.randrange(4), chance.random() * 0.01)
+        assert all(acknowledged.get(key, told[key]) == told[key] for key in told)
+        acknowledged |= told
+        begin = time.monotonic()
+        with Journal.open(folder, PROMISE) as journal:
+            restarts.append(time.monotonic() - begin)
+            check(journal, acknowledged)
     assert len(acknowledged) > rounds
     assert statistics.median(restarts) < RESTART
 
@@ -92,21 +59,20 @@ def check(journal: Journal, acknowledged: dict[str, str]) -> None:
     assert len(there) <= len(acknowledged) + 1
 
 
-def test_killed_a_hundred_times(tmp_path):
-    crash(tmp_path / "db", rounds=100, seed=1)
+def test_killed_a_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=100, seed=1)
 
 
 @pytest.mark.slow
-def test_killed_five_hundred_times(tmp_path):
-    crash(tmp_path / "db", rounds=500, seed=2)
+def test_killed_five_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=500, seed=2)
 
 
 @pytest.mark.parametrize(("step", "there"), [("full", 2), ("committed", 3), ("done", 3)])
-def test_a_commit_is_what_counts(tmp_path, step, there):
+def test_a_commit_is_what_counts(nursery, tmp_path, step, there):
     """Two turns are finished; the third is in the ledger from its commit on, and not before."""
     Journal.create(tmp_path / "db", PROMISE).close()
-    with Nursery(tmp_path / "db") as nursery:
-        told = nursery.lives(0, step)
+    told = nursery.lives(tmp_path / "db", 0, step)
     assert list(told) == ["k0", "k1"]
     with Journal.open(tmp_path / "db") as journal:
         assert len(journal.entries(after=1)) == there
@@ -114,11 +80,10 @@ def test_a_commit_is_what_counts(tmp_path, step, there):
 
 
 @pytest.mark.parametrize(("step", "there"), [("begun", 2), ("full", 2), ("committed", 3)])
-def test_who_is_killed_does_not_keep_the_place(tmp_path, step, there):
+def test_who_is_killed_does_not_keep_the_place(nursery, tmp_path, step, there):
     """A journal that was open all the time takes the next turn, and learns what was committed."""
     with Journal.create(tmp_path / "db", PROMISE) as journal:
-        with Nursery(tmp_path / "db") as nursery:
-            nursery.lives(0, step)
+        nursery.lives(tmp_path / "db", 0, step)
         with journal.turn() as turn:
             assert [entry.key for entry in turn.news()] == [f"k{n}" for n in range(there)]
             turn.append("answer", {})
