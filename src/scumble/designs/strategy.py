@@ -83,7 +83,12 @@ class Strategy:
 
     def total(self, workload: Floats) -> float:
         """Σ over the questions of w'(A'A)⁻¹w, from W'W."""
-        return float(np.trace(self.solve(workload)))
+        from scipy.linalg.lapack import dpotri
+
+        factor, lower = self._factor
+        inverse, _ = dpotri(factor, lower=lower)  # one triangle of it
+        inside = np.tril(inverse, -1) if lower else np.triu(inverse, 1)
+        return float(2 * np.vdot(inside, workload) + np.diag(inverse) @ np.diag(workload))
 
     def error(self, workload: Floats, *, gaussian: bool) -> float:
         """The total squared error where a row of a person moves the measurements by 1 in all: in

@@ -10,12 +10,21 @@ import numpy as np
 from scumble.designs.strategy import Floats, Strategy
 from scumble.designs.strategy_convex import optimum, singular_value_bound
 from scumble.designs.strategy_eigen import eigen_design
-from scumble.designs.strategy_fixed import FANOUTS, hierarchy, identity, intervals, wavelet, widths
+from scumble.designs.strategy_fixed import (
+    FANOUTS,
+    hierarchy,
+    hierarchy_name,
+    identity,
+    intervals,
+    wavelet,
+    widths,
+)
 from scumble.designs.strategy_sums import weighted_sums
 
 MOST_CELLS = 4096
 _SMALL = 1024  # cells up to which no time is saved
 _MOST_SUMS = 512
+_LARGE_FANOUTS = (8, 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,53 +52,65 @@ def choose(
     """The best strategy for W'W; `questions` are rows of W to begin a search with, if few. The
     error of a signed strategy counts `signed_price` times.
     """
-    found: Strategy | None = None
-    tried: dict[str, float] = {}
-    bound = 0.0
-    for strategy, floor in _candidates(workload, questions, gaussian):
-        error = strategy.error(workload, gaussian=gaussian)
-        error *= signed_price if strategy.signed else 1.0
-        bound = max(bound, floor)
-        if error < tried.get(strategy.name, np.inf):
-            tried[strategy.name] = error
-            if found is None or error <= min(tried.values()):
-                found = strategy
-    assert found is not None  # noqa: S101 - single cells are always tried
-    return Choice(found, tried, bound)
-
-
-def _candidates(
-    workload: Floats, questions: Floats | None, gaussian: bool
-) -> Iterator[tuple[Strategy, float]]:
-    """Strategies, each with a lower bound for all that was found on the way."""
+    choice = _Search(workload, gaussian, signed_price)
     cells = len(workload)
-    yield identity(cells), 0.0
-    if cells == 1:
-        return
-    yield wavelet(cells), 0.0
-    trees = {fanout: hierarchy(cells, fanout) for fanout in FANOUTS if fanout < 2 * cells}
-    if cells > _SMALL:  # one of fan-out 2 never wins there, and one of 64 nearly never
-        trees = {fanout: tree for fanout, tree in trees.items() if fanout in (4, 16)}
-    for tree in trees.values():
-        yield tree, 0.0
-    if gaussian:
-        best = optimum(workload, gap=1e-3 if cells <= _SMALL else 2e-2)
-        yield best.strategy(), best.bound
-        if cells <= _SMALL:
-            yield eigen_design(workload), 0.0
-        return
-    for start in _starts(workload, questions, trees):
-        yield weighted_sums(workload, start, steps=150 if cells <= _SMALL else 40), 0.0
-    # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.
-    yield identity(cells), singular_value_bound(workload)
+    choice.consider(identity(cells))
+    if cells > 1:
+        for strategy in _known(cells, gaussian=gaussian):
+            choice.consider(strategy)
+        if gaussian:
+            best = optimum(workload, gap=1e-3 if cells <= _SMALL else 2e-2)
+            choice.consider(best.strategy(), best.bound)
+            if cells <= _SMALL:
+                choice.consider(eigen_design(workload))
+        else:
+            for start in _starts(cells, questions, choice.tried):
+                steps = 150 if cells <= _SMALL else 40
+                choice.consider(weighted_sums(workload, start, steps=steps))
+    if not gaussian:
+        # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.
+        choice.bound = singular_value_bound(workload)
+    return choice.found()
 
 
-def _starts(
-    workload: Floats, questions: Floats | None, trees: dict[int, Strategy]
-) -> Iterator[Floats]:
+class _Search:
+    """What was tried until now."""
+
+    def __init__(self, workload: Floats, gaussian: bool, signed_price: float) -> None:
+        self._workload, self._gaussian, self._price = workload, gaussian, signed_price
+        self._best: Strategy | None = None
+        self.tried: dict[str, float] = {}
+        self.bound = 0.0
+
+    def consider(self, strategy: Strategy, bound: float = 0.0) -> None:
+        error = strategy.error(self._workload, gaussian=self._gaussian)
+        error *= self._price if strategy.signed else 1.0
+        self.bound = max(self.bound, bound)
+        if self._best is None or error < min(self.tried.values()):
+            self._best = strategy
+        self.tried[strategy.name] = min(error, self.tried.get(strategy.name, error))
+
+    def found(self) -> Choice:
+        assert self._best is not None  # noqa: S101 - single cells are always tried
+        return Choice(self._best, self.tried, self.bound)
+
+
+def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
+    """Fixed strategies. Beyond some size only those that have a chance: the wavelet has none with
+    Laplace noise, and hierarchies of other fan-outs than these have little.
+    """
+    small = cells <= _SMALL
+    if gaussian or small:
+        yield wavelet(cells)
+    for fanout in FANOUTS if small else _LARGE_FANOUTS:
+        if fanout < 2 * cells:
+            yield hierarchy(cells, fanout)
+
+
+def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> Iterator[Floats]:
     """Sums to begin with: the inner nodes of the best hierarchy, and the questions themselves."""
-    cells = len(workload)
-    best = min(trees, key=lambda fanout: trees[fanout].error(workload, gaussian=False))
+    known = {fanout: tried.get(hierarchy_name(fanout), np.inf) for fanout in FANOUTS}
+    best = min(known, key=known.__getitem__)
     inner = widths(cells, best)[1:-1] or [cells]
     if len(rows := intervals(cells, inner)) <= _MOST_SUMS:
         yield rows.astype(np.float64)

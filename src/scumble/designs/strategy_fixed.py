@@ -21,7 +21,12 @@ def identity(cells: int) -> Strategy:
 
 def hierarchy(cells: int, fanout: int) -> Strategy:
     """Every cell, every interval of `fanout` cells, of `fanout`² cells, ..., and all cells."""
-    return whole(f"hierarchy of fan-out {fanout}", _stacked(cells, widths(cells, fanout)))
+    return whole(hierarchy_name(fanout), _stacked(cells, widths(cells, fanout)))
+
+
+def hierarchy_name(fanout: int) -> str:
+    """How it is called among others."""
+    return f"hierarchy of fan-out {fanout}"
 
 
 def widths(cells: int, fanout: int) -> list[int]:
