@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import scumble
-from scumble import cli_database, cli_ledger, cli_publish, cli_reproduce, console, listing, options
+from scumble import (
+    cli_audit,
+    cli_database,
+    cli_ledger,
+    cli_publish,
+    cli_reproduce,
+    console,
+    listing,
+    options,
+)
 from scumble._version import __version__
 from scumble.errors import ParameterError
 
@@ -39,6 +48,7 @@ app.add_typer(schema_app, name="schema")
 app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
+app.command("audit")(cli_audit.audit)
 
 
 def _version(asked: bool) -> None:

@@ -6,8 +6,6 @@ was likeliest; ties are broken by chance.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,40 +25,41 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
     """The guessed code of the only sensitive attribute for every code of `target`, a column that
     is different for everybody.
     """
+    if isinstance(release.evidence, Groups):
+        return _by_group(release, release.evidence, target, rng)
+    likelihood = shown(release, target)
+    [channel] = release.evidence.channels if isinstance(release.evidence, Records) else [None]
+    if isinstance(channel, BagChannel) and isinstance(channel.law, PoolLaw):
+        # A member of the bag is the true one in proportion to its count over its share.
+        likelihood /= np.array([float(share) for share in channel.law.shares])
+    return _likeliest(likelihood, rng)
+
+
+def shown(release: Release, target: str) -> Floats:
+    """How often each sensitive value is shown with every code of `target`."""
     evidence, schema = release.evidence, release.schema
     [sensitive] = schema.sensitive
-    people = schema[target].size
     table = pq.read_table(release.folder / evidence.files[0])
     who = schema[target].encode(table[target])[0].astype(np.int64)
-    if isinstance(evidence, Records):
-        found = np.empty(people, np.int64)
-        found[who] = _likeliest(_records(evidence, table, sensitive), rng)
-        return found
-    if isinstance(evidence, Tuples):
-        shown = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
-        return _one_of(who, shown, people, sensitive.size, rng)
-    if isinstance(evidence, Groups):
-        return _by_group(release, evidence, who, table, rng)
-    raise ParameterError("The exposure test is about publishers; this release shows no rows.")
-
-
-def _records(evidence: Records, table: pa.Table, sensitive: Any) -> Floats:
-    """The likelihood of every value for every row, up to a factor of the row."""
-    [channel] = evidence.channels
-    if not isinstance(channel, BagChannel):
-        shown = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
-        alone: Floats = np.eye(sensitive.size)[shown]
-        return alone
-    columns = [table[name].to_numpy() for name in channel.columns]
-    counts: Floats
-    if channel.layout == "counts":
-        counts = np.stack(columns, axis=1).astype(np.float64)
+    found = np.zeros((schema[target].size, sensitive.size))
+    if isinstance(evidence, Records) and isinstance(evidence.channels[0], BagChannel):
+        found[who] = _bags(evidence.channels[0], table, sensitive.size)
+    elif isinstance(evidence, (Records, Tuples)):
+        codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
+        np.add.at(found, (who, codes), 1.0)
     else:
-        counts = np.zeros((table.num_rows, sensitive.size))
-        for members in columns:
-            np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
-    if isinstance(channel.law, PoolLaw):  # a member is the true one in proportion to count / share
-        counts = counts / np.array([float(share) for share in channel.law.shares])
+        raise ParameterError("The exposure test is about publishers; this release shows no rows.")
+    return found
+
+
+def _bags(channel: BagChannel, table: pa.Table, values: int) -> Floats:
+    """How often every value is in the bag of each row."""
+    columns = [table[name].to_numpy() for name in channel.columns]
+    if channel.layout == "counts":
+        return np.stack(columns, axis=1).astype(np.float64)
+    counts = np.zeros((table.num_rows, values))
+    for members in columns:
+        np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
     return counts
 
 
@@ -70,25 +69,17 @@ def _likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:
     return found
 
 
-def _one_of(who: Codes, shown: Codes, people: int, values: int, rng: np.random.Generator) -> Codes:
-    """One of the values that the view shows with a target, or any if it shows none."""
-    found = rng.integers(0, values, people)
-    mixed = rng.permutation(len(who))
-    found[who[mixed]] = shown[mixed]  # the last one written stays: a uniform choice
-    return found
-
-
-def _by_group(
-    release: Release, evidence: Groups, who: Codes, table: pa.Table, rng: np.random.Generator
-) -> Codes:
+def _by_group(release: Release, evidence: Groups, target: str, rng: np.random.Generator) -> Codes:
     """The value of whose rows the largest part is in the group of the target."""
     [sensitive] = release.schema.sensitive
-    shown = pq.read_table(release.folder / evidence.values)
-    codes = sensitive.encode(shown[sensitive.name])[0].astype(np.int64)
-    groups, counts = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
+    table = pq.read_table(release.folder / evidence.file)
+    who = release.schema[target].encode(table[target])[0].astype(np.int64)
+    values = pq.read_table(release.folder / evidence.values)
+    codes = sensitive.encode(values[sensitive.name])[0].astype(np.int64)
+    groups, counts = (values[name].to_numpy() for name in (evidence.group, evidence.count))
     whole = np.bincount(codes, counts, sensitive.size)
     likelihood = np.zeros((int(groups.max(initial=0)) + 1, sensitive.size))
     likelihood[groups, codes] = counts / whole[codes]
-    found = rng.integers(0, sensitive.size, release.schema[table.column_names[0]].size)
+    found = rng.integers(0, sensitive.size, release.schema[target].size)
     found[who] = _likeliest(likelihood[table[evidence.group].to_numpy()], rng)
     return found

@@ -1,0 +1,207 @@
+"""Reports about whatever can be audited: a release, a method, a table, a database."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scumble import archive
+from scumble.audit import game
+from scumble.audit.claims import CONFIDENCE, claims
+from scumble.audit.classes import classes
+from scumble.audit.finding import Finding, Verdict
+from scumble.audit.report import Report
+from scumble.audit.summaries import summary_findings
+from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
+from scumble.engine.rows import Outside, Rows
+from scumble.engine.source import open_source
+from scumble.errors import ParameterError
+from scumble.evidence import Measurements, Records
+from scumble.kinds import Category
+from scumble.mechanism import Mechanism, Publisher
+from scumble.release import Release
+from scumble.schema import Schema
+
+GAMES = 200_000
+ROWS_ONLY = (
+    "These measures compare rows with rows. They do not bound what somebody learns who knows more "
+    "than the columns named quasi."
+)
+
+
+def of_release(folder: Path) -> Report:
+    """Everything that can be computed about a release folder, without its table."""
+    release = archive.load(folder)
+    manifest = release.manifest
+    limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
+    files = [archive.MANIFEST, *release.evidence.files]
+    return Report(
+        subject=f"the release {folder.name}",
+        findings=list(_release_findings(release)),
+        promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
+        open_doors=[*_seen(release), *limits],
+        facts={
+            "method": manifest.mechanism,
+            "parameters": dict(manifest.parameters),
+            "columns": list(release.evidence.columns),
+            "made by": manifest.software,
+            "checksums": {name: _checksum(folder / name) for name in files},
+        },
+    )
+
+
+def _release_findings(release: Release) -> Iterator[Finding]:
+    if release.manifest.seeded:
+        sentence = "It was drawn from a fixed seed: who knows the seed can undo all of it."
+        yield Finding("randomness", "noise that nobody can repeat", "refuted", sentence)
+    if release.schema.from_data:
+        names = ", ".join(release.schema.from_data)
+        sentence = f"The domain of {names} was read from the private table and is published."
+        yield Finding(
+            "domains", "nothing but what is promised depends on the table", "refuted", sentence
+        )
+    if isinstance(release.evidence, Measurements):
+        yield from summary_findings(release)
+    else:
+        yield from claims(release)
+
+
+def _seen(release: Release) -> Iterator[str]:
+    if release.evidence.unchanged:
+        columns = ", ".join(release.evidence.unchanged)
+        yield f"Who knows {columns} of somebody sees that the person is in the table."
+    if isinstance(release.evidence, Records) and release.evidence.unchanged:
+        yield "Everything but the sensitive columns is published as it is."
+
+
+def of_method(
+    mechanism: Mechanism,
+    values: int,
+    claimed: float,
+    *,
+    games: int = GAMES,
+    confidence: float = CONFIDENCE,
+    seed: int | None = None,
+) -> Report:
+    """A publisher in the exposure test, against an ε that somebody claims for it."""
+    if not isinstance(mechanism, Publisher):
+        raise ParameterError(
+            f"The exposure test is about methods that publish rows; {mechanism.name} publishes "
+            "counts. Try `scumble audit --all`."
+        )
+    score = game.play(mechanism, values, games, seed=seed)
+    found = game.finding(mechanism, score, claimed, confidence)
+    facts = {"method": mechanism.name, "parameters": mechanism.parameters, "games": games}
+    return Report(f"{mechanism.name} with {values} values", [found], facts=facts)
+
+
+def of_table(
+    source: Any,
+    schema: Schema,
+    *,
+    k: int | None = None,
+    l: int | None = None,  # noqa: E741  # the letter that everybody uses for it
+    t: float | None = None,
+    table: str | None = None,
+    outside: Outside = "error",
+) -> Report:
+    """What a table would show if it were handed out as it is: for the eyes of its owner."""
+    rows = Rows(open_source(source, table=table), schema, outside=outside)
+    quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
+    sensitive = [attribute.name for attribute in schema.sensitive]
+    findings = [_anonymous(anonymity(classes(rows, quasi, None)), k)]
+    for name in sensitive:
+        ordered = not isinstance(schema[name].domain, Category)
+        found = diversity(classes(rows, quasi, name), ordered=ordered)
+        findings += _diverse(name, found, l, t)
+    return Report(
+        subject="the table",
+        findings=findings,
+        open_doors=[ROWS_ONLY, "This report is made of the private table: it is for its owner."],
+        facts={"quasi-identifiers": quasi, "sensitive": sensitive},
+    )
+
+
+def _anonymous(found: Anonymity, k: int | None) -> Finding:
+    alone, few = found.alone / found.rows, found.few / found.rows
+    sentence = (
+        f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
+        f"{alone:.2%} of the rows are alone in theirs, {few:.2%} share it with fewer than four "
+        "others. Who is known to be in the table is found with "
+        f"probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at worst."
+    )
+    claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
+    return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or found.k >= k, k)
+
+
+def _diverse(name: str, found: Diversity, l: int | None, t: float | None) -> Iterator[Finding]:  # noqa: E741
+    sentence = (
+        f"At worst a group has {found.l} different values of {name} (entropy l = "
+        f"{found.entropy_l:.3g}), one of them with a share of {found.alpha:.1%}."
+    )
+    numbers = found.to_dict()
+    claim = f"l-diversity of {name}" + ("" if l is None else f" with l = {l}")
+    yield _measured("l-diversity", claim, sentence, numbers, l is None or found.l >= l, l)
+    sentence = (
+        f"The distribution of {name} in a group is at most {found.t:.3g} away from the whole "
+        "table's (earth mover's distance, 0 to 1)."
+    )
+    claim = f"t-closeness of {name}" + ("" if t is None else f" with t = {t:g}")
+    yield _measured("t-closeness", claim, sentence, numbers, t is None or found.t <= t, t)
+
+
+def _measured(
+    check: str, claim: str, sentence: str, numbers: dict[str, Any], kept: bool, asked: object
+) -> Finding:
+    verdict: Verdict = "refuted" if not kept else "noted" if asked is None else "exact"
+    return Finding(check, claim, verdict, sentence, numbers)
+
+
+def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -> Report:
+    """The ledger of a database, and attacks on a twin of it with made-up people and the same
+    promise.
+    """
+    from scumble.database.reading import Reading
+
+    with Reading(folder) as reading:
+        faults, terms, promise = reading.verify(), reading.terms, reading.guarantee
+    claim = "every answer was paid for and written down"
+    if faults:
+        findings = [Finding("ledger", claim, "refuted", faults[0])]
+    else:
+        sentence = "Every entry is the one that the next one names, to the last that was sealed."
+        findings = [Finding("ledger", claim, "exact", sentence)]
+    if attack:
+        findings += _attacks(float(terms.epsilon), float(terms.noise), seed)
+    return Report(
+        subject=f"the database {folder.name}",
+        findings=findings,
+        promises=[f"{promise!r} Proof: {promise.proof}."],
+        open_doors=promise.limits,
+        facts=terms.to_dict(),
+    )
+
+
+def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -> Sequence[Finding]:
+    from scumble.audit.attacks import ATTACKS, attacked
+    from scumble.audit.victims import Guarded
+
+    rng = np.random.default_rng(seed)
+    found = []
+    for name in ATTACKS:
+        secrets = rng.integers(0, 2, people).tolist()
+        with tempfile.TemporaryDirectory(prefix="scumble-audit-") as place:
+            victim = Guarded(Path(place) / "twin", secrets, epsilon=epsilon, noise=noise)
+            outcome = attacked(name, victim, secrets, rng, 6)
+            victim.close()
+        found.append(outcome.finding(CONFIDENCE))
+    return found
+
+
+def _checksum(path: Path) -> str:
+    return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
