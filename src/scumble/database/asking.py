@@ -12,9 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.attribute import Attribute
-from scumble.database.comparing import compared
-from scumble.database.conditions import boxes_of
-from scumble.database.given import COUNT
 from scumble.database.space import Boxes, Space
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
@@ -63,23 +60,7 @@ class Asked:
     amounts: Amounts | None
 
 
-def understood(query: Query, space: Space, engine: Engine) -> Asked:
-    """The boxes and amounts of a question; a sentence where it cannot be put so."""
-    boxes = compared(query.clauses, space, MOST_BOXES)
-    if boxes is None or query.argument is not None:
-        engine.check(query)
-    if boxes is None:
-        boxes = boxes_of(query.clauses, space, engine, MOST_BOXES)
-    groups = tuple(_groups(query, boxes, space))
-    if query.aggregate == "count" or query.argument is None:
-        return Asked(query, groups, (COUNT,), None)
-    amounts = _amounts(query, space, engine)
-    summed = f"sum {query.argument.sql}"
-    kinds = (summed,) if query.aggregate == "sum" else (summed, COUNT)
-    return Asked(query, groups, kinds, amounts)
-
-
-def _groups(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
+def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
     """Each combination of values that the condition leaves possible, with its part of the boxes."""
     axes = [space.names.index(name) for name in query.groups]
     codes = [_codes(boxes[:, axis]) for axis in axes]
@@ -116,7 +97,7 @@ def _labels(attribute: Attribute, codes: list[int]) -> list[Any]:
     return found
 
 
-def _amounts(query: Query, space: Space, engine: Engine) -> Amounts:
+def amounts_of(query: Query, space: Space, engine: Engine) -> Amounts:
     """Whole numbers, by the values of the one attribute that is added up."""
     argument = query.argument
     if argument is None or len(argument.attributes) != 1:

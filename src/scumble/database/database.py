@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scumble.database import folder as folders
-from scumble.database.asking import Asked, understood
+from scumble.database.asking import Asked
 from scumble.database.counting import Counter
 from scumble.database.entry import check_word
 from scumble.database.folder import Progress, Table
 from scumble.database.journal import Journal
 from scumble.database.live import LiveEstimate
 from scumble.database.manner import Manner, Prefer, Relax
+from scumble.database.meaning import Meaning
 from scumble.database.reader import Reader
 from scumble.database.reading import facts, told, verified
 from scumble.database.session import Request, Session, Settled
 from scumble.database.space import Space
 from scumble.database.terms import Terms
-from scumble.engine.duckdb import Engine
 from scumble.engine.rows import Outside
-from scumble.errors import LedgerError, ParameterError, PromiseError
+from scumble.errors import ParameterError, PromiseError
 from scumble.estimate import Estimates
 from scumble.guarantee import Guarantee
 from scumble.schema import Schema
@@ -31,8 +30,6 @@ from scumble.schema import Schema
 if TYPE_CHECKING:
     from scumble.ledgers.ledger import Ledger
     from scumble.plot.figure import Figure
-
-_REMEMBERED = 256  # questions
 
 
 class Database:
@@ -53,9 +50,7 @@ class Database:
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
         self._session = Session(journal, self.terms, self.space, tables, seed)
-        self._engine: Engine | None = Engine(self.schema)
-        # The same question, asked or tried again, means the same.
-        self._meaning = lru_cache(maxsize=_REMEMBERED)(self._understood)
+        self._meaning = Meaning(self.schema, self.space)
 
     @classmethod
     def create(
@@ -245,9 +240,7 @@ class Database:
 
     def close(self) -> None:
         self._journal.close()
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        self._meaning.close()
 
     def __enter__(self) -> Self:
         return self
@@ -264,11 +257,4 @@ class Database:
     def _asked(self, sql: str) -> Asked:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        if self._engine is None:
-            raise LedgerError("This database was closed. Open it again.")
-        return self._meaning(sql, self._engine)
-
-    def _understood(self, sql: str, engine: Engine) -> Asked:
-        from scumble.sql import parse
-
-        return understood(parse(sql, self.schema, engine.columns), self.space, engine)
+        return self._meaning.of(sql)
