@@ -17,7 +17,15 @@ def _code(page: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/database.md", "docs/ledger.md", "docs/tour.md", "docs/python.md"]
+    "page",
+    [
+        "README.md",
+        "docs/database.md",
+        "docs/ledger.md",
+        "docs/releases.md",
+        "docs/tour.md",
+        "docs/python.md",
+    ],
 )
 def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
