@@ -13,6 +13,7 @@ from scumble.database.terms import Terms as DatabaseTerms
 from scumble.ledgers.bill import Bill, bill_of, bill_of_database
 from scumble.ledgers.terms import Terms
 from scumble.loss import Loss
+from scumble.mechanism import Summary
 from scumble.releases.summary import AttributeSummary
 
 HALF = Fraction(1, 2)
@@ -153,3 +154,9 @@ def test_a_database_costs_all_that_it_may_answer() -> None:
 def test_a_bill_is_written_and_read(mechanism) -> None:
     found = bill(mechanism, terms("replace", 3))
     assert Bill.from_dict(found.to_dict()) == found
+
+
+def test_every_summary_can_be_counted() -> None:
+    """A summary that is of another family would be listed as not counted, in silence."""
+    summaries = [kind for kind in sc.mechanisms().values() if issubclass(kind, Summary)]
+    assert [kind for kind in summaries if not issubclass(kind, AttributeSummary)] == []

@@ -13,7 +13,9 @@ from scumble.ledgers.total import Total
 from scumble.loss import Loss
 
 _GRID = 1 << 64  # a square root is rounded down to a multiple of its inverse
-_SLACK = 1e-12  # a thousand times what floating point can lose in the formulas below
+# A hundred times what floating point can lose below; the rest is for releases whose noise is within
+# a factor of e^(2^-80) of Gaussian noise (Marginals), as many as a million of them.
+_SLACK = 1e-12
 _STEPS = 200
 
 
