@@ -22,6 +22,7 @@ def _code(page: Path) -> str:
         "README.md",
         "docs/database.md",
         "docs/ledger.md",
+        "docs/primitives.md",
         "docs/releases.md",
         "docs/tour.md",
         "docs/python.md",
