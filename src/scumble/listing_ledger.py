@@ -50,6 +50,8 @@ def show(ledger: Ledger, delta: float | None) -> None:
         "total": str(statement),
         "left": statement.left(),
     }
+    if len(statement.totals) > 1:
+        lines["by part"] = statement.by_part()
     for name, value in lines.items():
         listing.hanging(f"{name:<9}", value)
     if charges:
@@ -71,7 +73,11 @@ def _line(charge: Charge) -> list[str]:
 
 def _explain(charges: list[Charge]) -> None:
     """What the table leaves open: why a release costs more than it promises, or is not counted."""
-    remarks = [f"{each.number}: {each.bill.remark}" for each in charges if each.bill.remark]
+    entries: dict[str, list[str]] = {}
+    for each in charges:
+        if each.bill.remark:
+            entries.setdefault(each.bill.remark, []).append(str(each.number))
+    remarks = [f"{', '.join(numbers)}: {remark}" for remark, numbers in entries.items()]
     states = [_STATES[state] for state in _STATES if any(each.state == state for each in charges)]
     if remarks or states:
         typer.echo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def publish(ledger, mechanism=None, table=TABLE, schema=SCHEMA, **how) -> sc.Rel
 
 
 def run(*arguments: object) -> list[list[str]]:
-    paths = {"PYTHONPATH": str(CHILD.parents[1])}
+    paths = {**os.environ, "PYTHONPATH": str(CHILD.parents[1])}
     command = [sys.executable, str(CHILD), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=paths, check=True)
     return [line.split() for line in done.stdout.splitlines()]

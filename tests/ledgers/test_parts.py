@@ -49,6 +49,7 @@ def test_parts_share_no_budget(ledger: sc.Ledger) -> None:
     publish(ledger, 0.8, "f")
     publish(ledger, 0.5, "m")
     assert str(ledger.statement()) == "3 releases cost together ε = 1 for people with sex = f."
+    assert ledger.statement().by_part() == "f: ε = 1; m: ε = 0.7; all others: ε = 0.2"
     with pytest.raises(sc.PromiseError, match="nothing is left"):
         publish(ledger, 0.1, "f")
     publish(ledger, 0.2, "m")

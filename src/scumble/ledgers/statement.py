@@ -82,8 +82,20 @@ class Statement:
             return " 1 more is not counted: what it tells comes on top."
         return f" {self.listed} more are not counted: what they tell comes on top."
 
+    def by_part(self) -> str:
+        """The loss in each part that was published, the largest first, and in all others."""
+        parts = sorted(self.totals, key=lambda part: -self._size(self.totals[part]))
+        found = {"all others" if part is None else part: self.totals[part] for part in parts}
+        return "; ".join(f"{name}: {self._number(total)}" for name, total in found.items())
+
+    def _number(self, total: Total) -> str:
+        epsilon = self._epsilon(total)
+        return (
+            f"ρ = {at_most(total.concentrated)}" if epsilon is None else f"ε = {at_most(epsilon)}"
+        )
+
     def left(self) -> str:
-        """What still fits: of pure ε, or of Gaussian noise."""
+        """What still fits for who loses most: of pure ε, or of Gaussian noise."""
         limit = self.terms.limit
         if limit is None:
             return "no limit"
