@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from scumble.releases.marginals import Marginals
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
+    from scumble.releases.sparse import Sparse
     from scumble.releases.wavelet import Wavelet
     from scumble.releases.workload import Workload
     from scumble.schema import Schema
@@ -85,6 +86,7 @@ _HOME = {
     "Query": "query",
     "Release": "release",
     "Schema": "schema",
+    "Sparse": "releases.sparse",
     "Subset": "publishers.subset",
     "Uniform": "publishers.uniform",
     "Wavelet": "releases.wavelet",
@@ -131,6 +133,7 @@ __all__ = [
     "SchemaError",
     "ScumbleError",
     "SourceError",
+    "Sparse",
     "Subset",
     "Uniform",
     "Wavelet",

@@ -39,6 +39,7 @@ _REGISTRY = {
     "marginals": "scumble.releases.marginals:Marginals",
     "fourier": "scumble.releases.fourier:Fourier",
     "datacube": "scumble.releases.datacube:Datacube",
+    "sparse": "scumble.releases.sparse:Sparse",
     "workload": "scumble.releases.workload:Workload",
     "quadtree": "scumble.releases.quadtree:Quadtree",
     "kdtree": "scumble.releases.kdtree:Kdtree",

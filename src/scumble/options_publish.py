@@ -135,7 +135,12 @@ Plain = Annotated[
     typer.Option("--plain", help="partition: publish as it is what the promise does not bind."),
 ]
 Size = Annotated[
-    int | None, typer.Option("--size", metavar="NUMBER", help="subset: values shown in every row.")
+    int | None,
+    typer.Option(
+        "--size",
+        metavar="NUMBER",
+        help="subset: values shown in every row. sparse: cells that priority sampling publishes.",
+    ),
 ]
 Reading = Annotated[
     str | None, typer.Option("--reading", metavar="CHOICE", help="frapp: local or published.")
@@ -239,6 +244,22 @@ Person = Annotated[
     str | None,
     typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
 ]
+Rule = Annotated[
+    str | None,
+    typer.Option(
+        "--rule", metavar="CHOICE", help="sparse: filter, threshold, priority or 'filter priority'."
+    ),
+]
+FalseCells = Annotated[
+    float | None,
+    typer.Option(
+        "--false-cells", metavar="NUMBER", help="sparse: most empty cells published, in the mean."
+    ),
+]
+Total = Annotated[
+    float | None,
+    typer.Option("--total", metavar="SHARE", help="sparse: of epsilon, for the number of rows."),
+]
 Queries = Annotated[
     str | None,
     typer.Option(
@@ -304,6 +325,9 @@ MECHANISM = {
     "contribution": Contribution,
     "person": Person,
     "queries": Queries,
+    "rule": Rule,
+    "false_cells": FalseCells,
+    "total": Total,
 }
 
 

@@ -72,6 +72,11 @@ def _wavelet(**changed) -> Mechanism:
     return sc.Wavelet(given.pop("attributes"), transform="all", **given)
 
 
+def _sparse(**changed) -> Mechanism:
+    given = {"epsilon": 1, "neighbours": "add_remove"} | changed
+    return sc.Sparse(["age", "sex", "job"], **given)
+
+
 _AXIS_REFUSED = (
     ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
     ({"epsilon": 1e-30}, "larger than any count"),
@@ -353,6 +358,25 @@ CASES = {
         (*_AXIS_REFUSED, ({"transform": "some"}, "'large' or 'all'")),
     ),
     "wavelet, gaussian": Case(lambda: _wavelet(delta=1e-6), ()),
+    "sparse": Case(
+        _sparse,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Sparse must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"rule": "largest"}, "one of filter, threshold, priority, filter priority"),
+            ({"size": 10}, "takes no size"),
+            ({"rule": "priority"}, "'size' parameter of Sparse must be a whole number from 2"),
+            ({"rule": "filter priority", "size": 1}, "Got 1 instead"),
+            ({"false_cells": 0}, "'false_cells' parameter of Sparse must be a number above 0"),
+            ({"false_cells": 1e9}, "at most 1e+07"),
+            ({"total": 1}, "between 0 and 1"),
+        ),
+    ),
+    "sparse, threshold": Case(lambda: _sparse(rule="threshold", false_cells=20), ()),
+    "sparse, priority": Case(lambda: _sparse(rule="priority", size=30), ()),
+    "sparse, both": Case(lambda: _sparse(rule="filter priority", size=30, false_cells=5), ()),
     "workload": Case(
         _workload,
         (
@@ -421,6 +445,7 @@ FULL = {
     "quadtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "sparse": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "workload": {
         "attributes": ["age"],
         "queries": ["SELECT COUNT(*) FROM t"],

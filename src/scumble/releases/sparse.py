@@ -106,9 +106,7 @@ class Sparse(AttributeSummary):
         if "priority" in self.rule:
             return whole("Sparse", "size", size, least=2, most=MOST_PUBLISHED)
         if size is not None:
-            raise ParameterError(
-                f"Sparse takes a size with priority sampling; not with {self.rule}."
-            )
+            raise ParameterError(f"Sparse with the rule '{self.rule}' takes no size.")
         return None
 
     @property
