@@ -85,6 +85,11 @@ class Estimate:
     def stderr(self) -> float:
         return self.law.stderr
 
+    @property
+    def fate(self) -> str:
+        """What became of the question, in a word or two; nothing where that cannot differ."""
+        return ""
+
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Limits that hold the truth with probability `level` (over the noise of the release)."""
         return self.law.interval(self.value, check_level(level))
@@ -192,18 +197,18 @@ class Estimates:
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines of a table for people; of many groups, the first and the last."""
-        header = [*self.groups, "value", "stderr", "low 95 %", "high 95 %"]
-        shown, half = self.rows, _MOST_LINES // 2
+        header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
-        body = []
-        for key, estimate in shown:
-            numbers = (estimate.value, estimate.stderr, *estimate.interval())
-            names = ["(missing)" if part is None else str(part) for part in key]
-            body.append(names + [digits(number, estimate.stderr) for number in numbers])
+        body = [line(key, estimate, LEVEL) for key, estimate in shown]
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
+
+    def header(self, level: float) -> list[str]:
+        """The columns of a table for people: groups, numbers, and fates where there are any."""
+        fates = any(estimate.fate for _, estimate in self.rows)
+        return [*self.groups, *numbers_of(level), *(["status"] if fates else [])]
 
     def _notes(self) -> list[str]:
         """Notes that hold for some group, each once."""
@@ -232,6 +237,21 @@ class Estimates:
         )
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self._notes())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+
+def numbers_of(level: float) -> list[str]:
+    """What the numbers in a line of a table are."""
+    return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
+
+
+def line(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
+    """A group and its estimate in a table for people: only digits that its error leaves
+    meaningful.
+    """
+    numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
+    names = ["(missing)" if part is None else str(part) for part in key]
+    fate = [estimate.fate] if key and estimate.fate else []
+    return names + [digits(number, estimate.stderr) for number in numbers] + fate
 
 
 def digits(number: float, error: float) -> str:

@@ -100,17 +100,12 @@ def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, 
 
 def show_answer(answer: Estimate | Estimates, level: float) -> None:
     """An answer as a table: every number with as many digits as its error leaves meaningful."""
-    from scumble.estimate import Estimates, digits
+    from scumble.estimate import Estimates, line, numbers_of
 
     rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
-    names = list(answer.groups) if isinstance(answer, Estimates) else []
-    head = [*names, "value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
-    body = []
-    for key, estimate in rows:
-        numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
-        group = ["(missing)" if part is None else str(part) for part in key]
-        body.append(group + [digits(number, estimate.stderr) for number in numbers])
-    table(head, body, text_columns=len(names))
+    head = answer.header(level) if isinstance(answer, Estimates) else numbers_of(level)
+    body = [line(key, estimate, level) for key, estimate in rows]
+    table(head, body, text_columns=len(answer.groups) if isinstance(answer, Estimates) else 0)
     for method in dict.fromkeys(estimate.method for _, estimate in rows):
         console.say(method)
     for note in dict.fromkeys(note for _, estimate in rows for note in estimate.notes):

@@ -169,7 +169,8 @@ class BatchPlan:
         return (
             f"The promise is used up for this part of {self._where}. The nearest question that can "
             f"be answered is SELECT COUNT(*) FROM t WHERE {nearest}, at a relaxation error of "
-            f"{compound.error:.3g}: allow that much with max_relaxation_error."
+            f"{compound.error:.3g}: allow that much by max_relaxation_error (on the command line, "
+            "--max-relaxation-error)."
         )
 
     @property

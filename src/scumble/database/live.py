@@ -41,6 +41,10 @@ class LiveEstimate(Estimate):
     distance: float = 0.0
     numbers: int = 1
 
+    @property
+    def fate(self) -> str:
+        return "not answered" if self.status == "relaxed" and not self.numbers else self.status
+
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
         more = {
             "status": self.status,
