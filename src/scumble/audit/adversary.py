@@ -43,7 +43,7 @@ def shown(release: Release, target: str) -> Floats:
     who = schema[target].encode(table[target])[0].astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], BagChannel):
-        found[who] = _bags(evidence.channels[0], table, sensitive.size)
+        found[who] = bags(evidence.channels[0], table, sensitive.size)
     elif isinstance(evidence, (Records, Tuples)):
         codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
         np.add.at(found, (who, codes), 1.0)
@@ -52,7 +52,7 @@ def shown(release: Release, target: str) -> Floats:
     return found
 
 
-def _bags(channel: BagChannel, table: pa.Table, values: int) -> Floats:
+def bags(channel: BagChannel, table: pa.Table, values: int) -> Floats:
     """How often every value is in the bag of each row."""
     columns = [table[name].to_numpy() for name in channel.columns]
     if channel.layout == "counts":

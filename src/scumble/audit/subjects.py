@@ -21,7 +21,7 @@ from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
 from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
-from scumble.evidence import Measurements, Records
+from scumble.evidence import Measurements
 from scumble.kinds import Category
 from scumble.mechanism import Mechanism, Publisher
 from scumble.release import Release
@@ -75,8 +75,6 @@ def _seen(release: Release) -> Iterator[str]:
     if release.evidence.unchanged:
         columns = ", ".join(release.evidence.unchanged)
         yield f"Who knows {columns} of somebody sees that the person is in the table."
-    if isinstance(release.evidence, Records) and release.evidence.unchanged:
-        yield "Everything but the sensitive columns is published as it is."
 
 
 def of_method(

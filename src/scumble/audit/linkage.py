@@ -1,0 +1,175 @@
+"""Linkage: what an attacker who knows some columns of a target gets from a release of rows.
+
+The attacker knows that the target is in the table. Rows that agree with what is known are equally
+likely to be the target's; what each of them shows turns the prior into a posterior by Bayes' rule,
+and the posterior of the target is their mean. The prior of a value is the same for everybody: its
+share in the whole table as the release itself tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scumble.attribute import Attribute
+from scumble.audit.adversary import bags
+from scumble.channels import BagChannel, Channel, UniformChannel
+from scumble.errors import ParameterError
+from scumble.evidence import Groups, Records
+from scumble.pool_law import PoolLaw
+from scumble.release import Release
+from scumble.subset_law import SubsetLaw
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """Everybody's posterior. Row i of `posterior` belongs to the i-th combination of `known`, with
+    `candidates` rows that it may be.
+    """
+
+    columns: tuple[str, ...]
+    known: list[dict[str, Any]]
+    candidates: npt.NDArray[np.int64]
+    prior: Floats
+    posterior: Floats
+    values: list[Any]
+
+    def worst(self, number: int) -> list[dict[str, Any]]:
+        """The people about whom most is learned: by the largest growth of the odds of a value."""
+        gain = self._odds(self.posterior) - self._odds(self.prior)
+        order = np.argsort(-gain.max(axis=1), kind="stable")[:number]
+        return [self._person(int(place), int(gain[place].argmax())) for place in order]
+
+    def of(self, known: dict[str, Any]) -> list[dict[str, Any]]:
+        """What is learned about the people who are like this, the likeliest value first."""
+        found = [place for place, each in enumerate(self.known) if known.items() <= each.items()]
+        return [self._person(place, int(self.posterior[place].argmax())) for place in found]
+
+    def _person(self, place: int, value: int) -> dict[str, Any]:
+        return {
+            **self.known[place],
+            "rows": int(self.candidates[place]),
+            "value": self.values[value],
+            "prior": float(self.prior[value]),
+            "posterior": float(self.posterior[place, value]),
+        }
+
+    @staticmethod
+    def _odds(chance: Floats) -> Floats:
+        inside = np.clip(chance, 1e-12, 1 - 1e-12)
+        return np.log(inside) - np.log1p(-inside)
+
+
+def linkage(release: Release, known: Sequence[str] | None = None) -> Linked:
+    """What everybody in the table has to expect from an attacker who knows these columns of them;
+    all that are published as they are, if none are named.
+    """
+    evidence, schema = release.evidence, release.schema
+    if not isinstance(evidence, (Records, Groups)) or not evidence.unchanged:
+        raise ParameterError(
+            "Linkage is about releases that publish columns of people as they are, as uniform, "
+            "subset, partition, aroma and anatomy do; this one does not."
+        )
+    columns = tuple(evidence.unchanged if known is None else known)
+    for name in columns:
+        if name not in evidence.unchanged:
+            allowed = f"among {', '.join(evidence.unchanged)}"
+            raise ParameterError.of("linkage", "known", allowed, name)
+    if len(schema.sensitive) != 1:
+        raise ParameterError("Linkage looks at releases with one sensitive attribute.")
+    [sensitive] = schema.sensitive
+    table = pq.read_table(release.folder / evidence.file)
+    if isinstance(evidence, Records):
+        prior, shown = _perturbed(evidence, table, sensitive)
+    else:
+        prior, shown = _grouped(release, evidence, table, sensitive)
+    group, first, candidates = _alike(release, table, columns)
+    total = np.zeros((len(first), sensitive.size))
+    np.add.at(total, group, shown)
+    people = table.select(list(columns)).take(pa.array(first)).to_pylist()
+    values = sensitive.labels().to_pylist()
+    return Linked(columns, people, candidates, prior, total / candidates[:, None], values)
+
+
+def _alike(
+    release: Release, table: pa.Table, columns: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each row its group of rows that agree, and of each group a row and how many there are."""
+    codes = [release.schema[name].encode(table[name])[0].astype(np.int64) for name in columns]
+    group = np.zeros(table.num_rows, np.int64)
+    for name, column in zip(columns, codes, strict=True):
+        _, group = np.unique(group * release.schema[name].size + column, return_inverse=True)
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    return group, first, counts
+
+
+def _perturbed(evidence: Records, table: pa.Table, sensitive: Attribute) -> tuple[Floats, Floats]:
+    """The prior, and the posterior of each row, from the channel."""
+    [channel] = evidence.channels
+    likelihood = _likelihood(channel, table, sensitive)
+    prior = _fitted(likelihood)
+    joint = prior * likelihood
+    return prior, joint / joint.sum(axis=1, keepdims=True)
+
+
+def _fitted(likelihood: Floats, rounds: int = 200) -> Floats:
+    """The shares of the values that make what is shown likeliest, by repeated use of Bayes' rule
+    (expectation and maximization).
+    """
+    shares: Floats = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    kinds, times = np.unique(likelihood, axis=0, return_counts=True)
+    for _ in range(rounds):
+        joint = shares * kinds
+        joint /= joint.sum(axis=1, keepdims=True)
+        shares = times @ joint / times.sum()
+    return shares
+
+
+def _likelihood(channel: Channel, table: pa.Table, sensitive: Attribute) -> Floats:
+    """P(what the row shows | value), up to a factor of the row."""
+    if isinstance(channel, BagChannel):
+        return _of_bags(channel, bags(channel, table, sensitive.size))
+    codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
+    alone: Floats = np.eye(sensitive.size)[codes]
+    if isinstance(channel, UniformChannel):
+        kept = float(channel.keep)
+        return kept * alone + (1 - kept) / sensitive.size
+    part = table[channel.column].to_numpy()
+    keep: Floats = np.array([float(each) for each in channel.keeps])[part][:, None]
+    replaced = np.zeros((len(channel.domains), sensitive.size))
+    for place, domain in enumerate(channel.domains):
+        replaced[place, list(domain)] = 1 / len(domain)
+    mixed: Floats = keep * alone + (1 - keep) * replaced[part]
+    return mixed
+
+
+def _of_bags(channel: BagChannel, counts: Floats) -> Floats:
+    law = channel.law
+    if isinstance(law, SubsetLaw):
+        inside = float(law.inclusion) / law.size
+        outside = float(1 - law.inclusion) / (law.values - law.size)
+        return np.where(counts > 0, inside, outside)
+    shares: Floats = np.array([float(share) for share in cast(PoolLaw, law).shares])
+    return counts / shares
+
+
+def _grouped(
+    release: Release, evidence: Groups, table: pa.Table, sensitive: Attribute
+) -> tuple[Floats, Floats]:
+    """The shares of the values in the group of each row."""
+    shown = pq.read_table(release.folder / evidence.values)
+    codes = sensitive.encode(shown[sensitive.name])[0].astype(np.int64)
+    group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
+    shares = np.zeros((int(group.max(initial=0)) + 1, sensitive.size))
+    shares[group, codes] = count
+    prior: Floats = shares.sum(axis=0) / shares.sum()
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
+    return prior, shares[table[evidence.group].to_numpy()]
