@@ -1,8 +1,11 @@
-"""The ledger of the database on this disk: answers made durable, by one thread and by many."""
+"""The ledger of the database on this disk, alone and under whole answers: made durable, by one
+thread and by many.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import tempfile
 import threading
@@ -11,14 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import scumble as sc
 from benchmarks.measure import at_least, at_most
 from scumble.database.committer import Committer
 from scumble.database.journal import Journal
+from scumble.demo.census import census
 
 THREADS = 32
 ALONE, TOGETHER = 200, 1000  # durable answers a second that are asked for
 RESTART = 2.0  # seconds
 ENTRIES = 10_000
+PEOPLE = 20_000
 ANSWER = {"boxes": [[[0, 78], [3, 9], [0, 22], [10, 59]]], "units": 1, "value": 123_456}
 
 
@@ -28,7 +34,7 @@ def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=build) as folder:
         with Journal.create(Path(folder) / "db", {"epsilon": "3/10"}) as journal:
             results = commits(journal, Path(folder) / "plain")
-        return [*results, restart(Path(folder) / "long")]
+        return [*results, *answers(Path(folder) / "whole"), restart(Path(folder) / "long")]
 
 
 def commits(journal: Journal, plain: Path) -> list[dict[str, Any]]:
@@ -50,6 +56,33 @@ def commits(journal: Journal, plain: Path) -> list[dict[str, Any]]:
             "durable answers, 32 threads / 1,000 a second", 1, many / TOGETHER, f"{many:.0f}/s"
         ),
         at_least("durable answers, 32 threads / one thread", 4, many / one, "group commit"),
+    ]
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    """From the text of a question to an estimate: no two questions are alike, all have room."""
+    people, schema = census(PEOPLE)
+    names, chance = ["age", "sex", "income", "condition"], random.Random(1)
+    options: dict[str, Any] = {"epsilon": 1, "noise": 200_000, "attributes": names}
+    with sc.Database.create(folder, people, schema, **options) as database:
+
+        def ask() -> None:
+            low, income = chance.randrange(18, 91), chance.randrange(100_000)
+            database.answer(
+                f"SELECT COUNT(*) FROM t WHERE age BETWEEN {low} AND {chance.randrange(low, 91)} "
+                f"AND income >= {income} AND sex = '{chance.choice(['male', 'female'])}'"
+            )
+
+        _rate(20, ask)  # loaded and compiled by now
+        one, many = [], []
+        for _ in range(5):
+            one.append(_rate(200, ask))
+            many.append(_rate(50, ask, THREADS))
+    alone, together = statistics.median(one), statistics.median(many)
+    detail = f"{together:.0f}/s, 32 threads"
+    return [
+        at_least("whole answers, one thread / 200 a second", 1, alone / ALONE, f"{alone:.0f}/s"),
+        at_least("whole answers, 32 threads / 1,000 a second", 1, together / TOGETHER, detail),
     ]
 
 
