@@ -16,10 +16,10 @@ import numpy as np
 from scumble.designs.residual_axis import Tensor
 from scumble.designs.residual_solver import Places, Solver
 
-_STRENGTHS = [2.0**power for power in range(-14, 7)]
+_COARSE = range(-14, 8, 3)  # powers of 2 that are tried first, then those beside the best one
 _SMALLEST = 1e-9  # of a starting cell, so that a noisy one can lift it
-_ROUNDS = 100
-_AGREE = 1e-9  # of the total: closer agreement with smaller tables is not sought
+_ROUNDS = 30
+_AGREE = 1e-7  # of the total: closer agreement with smaller tables is not sought
 _MOST_KEPT = 1 << 24
 
 
@@ -78,17 +78,28 @@ def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
     s·ln(p/start) = noisy, cell by cell. Of several s, and no move at all, the one of least risk by
     Stein's estimate: Σ(p - noisy)² + 2·variance·Σ dp/dnoisy.
     """
+    start = np.maximum(start, _SMALLEST)
+    still = float(((start - noisy) ** 2).sum())
+    found = {power: _risk(start, noisy, variance, power) for power in _COARSE}
+    near = min(found, key=lambda power: found[power])
+    found |= {
+        power: _risk(start, noisy, variance, power) for power in (near - 2, near - 1, near + 1)
+    }
+    best = min(found, key=lambda power: found[power])
+    return start if still <= found[best] else _moved(start, noisy, 2.0**best * variance)
+
+
+def _moved(start: Tensor, noisy: Tensor, s: float) -> Tensor:
     from scipy.special import wrightomega
 
-    start = np.maximum(start, _SMALLEST)
-    best, least = start, float(((start - noisy) ** 2).sum())
-    for strength in _STRENGTHS:
-        s = strength * variance
-        found = s * wrightomega(np.log(start / s) + noisy / s)
-        risk = float(((found - noisy) ** 2).sum() + 2 * variance * (found / (found + s)).sum())
-        if risk < least:
-            best, least = found, risk
-    return best
+    found: Tensor = s * wrightomega(np.log(start / s) + noisy / s)
+    return found
+
+
+def _risk(start: Tensor, noisy: Tensor, variance: float, power: int) -> float:
+    s = 2.0**power * variance
+    found = _moved(start, noisy, s)
+    return float(((found - noisy) ** 2).sum() + 2 * variance * (found / (found + s)).sum())
 
 
 def raked(table: Tensor, sums: dict[tuple[int, ...], Tensor]) -> Tensor:
