@@ -21,6 +21,8 @@ def audit(
     k: given.K = None,
     l: given.L = None,  # noqa: E741  # the letter that everybody uses for it
     t: given.T = None,
+    known: given.Known = None,
+    worst: given.Worst = 10,
     method: given.Method = None,
     values: given.Values = 15,
     claim_epsilon: given.Claim = None,
@@ -47,26 +49,31 @@ def audit(
     elif method is not None:
         reports = [_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
     else:
-        reports = [_subject(Path(str(subject)), schema, k, l, t)]
+        reports = [_subject(Path(str(subject)), schema, (k, l, t), _names(known), worst)]
     _tell(reports, output, as_json)
+
+
+def _names(given: list[str] | None) -> list[str]:
+    return [name.strip() for part in given or [] for name in part.split(",")]
 
 
 def _subject(
     path: Path,
     schema: Path | None,
-    k: float | None,
-    l: int | None,  # noqa: E741
-    t: float | None,
+    claimed: tuple[float | None, int | None, float | None],
+    known: list[str],
+    worst: int,
 ) -> Report:
     from scumble.audit import subjects
     from scumble.schema import Schema
 
     if (path / "ledger.sqlite").exists():
         return subjects.of_database(path)
-    if path.is_dir() or schema is None:
-        if not path.is_dir():
-            raise ParameterError("A table is audited with --schema: it says what attackers know.")
-        return subjects.of_release(path)
+    if path.is_dir():
+        return subjects.of_release(path, known, worst)
+    if schema is None:
+        raise ParameterError("A table is audited with --schema: it says what attackers know.")
+    k, l, t = claimed  # noqa: E741
     whole = None if k is None else int(k)
     return subjects.of_table(path, Schema.load(schema), k=whole, l=l, t=t)
 

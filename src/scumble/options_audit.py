@@ -25,6 +25,17 @@ L = Annotated[
 T = Annotated[
     float | None, typer.Option("--t", metavar="NUMBER", help="Table: t-closeness claimed.")
 ]
+Known = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--known",
+        metavar="COLUMNS",
+        help="Release: what an attacker knows of people: age,sex.",
+    ),
+]
+Worst = Annotated[
+    int, typer.Option("--worst", metavar="NUMBER", help="Release: so many of the worst-off people.")
+]
 Method = Annotated[
     str | None,
     typer.Option("--method", "-m", metavar="NAME", help="A method that publishes rows."),

@@ -11,7 +11,7 @@ from string import Template
 
 from scumble._version import __version__
 from scumble.audit.finding import Finding
-from scumble.audit.report import CAVEAT, Report
+from scumble.audit.report import CAVEAT, Report, person_words
 
 _WORDS = {
     "refuted": "refuted",
@@ -32,6 +32,7 @@ def page(report: Report, *, when: datetime | None = None) -> str:
         caveat=escape(CAVEAT),
         findings="".join(map(_finding, report.findings)),
         promises=_section("What is promised", report.promises),
+        learned=_learned(report),
         doors=_section("What is not protected", report.open_doors),
         facts=_facts(report),
         version=__version__,
@@ -53,6 +54,18 @@ def _finding(finding: Finding) -> str:
 def _section(title: str, sentences: Iterable[str]) -> str:
     listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     return f"<h2>{title}</h2><ul>{listed}</ul>" if listed else ""
+
+
+def _learned(report: Report) -> str:
+    if report.learned is None:
+        return ""
+    known = escape(", ".join(report.learned.known))
+    listed = "".join(f"<li>{escape(person_words(each))}</li>" for each in report.learned.people)
+    figure = f"<figure>{report.learned.figure}</figure>" if report.learned.figure else ""
+    return (
+        f"<h2>What an attacker learns who knows {known}</h2>{figure}"
+        f"<p>Most is learned about these people:</p><ul>{listed}</ul>"
+    )
 
 
 def _facts(report: Report) -> str:

@@ -16,6 +16,17 @@ CAVEAT = (
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What an attacker learns who knows some columns: the worst-off people, and everybody's
+    certainty as a figure, where it can be drawn.
+    """
+
+    known: Sequence[str]
+    people: Sequence[Mapping[str, Any]]
+    figure: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """What an audit found. `facts` say what was audited: parameters, checksums, versions;
     `promises` are the claims as the subject makes them; `open_doors` are what nobody protects.
@@ -26,6 +37,7 @@ class Report:
     promises: Sequence[str] = ()
     open_doors: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    learned: Learned | None = None
 
     @property
     def refuted(self) -> tuple[Finding, ...]:
@@ -49,6 +61,7 @@ class Report:
             "promises": list(self.promises),
             "not protected": list(self.open_doors),
             "facts": dict(self.facts),
+            **({"worst-off": list(map(dict, self.learned.people))} if self.learned else {}),
             "software": f"scumble {__version__}",
         }
 
@@ -58,6 +71,23 @@ class Report:
             sure = "" if finding.confidence is None else f" ({finding.confidence:.4%} confidence)"
             lines += [f"{finding.verdict:8}  {finding.check}: {finding.claim}{sure}"]
             lines += [f"          {finding.sentence}"]
+        if self.learned:
+            lines += ["", f"Most is learned by who knows {', '.join(self.learned.known)}:"]
+            lines += [f"- {person_words(person)}" for person in self.learned.people]
         if self.open_doors:
             lines += ["", "Not protected:", *(f"- {door}" for door in self.open_doors)]
         return "\n".join([*lines, "", CAVEAT])
+
+
+def person_words(person: Mapping[str, Any]) -> str:
+    """One of the worst-off people in a line."""
+    known = [
+        f"{name} = {value}"
+        for name, value in person.items()
+        if name not in ("rows", "value", "prior", "posterior")
+    ]
+    rows = "1 row" if person["rows"] == 1 else f"{person['rows']} rows"
+    return (
+        f"{', '.join(known)} ({rows}): {person['value']} from {person['prior']:.1%} to "
+        f"{person['posterior']:.1%}"
+    )

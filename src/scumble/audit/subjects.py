@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from scumble import archive
+from scumble import archive, plot
 from scumble.audit import game
 from scumble.audit.claims import CONFIDENCE, claims
 from scumble.audit.classes import classes
 from scumble.audit.finding import Finding, Verdict
-from scumble.audit.report import Report
+from scumble.audit.linkage import linkage
+from scumble.audit.report import Learned, Report
 from scumble.audit.summaries import summary_findings
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
 from scumble.engine.rows import Outside, Rows
@@ -34,8 +35,10 @@ ROWS_ONLY = (
 )
 
 
-def of_release(folder: Path) -> Report:
-    """Everything that can be computed about a release folder, without its table."""
+def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
+    """Everything that can be computed about a release folder, without its table; and, if `known`
+    names columns, what an attacker learns who knows them of everybody.
+    """
     release = archive.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
@@ -52,7 +55,19 @@ def of_release(folder: Path) -> Report:
             "made by": manifest.software,
             "checksums": {name: _checksum(folder / name) for name in files},
         },
+        learned=_learned(release, known, worst) if known else None,
     )
+
+
+def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
+    found = linkage(release, known)
+    figure = ""
+    if plot.available():
+        from scumble.plot.learned import learned
+
+        certainty, people = found.posterior.max(axis=1).tolist(), found.candidates.tolist()
+        figure = plot.svg(learned(certainty, people, float(found.prior.max())))
+    return Learned(known, found.worst(worst), figure)
 
 
 def _release_findings(release: Release) -> Iterator[Finding]:
