@@ -22,6 +22,7 @@ FRONT = [
     "scumble.cli_ledger",
     "scumble.cli_publish",
     "scumble.cli_reproduce",
+    "scumble.cli_select",
     "scumble.console",
     "scumble.demo",
     "scumble.listing",

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from scumble.releases.marginals import Marginals
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
+    from scumble.releases.selection import select
     from scumble.releases.sparse import Sparse
     from scumble.releases.wavelet import Wavelet
     from scumble.releases.workload import Workload
@@ -94,6 +95,7 @@ _HOME = {
     "mechanisms": "mechanism",
     "open": "owner",
     "publish": "publishing",
+    "select": "releases.selection",
 }
 
 __all__ = [
@@ -142,6 +144,7 @@ __all__ = [
     "mechanisms",
     "open",
     "publish",
+    "select",
 ]
 
 

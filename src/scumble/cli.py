@@ -17,6 +17,7 @@ from scumble import (
     cli_ledger,
     cli_publish,
     cli_reproduce,
+    cli_select,
     console,
     listing,
     options,
@@ -49,6 +50,7 @@ app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
 app.command("audit")(cli_audit.audit)
+app.command("select")(cli_select.select)
 
 
 def _version(asked: bool) -> None:

@@ -57,21 +57,45 @@ def dpbench(
     from scumble.evaluate.dpbench import FULL, QUICK
     from scumble.evaluate.dpbench_reference import verdicts
     from scumble.evaluate.dpbench_report import sentences
+    from scumble.evaluate.dpbench_selector import records, sentence
 
     given = {"draws": draws, "runs": runs, "methods": _names(methods), "datasets": _names(datasets)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     rows = _measured(data, replace(QUICK if quick else FULL, **chosen))
     if not rows:
         raise ParameterError("Nothing was measured: no method fits, or no dataset has that name.")
-    said = sentences(list(verdicts(rows)))
+    said = [*sentences(list(verdicts(rows))), sentence(records(rows))]
     if output is not None:
         _save(rows, said, output)
     if as_json:
         console.print_json({"rows": rows, "verdicts": said})
         return
     _show(rows)
-    for sentence in said:
-        typer.echo(f"- {sentence}")
+    for line in said:
+        typer.echo(f"- {line}")
+
+
+def marginals(data: DataFolder, as_json: options.Json = False) -> None:
+    """Errors of marginals and fourier: all pairs and triples of two real tables, at ε = 1."""
+    from scumble.evaluate.marginal_bench import REFERENCE, marginal_benchmark
+
+    with console.steps() as step:
+        rows = list(marginal_benchmark(data, step))
+    if as_json:
+        console.print_json({"rows": rows, "reference": REFERENCE})
+        return
+    from rich.table import Table
+
+    table = Table(title="Mean L1 error of marginals, ε = 1, δ = 1e-9", title_justify="left")
+    for name in ("dataset", "method", "ways", "reading", "error", "CPU seconds"):
+        table.add_column(name, justify="right" if name in ("error", "CPU seconds") else "left")
+    for row in rows:
+        cells = row["dataset"], row["method"], str(row["ways"]), row["reading"]
+        table.add_row(*cells, f"{row['error']:.3g}", f"{row['seconds']:.2f}")
+    for name, known in REFERENCE.items():
+        for ways, error in known.items():
+            table.add_row("adult", f"reference: {name}", str(ways), "", f"{error:.3g}", "")
+    console.stdout().print(table)
 
 
 def _measured(data: Path, scale: Scale) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble import console, options
-from scumble.cli_dpbench import dpbench
+from scumble.cli_dpbench import dpbench, marginals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 
 app.command("dpbench")(dpbench)
+app.command("marginals")(marginals)
 
 Quick = Annotated[
     bool, typer.Option("--quick", help="A tenth of the queries and of the noise: under a minute.")

@@ -24,6 +24,7 @@ from scumble.designs.strategy_sums import weighted_sums
 MOST_CELLS = 4096
 _SMALL = 1024  # cells up to which no time is saved
 _MOST_SUMS = 512
+_CELLS_A_SUM = 12
 _LARGE_FANOUTS = (8, 16)
 
 
@@ -109,10 +110,10 @@ def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
 
 def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> Iterator[Floats]:
     """Sums to begin with: the inner nodes of the best hierarchy, and the questions themselves."""
-    known = {fanout: tried.get(hierarchy_name(fanout), np.inf) for fanout in FANOUTS}
-    best = min(known, key=known.__getitem__)
-    inner = widths(cells, best)[1:-1] or [cells]
-    if len(rows := intervals(cells, inner)) <= _MOST_SUMS:
-        yield rows.astype(np.float64)
+    most = max(cells // _CELLS_A_SUM, 8)  # more sums take longer, and were no better
+    inner = {fanout: widths(cells, fanout)[1:-1] or [cells] for fanout in FANOUTS}
+    few = [f for f in FANOUTS if sum(-(-cells // width) for width in inner[f]) <= most]
+    best = min(few, key=lambda fanout: tried.get(hierarchy_name(fanout), np.inf))
+    yield intervals(cells, inner[best]).astype(np.float64)
     if questions is not None and 0 < len(questions) <= min(_MOST_SUMS, max(cells // 2, 8)):
         yield questions

@@ -140,8 +140,7 @@ def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> d
             continue
         given: dict[str, Any] = {"epsilon": epsilon, "neighbours": "add_remove"}
         if name == "workload":
-            size = shape.shares.size
-            given["queries"] = [f"SELECT COUNT(*) FROM t WHERE x <= {i}" for i in range(size)]
+            given["queries"] = prefixes(shape.shares.size)
         mechanism = create(name, attributes=list(schema.names), **given)
         try:
             mechanism.check(schema)
@@ -150,6 +149,11 @@ def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> d
         if isinstance(mechanism, Summary):
             found[name] = mechanism
     return found
+
+
+def prefixes(size: int) -> list[str]:
+    """The questions of one dimension as SQL."""
+    return [f"SELECT COUNT(*) FROM t WHERE x <= {last}" for last in range(size)]
 
 
 def released(mechanism: Summary, schema: Schema, counts: Any, noise: Source) -> Floats:
@@ -180,13 +184,13 @@ def benchmark(folder: Path, scale: Scale, step: Step, seed: int = 1) -> Iterator
             step(f"{shape.name}, {size:,} rows")
             tables = [shape.draw(size, (seed, number, size, k)) for k in range(scale.draws)]
             for name, mechanism in kept[dimensions].items():
-                begin = time.perf_counter()
+                begin = time.process_time()
                 errors = [
                     questions.error(table, released(mechanism, schema, table, noise))
                     for table in tables
                     for _ in range(scale.runs)
                 ]
-                elapsed = time.perf_counter() - begin
+                elapsed = time.process_time() - begin
                 yield _row(name, shape, size, np.log10(errors), elapsed)
 
 

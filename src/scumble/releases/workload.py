@@ -80,7 +80,7 @@ class Workload(AttributeSummary):
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        self._questions(schema)
+        self.questions(schema)
 
     def forecast(self, schema: Schema) -> Forecast:
         """The error that every count will have; nothing is read and nothing spent."""
@@ -105,10 +105,10 @@ class Workload(AttributeSummary):
     def _plan(self, schema: Schema) -> _Plan:
         chosen = schema.select(self.attributes)
         if self._known is None or self._known[0] != chosen:
-            self._known = chosen, _Plan(self, self._questions(schema))
+            self._known = chosen, _Plan(self, self.questions(schema))
         return self._known[1]
 
-    def _questions(self, schema: Schema) -> Questions:
+    def questions(self, schema: Schema) -> Questions:
         """The workload over the merged cells, or a sentence about a question that does not fit."""
         from scumble.engine.duckdb import Engine
         from scumble.sql import parse

@@ -1,0 +1,79 @@
+"""How often the selector's choice is as good as the best method, on what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scumble.evaluate.dpbench import EPSILON, Shape, prefixes
+from scumble.evaluate.dpbench_reference import Row
+from scumble.releases.selection import select
+
+NEAR = 0.05  # of log10 of the error
+
+
+@dataclass(frozen=True)
+class Record:
+    """The choice for a dataset of some size, with its error and the least one."""
+
+    dataset: str
+    rows: int
+    chosen: str
+    best: str
+    behind: float
+
+    @property
+    def near(self) -> bool:
+        return self.behind <= NEAR
+
+
+def records(rows: Sequence[Row]) -> list[Record]:
+    """A record for every dataset and scale at which the chosen method was measured."""
+    chosen: dict[tuple[int, int], str] = {}
+    found = []
+    for dimensions, dataset, size in dict.fromkeys(
+        (row["dimensions"], row["dataset"], row["rows"]) for row in rows
+    ):
+        here = {r["method"]: r for r in rows if (r["dataset"], r["rows"]) == (dataset, size)}
+        if (dimensions, size) not in chosen:
+            chosen[dimensions, size] = _choice(dimensions, size)
+        mine = chosen[dimensions, size]
+        if mine in here:
+            best = min(here.values(), key=lambda row: float(row["error"]))
+            behind = float(here[mine]["error"]) - float(best["error"])
+            found.append(Record(dataset, size, mine, best["method"], behind))
+    return found
+
+
+def _choice(dimensions: int, size: int) -> str:
+    """What the selector says, given the public shape, the number of rows and the questions."""
+    cells = 4096 if dimensions == 1 else 128
+    schema = Shape("any", np.ones((cells,) * dimensions)).schema
+    return select(
+        schema,
+        schema.names,
+        rows=size,
+        epsilon=EPSILON,
+        neighbours="add_remove",
+        workload=prefixes(cells) if dimensions == 1 else "ranges",
+    ).method
+
+
+def sentence(found: Sequence[Record]) -> str:
+    """In how many cases the choice was near the best, and where it was not."""
+    if not found:
+        return "The methods that the selector chooses were not measured."
+    near = sum(record.near for record in found)
+    mean = float(np.mean([record.behind for record in found]))
+    missed = [
+        f"{r.dataset} {r.rows:,} ({r.chosen} {r.behind:.2f} behind {r.best})"
+        for r in found
+        if not r.near
+    ]
+    return (
+        f"The selector is within {NEAR} of the best method in {near} of {len(found)} cases "
+        f"({near / len(found):.0%}), {mean:.3f} behind in the mean"
+        + (f"; not for {', '.join(missed)}." if missed else ".")
+    )
