@@ -15,6 +15,7 @@ from scumble import (
     cli_audit,
     cli_database,
     cli_ledger,
+    cli_marginal,
     cli_publish,
     cli_reproduce,
     cli_select,
@@ -50,6 +51,7 @@ app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
 app.command("audit")(cli_audit.audit)
+app.command("marginal")(cli_marginal.marginal)
 app.command("select")(cli_select.select)
 
 

@@ -198,6 +198,10 @@ def _written(parameters: dict[str, Any]) -> dict[str, Any]:
         found["several"] = "compound" if found.pop("compound") else "each"
     if "attributes" in found:
         found["attributes"] = [n.strip() for part in found["attributes"] for n in part.split(",")]
+    if "sets" in found:
+        found["sets"] = [[n.strip() for n in part.split(",")] for part in found["sets"]]
+    if found.get("weights", "cells") not in ("cells", "tables"):
+        found["weights"] = found["weights"].split(",")
     if "k" in found and found["k"].is_integer():
         found["k"] = int(found["k"])
     for name in ("sources", "pool"):

@@ -244,6 +244,30 @@ Person = Annotated[
     str | None,
     typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
 ]
+Ways = Annotated[
+    int | None,
+    typer.Option(
+        "--ways", metavar="NUMBER", help="marginals, fourier, datacube: attributes of a table."
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sets", metavar="COLUMNS", help="marginals: one table to measure, as age,sex; repeatable."
+    ),
+]
+TableWeights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights", metavar="CHOICE", help="marginals: tables, cells, or a number for each set."
+    ),
+]
+Within = Annotated[
+    float | None,
+    typer.Option(
+        "--within", metavar="NUMBER", help="datacube: standard error that many tables shall have."
+    ),
+]
 Rule = Annotated[
     str | None,
     typer.Option(
@@ -324,6 +348,10 @@ MECHANISM = {
     "neighbours": Neighbours,
     "contribution": Contribution,
     "person": Person,
+    "ways": Ways,
+    "sets": Sets,
+    "weights": TableWeights,
+    "within": Within,
     "queries": Queries,
     "rule": Rule,
     "false_cells": FalseCells,
