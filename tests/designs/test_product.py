@@ -9,6 +9,7 @@ import pytest
 from axes import AXES, group_weights, matrix
 from products import MIXED, dense, product_of, reconstruction
 
+from scumble.designs.by_law import ByLaw
 from scumble.designs.design import design as read
 from scumble.designs.product import Product
 
@@ -62,6 +63,26 @@ def test_least_squares_of_all_numbers_with_variances_that_are_products(name: str
     pairs = [(i, j) for i in labels[0] for j in labels[1]]
     order = sorted(range(len(pairs)), key=lambda place: (pairs[place], place))
     np.testing.assert_allclose(reconstruction(design), expected[:, order], atol=1e-9)
+
+
+@every
+@pytest.mark.parametrize("different", [1, 2, 5])
+def test_groups_of_one_law_are_taken_together(name: str, different: int) -> None:
+    design = product_of(name)
+    laws = tuple(design.laws[place % different] for place in range(len(design.laws)))
+    design = Product(design.names, design.axes, laws)
+    together = ByLaw(design)
+    counts = np.random.default_rng(3).integers(0, 50, int(np.prod(design.shape)))
+    groups = together.apply(counts)
+    assert len(groups) == len(together.laws) == len(set(laws))
+    np.testing.assert_array_equal(together.ordered(groups), np.concatenate(design.apply(counts)))
+    for law, (total, squares) in zip(together.laws, together.norms(), strict=True):
+        rows = np.concatenate(
+            [group for group, own in zip(dense(design), laws, strict=True) if own == law]
+        )
+        assert np.abs(rows).sum(axis=0).max() <= total
+        assert (rows**2).sum(axis=0).max() <= squares
+    assert together.signed == design.signed
 
 
 @every

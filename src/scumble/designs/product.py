@@ -61,6 +61,11 @@ class Product:
         """How many numbers there are in all."""
         return prod(sum(axis.lengths) for axis in self.axes)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many numbers each group has."""
+        return tuple(prod(each) for each in product(*(axis.lengths for axis in self.axes)))
+
     def norms(self) -> list[tuple[int, int]]:
         """The columns of a Kronecker product are products of columns; so are their norms."""
         return [
@@ -106,8 +111,7 @@ class Product:
 
     def split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
         """The numbers of a file by group."""
-        lengths = [prod(each) for each in product(*(axis.lengths for axis in self.axes))]
-        return np.split(numbers, np.cumsum(lengths)[:-1])
+        return np.split(numbers, np.cumsum(self.lengths)[:-1])
 
     @cached_property
     def variances(self) -> Floats:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from scumble.designs.axis import Axis
+from scumble.designs.by_law import ByLaw
 from scumble.designs.product import NUMBER, NoiseLaw, Product
 from scumble.errors import ParameterError
 from scumble.evidence import Measurements
@@ -113,12 +114,12 @@ class AxisSummary(AttributeSummary):
         return not isinstance(domain, Category) or domain.ordered
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        import numpy as np
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         design = self.design(table.schema)
+        sums = ByLaw(design)
         counts = table.counts(self.attributes, self.person)
-        numbers = np.concatenate(counts.noisy(design.laws, design))
+        numbers = sums.ordered(counts.noisy(sums.laws, sums))
         pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
         return Measurements(FILE, self.attributes, design)
