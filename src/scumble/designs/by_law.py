@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,29 +24,35 @@ class ByLaw:
     def signed(self) -> bool:
         return self.design.signed
 
-    @property
+    @cached_property
     def laws(self) -> tuple[NoiseLaw, ...]:
         return tuple(dict.fromkeys(self.design.laws))
 
+    @cached_property
+    def _members(self) -> tuple[tuple[int, ...], ...]:
+        """By law, the groups of the product that have it."""
+        members: dict[NoiseLaw, list[int]] = {law: [] for law in self.laws}
+        for group, law in enumerate(self.design.laws):
+            members[law].append(group)
+        return tuple(map(tuple, members.values()))
+
     def norms(self) -> list[tuple[int, int]]:
         """Those of the groups taken together, added up."""
-        found = dict.fromkeys(self.design.laws, (0, 0))
-        for law, (total, squares) in zip(self.design.laws, self.design.norms(), strict=True):
-            found[law] = found[law][0] + total, found[law][1] + squares
-        return list(found.values())
+        own = self.design.norms()
+        return [
+            (sum(own[group][0] for group in groups), sum(own[group][1] for group in groups))
+            for groups in self._members
+        ]
 
     def apply(self, counts: Integers) -> list[NDArray[Any]]:
-        groups: dict[NoiseLaw, list[NDArray[Any]]] = {law: [] for law in self.laws}
-        for law, numbers in zip(self.design.laws, self.design.apply(counts), strict=True):
-            groups[law].append(numbers)
-        return [np.concatenate(each) for each in groups.values()]
+        own = self.design.apply(counts)
+        return [np.concatenate([own[group] for group in groups]) for groups in self._members]
 
-    def ordered(self, groups: list[NDArray[Any]]) -> NDArray[Any]:
+    def ordered(self, numbers: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The numbers in the order of the product."""
-        taken = dict.fromkeys(self.laws, 0)
-        whole = dict(zip(self.laws, groups, strict=True))
-        parts = []
-        for law, length in zip(self.design.laws, self.design.lengths, strict=True):
-            parts.append(whole[law][taken[law] : taken[law] + length])
-            taken[law] += length
-        return np.concatenate(parts)
+        lengths = self.design.lengths
+        parts: dict[int, NDArray[Any]] = {}
+        for groups, own in zip(self._members, numbers, strict=True):
+            ends = np.cumsum([lengths[group] for group in groups])
+            parts.update(zip(groups, np.split(own, ends[:-1]), strict=True))
+        return np.concatenate([parts[group] for group in range(len(lengths))])
