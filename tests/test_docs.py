@@ -20,6 +20,7 @@ def _code(page: Path) -> str:
     "page",
     [
         "README.md",
+        "docs/audit.md",
         "docs/database.md",
         "docs/ledger.md",
         "docs/primitives.md",
