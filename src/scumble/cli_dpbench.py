@@ -87,11 +87,12 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
     from rich.table import Table
 
     table = Table(title="Mean L1 error of marginals, ε = 1, δ = 1e-9", title_justify="left")
-    for name in ("dataset", "method", "ways", "reading", "error", "CPU seconds"):
-        table.add_column(name, justify="right" if name in ("error", "CPU seconds") else "left")
+    for name in ("dataset", "method", "ways", "least squares", "non-negative", "seconds"):
+        table.add_column(name, justify="left" if name in ("dataset", "method") else "right")
     for row in rows:
-        cells = row["dataset"], row["method"], str(row["ways"]), row["reading"]
-        table.add_row(*cells, f"{row['error']:.3g}", f"{row['seconds']:.2f}")
+        plain = "" if row["least squares"] is None else f"{row['least squares']:.3g}"
+        fitted, seconds = f"{row['non-negative']:.3g}", f"{row['seconds']:.2f}"
+        table.add_row(row["dataset"], row["method"], str(row["ways"]), plain, fitted, seconds)
     for name, known in REFERENCE.items():
         for ways, error in known.items():
             table.add_row("adult", f"reference: {name}", str(ways), "", f"{error:.3g}", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from typer.testing import CliRunner
 
 import scumble as sc
 from scumble.cli import app
-from scumble.evaluate import dpbench
+from scumble.evaluate import dpbench, marginal_bench
 from scumble.evaluate.dpbench import Questions, Scale, Shape, benchmark, fitting, released, shapes
 from scumble.evaluate.dpbench_reference import reference, verdicts
 from scumble.evaluate.dpbench_report import as_csv, as_markdown, panels
+from scumble.evaluate.dpbench_selector import records, sentence
 from scumble.noise.source import Source
 
 
@@ -149,3 +151,44 @@ def test_an_interrupted_run_keeps_what_is_done(
     assert result.exit_code == 0
     assert "FLAT" in result.output
     assert "PEAK" not in result.output
+
+
+def test_marginals_of_small_tables(tmp_path: Path) -> None:
+    """Files of the real layout, three and four attributes: errors between 0 and 2."""
+    sizes = {"a": 3, "b": 2, "c": 4}
+    (tmp_path / marginal_bench.DOMAIN).write_text(json.dumps(sizes))
+    rows = "".join(f"{i % 3},{i % 2},{i % 4}\n" for i in range(600))
+    with gzip.open(tmp_path / marginal_bench.ADULT, "wt") as file:
+        file.write("a,b,c\n" + rows)
+    with gzip.open(tmp_path / marginal_bench.NLTCS, "wt") as file:
+        file.write("p,q,r,s\n" + "0,1,1,0\n1,1,0,0\n" * 300)
+    result = CliRunner().invoke(app, ["reproduce", "marginals", "--data", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["rows"]
+    assert [(row["dataset"], row["method"], row["ways"]) for row in found] == [
+        ("adult", "marginals", 2),
+        ("adult", "marginals", 3),
+        ("nltcs", "marginals", 2),
+        ("nltcs", "fourier", 2),
+        ("nltcs", "marginals", 3),
+        ("nltcs", "fourier", 3),
+    ]
+    assert all(0 < row["non-negative"] < 2 for row in found)
+    with pytest.raises(sc.SourceError, match="say --data FOLDER"):
+        marginal_bench.tables(tmp_path / "elsewhere")
+
+
+def test_how_often_the_selector_is_right() -> None:
+    rows = [
+        {"dataset": "A", "dimensions": 2, "rows": 1000, "method": method, "error": error}
+        for method, error in (("privtree", -3.0), ("hierarchy", -2.0), ("histogram", -3.04))
+    ]
+    rows += [
+        {"dataset": "A", "dimensions": 2, "rows": 10**9, "method": method, "error": error}
+        for method, error in (("privtree", -5.0), ("hierarchy", -4.0))
+    ]
+    first, second = records(rows)
+    assert (first.chosen, first.best, first.near) == ("privtree", "histogram", True)
+    assert (second.chosen, second.best, second.near) == ("hierarchy", "privtree", False)
+    assert "in 1 of 2 cases (50%)" in sentence([first, second])
+    assert "not measured" in sentence([])

@@ -177,6 +177,10 @@ def test_questions_in_a_file(tmp_path: Path, text: str, kept: list[str]) -> None
     [
         (["SELECT COUNT(*) FROM t WHERE b = 1"], r"Question 1 of the workload, line 1, column 30"),
         (
+            ["SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE a LIKE 'x%' = 3"],
+            r"Question 2 of the workload, line 1, column 30",
+        ),
+        (
             ["SELECT COUNT(*) FROM t", "SELECT SUM(a) FROM t"],
             "Question 2 of the workload is no cou",
         ),

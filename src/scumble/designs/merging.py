@@ -23,6 +23,7 @@ MOST_COUNTED = 10**8  # cells of the product of the domains
 MOST_QUESTIONS = 20_000
 _MOST_STEPS = 4 * 10**9
 _BITS = 62  # truths in one whole number
+_MOST_KEPT = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -116,21 +117,18 @@ class _Product:
             for name, grid in zip(names, np.indices(sizes, sparse=False), strict=True)
             if name in groups
         }
+        truths = _Truths(own, names, engine, prod(sizes))
         labels = np.zeros(prod(sizes), np.int64)
         for column in codes.values():
             labels = in_order(labels * (int(column.max()) + 1) + column)
-        for begin in range(0, len(own), _BITS):
-            labels = _refined(labels, engine.holds(own[begin : begin + _BITS], names))
+        for part in truths.parts():
+            labels = _refined(labels, list(part.values()))
         block = Block(names, labels)
         first, place = block.first(), len(self.blocks)
         self.blocks.append(block)
         self._codes |= {name: (place, column[first]) for name, column in codes.items()}
-        for begin in range(0, len(own), _BITS):
-            part = own[begin : begin + _BITS]
-            found = engine.holds(part, names)
-            self._truths |= {
-                clause: (place, truth[first]) for clause, truth in zip(part, found, strict=True)
-            }
+        for part in truths.parts():
+            self._truths |= {clause: (place, truth[first]) for clause, truth in part.items()}
 
     def merged(self, asked: Sequence[Asked]) -> Merged:
         """The product of the classes, with cells merged that no count tells apart."""
@@ -168,6 +166,28 @@ class _Product:
         for place, truths in parts.items():
             found &= reduce(np.logical_and, truths)[codes[place]]
         return found
+
+
+class _Truths:
+    """The truth of clauses over the cells of a block, some at a time; kept if they are few."""
+
+    def __init__(
+        self, clauses: Sequence[Expression], names: tuple[str, ...], engine: Engine, cells: int
+    ) -> None:
+        self._clauses, self._names, self._engine = clauses, names, engine
+        self._keep = cells * len(clauses) <= _MOST_KEPT
+        self._kept: list[dict[Expression, Truth]] = []
+
+    def parts(self) -> Iterator[dict[Expression, Truth]]:
+        if self._kept:
+            yield from self._kept
+            return
+        for begin in range(0, len(self._clauses), _BITS):
+            part = self._clauses[begin : begin + _BITS]
+            found = dict(zip(part, self._engine.holds(part, self._names), strict=True))
+            if self._keep:
+                self._kept.append(found)
+            yield found
 
 
 def _tied(named: Sequence[tuple[str, ...]], schema: Schema) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from scumble.releases.forecast import Forecast
 from scumble.releases.statements import statements
 from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
+
+if TYPE_CHECKING:
+    from scumble.engine.duckdb import Engine
+    from scumble.query import Query
 
 _FILE = "sums.parquet"
 
@@ -111,29 +115,43 @@ class Workload(AttributeSummary):
     def questions(self, schema: Schema) -> Questions:
         """The workload over the merged cells, or a sentence about a question that does not fit."""
         from scumble.engine.duckdb import Engine
-        from scumble.sql import parse
 
         if self._known is not None and self._known[0] == schema.select(self.attributes):
             return self._known[1].questions
         chosen = schema.select(self.attributes)
         engine = Engine(chosen)
         try:
-            queries = []
-            for number, text in enumerate(self.queries, 1):
-                try:
-                    query = parse(text, chosen)
-                    engine.check(query)
-                except QueryError as error:
-                    raise _at(number, error) from None
-                if query.aggregate != "count":
-                    raise ParameterError(
-                        f"Question {number} of the workload is no count: Workload takes SELECT "
-                        "COUNT(*), and answers sums and averages from what it publishes for counts."
-                    )
-                queries.append(query)
-            return merging(queries, chosen, engine)
+            queries = [_parsed(number, text, chosen) for number, text in enumerate(self.queries, 1)]
+            try:
+                return merging(queries, chosen, engine)
+            except QueryError:
+                for number, query in enumerate(queries, 1):  # find the one that is wrong
+                    _checked(number, query, engine)
+                raise
         finally:
             engine.close()
+
+
+def _parsed(number: int, text: str, schema: Schema) -> Query:
+    from scumble.sql import parse
+
+    try:
+        query = parse(text, schema)
+    except QueryError as error:
+        raise _at(number, error) from None
+    if query.aggregate != "count":
+        raise ParameterError(
+            f"Question {number} of the workload is no count: Workload takes SELECT COUNT(*), and "
+            "answers sums and averages from what it publishes for counts."
+        )
+    return query
+
+
+def _checked(number: int, query: Query, engine: Engine) -> None:
+    try:
+        engine.check(query)
+    except QueryError as error:
+        raise _at(number, error) from None
 
 
 class _Plan:
