@@ -24,6 +24,7 @@ _MOST_CELLS = 1_000_000
 _ROUNDING = 1e-7  # of a weight
 _NEAR = 1e-6  # of the volume of the target
 _SLIGHT = 1e-9
+_ROUNDS = 3
 _SMALL = 1e-5  # a volume, in boxes with the longest sides
 
 
@@ -59,13 +60,17 @@ def combine(target: Box, boxes: Boxes, nearest: npt.NDArray[np.intp]) -> Combina
 
 def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats | None:
     """Those of the least variance for boxes that were answered so many times, if there are any."""
-    volumes = _intersections(_scaled(np.concatenate([boxes, target[np.newaxis]])))
+    from scumble.database.regression_kernels import intersections
+
+    volumes = intersections(_scaled(np.concatenate([boxes, target[np.newaxis]])))
     spread = np.sqrt(times)  # the mean of several answers varies less
     among = volumes[:-1, :-1] * np.outer(spread, spread)
     with_target, whole = volumes[:-1, -1] * spread, float(volumes[-1, -1])
     # The first is much faster, and all but always good enough, or good enough to say no.
     for solve in (_refined, _decomposed):
         found = solve(among, with_target)
+        if found is None:
+            continue
         off = abs(whole - float(found @ with_target))  # squared, from the target, over all points
         if off > _NEAR * whole and whole > _SMALL:
             return None
@@ -76,18 +81,15 @@ def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats |
     return None
 
 
-def _refined(among: Floats, with_target: Floats) -> Floats:
+def _refined(among: Floats, with_target: Floats) -> Floats | None:
     """The least solution by a factorization of what is made definite by a little, refined."""
-    from scipy.linalg import cho_factor, cho_solve
+    from scumble.database.regression_kernels import refined
 
-    factor = cho_factor(among + _SLIGHT * among.diagonal().max() * np.eye(len(among)))
-    found: Floats = np.zeros(len(among))
-    for _ in range(3):
-        found += cho_solve(factor, with_target - among @ found)
-    return found
+    found, definite = refined(among, with_target, _SLIGHT, _ROUNDS)
+    return found if definite else None
 
 
-def _decomposed(among: Floats, with_target: Floats) -> Floats:
+def _decomposed(among: Floats, with_target: Floats) -> Floats | None:
     """The least solution by singular values."""
     return np.linalg.lstsq(among, with_target, rcond=1e-12)[0].astype(np.float64)
 
@@ -121,13 +123,3 @@ def _scaled(boxes: Boxes) -> npt.NDArray[np.float64]:
     longest = (sides[:, :, 1] - sides[:, :, 0]).max(axis=0)
     found: npt.NDArray[np.float64] = sides / longest[np.newaxis, :, np.newaxis]
     return found
-
-
-def _intersections(sides: npt.NDArray[np.float64]) -> Floats:
-    """The volume that every two boxes have in common."""
-    volumes = np.ones((len(sides), len(sides)))
-    for axis in range(sides.shape[1]):
-        low, high = sides[:, axis, 0], sides[:, axis, 1]
-        overlap = np.minimum.outer(high, high) - np.maximum.outer(low, low)
-        volumes *= overlap.clip(0)
-    return volumes
