@@ -141,8 +141,8 @@ def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> d
         given: dict[str, Any] = {"epsilon": epsilon, "neighbours": "add_remove"}
         if name == "workload":
             given["queries"] = prefixes(shape.shares.size)
-        mechanism = create(name, attributes=list(schema.names), **given)
         try:
+            mechanism = create(name, attributes=list(schema.names), **given)
             mechanism.check(schema)
         except (ParameterError, SchemaError):
             continue
