@@ -21,6 +21,7 @@ FRONT = [
     "scumble.cli_database",
     "scumble.cli_dpbench",
     "scumble.cli_ledger",
+    "scumble.cli_marginal",
     "scumble.cli_publish",
     "scumble.cli_reproduce",
     "scumble.cli_select",
