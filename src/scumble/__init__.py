@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from scumble.query import Query
     from scumble.release import Release
     from scumble.releases.datacube import Datacube
+    from scumble.releases.dawa import Dawa
     from scumble.releases.fourier import Fourier
+    from scumble.releases.grid import Grid
     from scumble.releases.hierarchy import Hierarchy
     from scumble.releases.histogram import Histogram
     from scumble.releases.kdtree import Kdtree
@@ -70,10 +72,12 @@ _HOME = {
     "Database": "database.database",
     "Datacube": "releases.datacube",
     "Dates": "kinds",
+    "Dawa": "releases.dawa",
     "Estimate": "estimate",
     "Estimates": "estimate",
     "Fourier": "releases.fourier",
     "Frapp": "publishers.frapp",
+    "Grid": "releases.grid",
     "Guarantee": "guarantee",
     "Hierarchy": "releases.hierarchy",
     "Histogram": "releases.histogram",
@@ -109,11 +113,13 @@ __all__ = [
     "Database",
     "Datacube",
     "Dates",
+    "Dawa",
     "DomainError",
     "Estimate",
     "Estimates",
     "Fourier",
     "Frapp",
+    "Grid",
     "Guarantee",
     "Hierarchy",
     "Histogram",

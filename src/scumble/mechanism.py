@@ -44,6 +44,8 @@ _REGISTRY = {
     "quadtree": "scumble.releases.quadtree:Quadtree",
     "kdtree": "scumble.releases.kdtree:Kdtree",
     "privtree": "scumble.releases.privtree:PrivTree",
+    "grid": "scumble.releases.grid:Grid",
+    "dawa": "scumble.releases.dawa:Dawa",
 }
 
 

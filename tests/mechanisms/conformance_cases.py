@@ -19,7 +19,7 @@ class Case:
     """A mechanism, how to make it, and parameters that it must refuse with their names in the
     sentence; and tables to which it cannot keep its promise, which it must refuse. `ages` is the
     size of the domain of one attribute, for mechanisms that need a large one; `jobs` is that of
-    another, for those that need small ones.
+    another, for those that need small ones. `columns` are those that it publishes.
     """
 
     make: Callable[[], Mechanism]
@@ -27,6 +27,12 @@ class Case:
     unserved: tuple[str, ...] = ()
     ages: int = 10
     jobs: tuple[str, ...] = JOBS
+    columns: tuple[str, ...] = ("age", "sex", "job")
+
+    def asked(self, *questions: str) -> list[str]:
+        """The questions about columns that it publishes."""
+        hidden = {"age", "sex", "job"} - set(self.columns)
+        return [each for each in questions if not any(name in each for name in hidden)]
 
     @property
     def schema(self) -> sc.Schema:
@@ -424,6 +430,25 @@ CASES = {
         ),
         (({"prune": 0}, "a whole number of at least 1"),),
     ),
+    "grid": Case(
+        lambda: sc.Grid(["age", "sex", "job"], epsilon=3, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Grid must be a number above 0"),
+            ({"adaptive": "no"}, "True or False"),
+        ),
+    ),
+    "grid, uniform": Case(
+        lambda: sc.Grid(["age", "sex", "job"], epsilon=3, neighbours="replace", adaptive=False),
+        (({"neighbours": "all"}, "'replace' or 'add_remove'"),),
+    ),
+    "dawa": Case(
+        lambda: sc.Dawa(["age"], epsilon=2, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Dawa must be a number above 0"),
+            ({"attributes": ["age", "sex"]}, "must be one attribute name"),
+        ),
+        columns=("age",),
+    ),
     "privtree": Case(
         lambda: sc.PrivTree(["age", "sex", "job"], epsilon=4, neighbours="replace"),
         (
@@ -434,6 +459,8 @@ CASES = {
     ),
 }
 FULL = {
+    "grid": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "dawa": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "hierarchy": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "partition": {"rho1": 0.2, "rho2": 0.5},

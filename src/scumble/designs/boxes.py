@@ -73,6 +73,20 @@ class Boxes:
             origin = origin[of]
         return pieces, origin
 
+    def even(self, axis: int, pieces: Integers) -> tuple[Boxes, Integers]:
+        """Every box in so many pieces of one attribute, of nearly equal sizes; and the box that
+        each piece comes from. No box is cut into more pieces than it has codes.
+        """
+        sizes = self.sizes[axis]
+        count = np.minimum(pieces, sizes)
+        origin = np.repeat(np.arange(len(self)), count)
+        place = np.arange(len(origin)) - np.repeat(np.cumsum(count) - count, count)
+        found = self.take(origin)
+        start = self.low[axis][origin]
+        found.low[axis] = start + place * sizes[origin] // count[origin]
+        found.high[axis] = start + (place + 1) * sizes[origin] // count[origin] - 1
+        return found, origin
+
     def sums(self, summed: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum of each box out of a summed-area table: 2^d corners with alternating signs."""
         total = np.zeros(len(self), summed.dtype)
