@@ -14,7 +14,7 @@ from scumble.database.batch import Batch
 from scumble.database.given import COUNT, of_batch
 from scumble.database.manner import Manner
 from scumble.database.memory import Memory
-from scumble.database.regression import MOST, Combination, combine
+from scumble.database.regression import Combination, combine, nearest
 from scumble.database.relaxation import Compound, Distance, relax
 from scumble.database.space import Box, Boxes
 from scumble.errors import PromiseError
@@ -156,8 +156,7 @@ class BatchPlan:
         boxes = self.boxes
         if not len(boxes):
             return None
-        nearest = np.argsort(distance(boxes, box), kind="stable")[:MOST]
-        return combine(box, boxes, nearest)
+        return combine(box, boxes, nearest(distance(boxes, box)))
 
     def _combination(self, box: Box, region: Box, error: float, found: Combination) -> Piece:
         pairs = zip(found.answers, found.weights, strict=True)

@@ -41,11 +41,22 @@ class Combination:
         return float(sum(weight * weight for weight in self.weights))
 
 
-def combine(target: Box, boxes: Boxes, nearest: npt.NDArray[np.intp]) -> Combination | None:
-    """The combination of least variance among answers that are `nearest`, or None if the target is
+def nearest(distances: Floats) -> npt.NDArray[np.intp]:
+    """The places of the least distances, in their order, the first of equals first: as many answers
+    as are considered.
+    """
+    if len(distances) <= MOST:
+        return np.argsort(distances, kind="stable")
+    farthest = np.partition(distances, MOST - 1)[MOST - 1]  # faster than to sort all of them
+    near = np.flatnonzero(distances <= farthest)
+    return near[np.argsort(distances[near], kind="stable")][:MOST]
+
+
+def combine(target: Box, boxes: Boxes, near: npt.NDArray[np.intp]) -> Combination | None:
+    """The combination of least variance among answers that are `near`, or None if the target is
     none of them.
     """
-    chosen = nearest[:MOST]
+    chosen = near[:MOST]
     # A box that was answered several times counts once, with the mean of its answers.
     distinct, which, times = np.unique(
         boxes[chosen], axis=0, return_inverse=True, return_counts=True

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scumble.database.regression import MOST, Combination, combine
+from scumble.database.regression import Combination, combine, nearest
 from scumble.database.relaxation import Compound, Distance
 from scumble.database.space import Box, Boxes
 from scumble.evaluate.simulation import Outcome
@@ -62,8 +62,7 @@ def compare(survey: Survey, boxes: Boxes, outcome: Outcome, sample: int) -> dict
 
 
 def _combination(target: Box, known: Boxes, survey: Survey) -> Combination | None:
-    nearest = np.argsort(Distance.over(survey.sizes)(known, target), kind="stable")[:MOST]
-    return combine(target, known, nearest)
+    return combine(target, known, nearest(Distance.over(survey.sizes)(known, target)))
 
 
 def _signs(compound: Compound) -> Combination:
