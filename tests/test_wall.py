@@ -32,6 +32,7 @@ FRONT = [
     "scumble.listing_ledger",
     "scumble.options",
     "scumble.options_audit",
+    "scumble.options_axes",
     "scumble.options_database",
     "scumble.options_ledger",
     "scumble.options_publish",

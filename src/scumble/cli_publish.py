@@ -204,7 +204,7 @@ def _written(parameters: dict[str, Any]) -> dict[str, Any]:
         found["weights"] = found["weights"].split(",")
     if "k" in found and found["k"].is_integer():
         found["k"] = int(found["k"])
-    for name in ("sources", "pool"):
+    for name in ("sources", "pool", "taxonomy"):
         if found.get(name, "uniform") != "uniform":
             found[name] = _json_file(name, Path(found[name]))
     return found

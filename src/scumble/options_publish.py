@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import scumble
+from scumble import options_axes
 
 
 def _method_names() -> list[str]:
@@ -356,6 +357,11 @@ MECHANISM = {
     "rule": Rule,
     "false_cells": FalseCells,
     "total": Total,
+    "fanout": options_axes.Fanout,
+    "root": options_axes.Root,
+    "budget": options_axes.Budget,
+    "transform": options_axes.TransformChoice,
+    "taxonomy": options_axes.TaxonomyFile,
 }
 
 

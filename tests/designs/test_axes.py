@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.designs.axis import axis as read
+from scumble.designs.axes import axis as read
 from scumble.designs.haar import Haar
 from scumble.designs.nominal import Nominal
 from scumble.designs.taxonomy import Taxonomy

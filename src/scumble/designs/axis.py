@@ -8,25 +8,13 @@ with R A = 1. Both act along the middle direction of tensors of three: before, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.errors import ReleaseError
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-# One line each: the name in a manifest, and where the class is.
-_KINDS = {
-    "identity": "scumble.designs.identity:Identity",
-    "tree": "scumble.designs.tree:Tree",
-    "taxonomy": "scumble.designs.taxonomy_tree:TaxonomyTree",
-    "haar": "scumble.designs.haar:Haar",
-    "nominal": "scumble.designs.nominal:Nominal",
-}
 
 
 class Axis(Protocol):
@@ -60,18 +48,8 @@ class Axis(Protocol):
         """R transposed times weights of cells, by group: what each number adds to their sum."""
 
     def to_dict(self) -> dict[str, Any]:
-        """A description that `axis` understands."""
+        """A description for manifests."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Axis:
         """The axis that `to_dict` described."""
-
-
-def axis(data: Mapping[str, Any]) -> Axis:
-    """The axis that `to_dict` described."""
-    kind = data.get("kind")
-    if kind not in _KINDS:
-        raise ReleaseError(f"This version of scumble knows no axis of kind {kind!r}.")
-    module, _, name = _KINDS[kind].partition(":")
-    found: Axis = getattr(import_module(module), name).from_dict(data)
-    return found

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.designs.axis import Axis, Floats, Integers, axis
+from scumble.designs.axes import axis
+from scumble.designs.axis import Axis, Floats, Integers
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace, from_dict
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
