@@ -149,7 +149,7 @@ class PrivateCells:
         """
         from scumble.noise.zeros import scattered
 
-        keys = scattered(self._noise, self.radix.capacities, rule.chance)
+        keys = scattered(self._noise, self.radix.capacities, rule)
         keys = keys[~among(keys, self._cells.keys)]
         values = rule.draw(self._noise, len(keys))
         together = np.concatenate([self._cells.keys[kept], keys])

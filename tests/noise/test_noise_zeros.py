@@ -102,7 +102,7 @@ def test_every_cell_passes_by_itself(rule: Filtered) -> None:
     below a quarter (thrown) and above it (gone through one by one).
     """
     source = Source(6)
-    found = Counter(tuple(scattered(source, [3], rule.chance).tolist()) for _ in range(3000))
+    found = Counter(tuple(scattered(source, [3], rule).tolist()) for _ in range(3000))
     p = rule.chance(64)[0] / 2**64
     sets = [tuple(np.flatnonzero(bits).tolist()) for bits in product((0, 1), repeat=3)]
     shares = [p ** len(some) * (1 - p) ** (3 - len(some)) for some in sets]
@@ -116,7 +116,7 @@ def test_domains_of_several_words() -> None:
     """
     rule = Filtered(Fraction(1), 62)
     mean = 10**30 * rule.chance(200)[0] / 2**200
-    found = scattered(Source(7), [10**18, 10**12], rule.chance)
+    found = scattered(Source(7), [10**18, 10**12], rule)
     assert abs(len(found) - mean) < 5.5 * mean**0.5
     listed = [tuple(row) for row in found.tolist()]
     assert listed == sorted(set(listed))
@@ -126,7 +126,7 @@ def test_domains_of_several_words() -> None:
 
 def test_hardly_possible_cells() -> None:
     """e^-200 per cell: no cell, and no precision that is not reached."""
-    assert len(scattered(Source(1), [10**18], Filtered(Fraction(1), 200).chance)) == 0
+    assert len(scattered(Source(1), [10**18], Filtered(Fraction(1), 200))) == 0
 
 
 def priority_law(bits: int, level: int, scale: Fraction) -> dict[tuple[int, int], float]:

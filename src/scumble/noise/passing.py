@@ -16,18 +16,15 @@ from scumble.noise.exponential import Enclosure, exponential, quotient
 from scumble.noise.geometric import geometric
 from scumble.noise.integers import integers
 from scumble.noise.source import Source
+from scumble.noise.zeros import Sieve
 
 _INT64 = 1 << 63
 
 
-class Passing(Protocol):
-    """A rule, as it treats empty cells."""
-
-    def chance(self, precision: int) -> Enclosure:
-        """Enclose the probability that an empty cell passes, times 2^precision; it is a
-        transcendental number, because e^(-1/scale) is one.
-        """
-        ...
+class Passing(Sieve, Protocol):
+    """A rule, as it treats empty cells; their chance is irrational because e^(-1/scale) is
+    transcendental.
+    """
 
     def draw(self, source: Source, size: int) -> NDArray[Any]:
         """Independent noises of cells that pass."""

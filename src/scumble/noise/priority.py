@@ -60,12 +60,25 @@ def tickets(source: Source, size: int, bits: int = BITS) -> NDArray[Any]:
     return integers(source, 1 << bits, size)
 
 
+@dataclass(frozen=True)
+class _Between:
+    """A cell passes below, given that it does not pass above."""
+
+    below: Sampled
+    above: Sampled
+
+    def chance(self, precision: int) -> Enclosure:
+        one = 1 << precision
+        (low, high), (least, most) = self.below.chance(precision), self.above.chance(precision)
+        return quotient((low - most, high - least), (one - most, one - least), precision)
+
+
 def empty_cells(
     source: Source, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
 ) -> Lottery:
     """The cells of an empty table whose priority is 2^level at least."""
     rule = Sampled(scale, 1 << level)
-    keys = scattered(source, capacities, rule.chance)
+    keys = scattered(source, capacities, rule)
     values, found = _kept(source, rule, len(keys), level, bits)
     return Lottery(keys, values, found)
 
@@ -76,14 +89,8 @@ def more_cells(
     """Cells whose priority is 2^level at least and below 2^(level + 1), as those of an empty
     table are of which it is known that they are below the latter.
     """
-    here, above = Sampled(scale, 1 << level), Sampled(scale, 2 << level)
-
-    def chance(precision: int) -> Enclosure:
-        one = 1 << precision
-        (low, high), (least, most) = here.chance(precision), above.chance(precision)
-        return quotient((low - most, high - least), (one - most, one - least), precision)
-
-    keys = scattered(source, capacities, chance)
+    here = Sampled(scale, 1 << level)
+    keys = scattered(source, capacities, _Between(here, Sampled(scale, 2 << level)))
     found = Lottery(keys[:0], np.empty(0, np.int64), tickets(source, 0, bits))
     while len(found) < len(keys):
         place = len(found)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from scumble.noise.integers import integers
 from scumble.noise.poisson import poisson
 from scumble.noise.source import Source
 
-Chance = Callable[[int], Enclosure]  # encloses a probability times 2**precision
+Chance = Callable[[int], Enclosure]  # encloses an irrational probability times 2**precision
 # Cells in order: a number each, or a row of numbers where one is too small, the first counting most
 Keys = NDArray[np.uint64]
 
@@ -26,7 +28,17 @@ _DENSE = Fraction(1, 4)  # from this probability on, cells are gone through one 
 _CLOSE = 40  # bits to which a fraction above the probability agrees with it
 
 
-def scattered(source: Source, capacities: Sequence[int], chance: Chance) -> Keys:
+class Sieve(Protocol):
+    """What lets cells pass; equal ones do so with the same probability."""
+
+    def chance(self, precision: int) -> Enclosure:
+        """Enclose the probability that a cell passes, times 2^precision; it is irrational."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+def scattered(source: Source, capacities: Sequence[int], sieve: Sieve) -> Keys:
     """The cells that pass, in order; a cell is a number below each of the capacities (2^64 at
     most).
 
@@ -34,18 +46,26 @@ def scattered(source: Source, capacities: Sequence[int], chance: Chance) -> Keys
     what is drawn here. Of the cells, each is taken with a fraction B just above the probability p;
     of those taken, each stays with p/B.
     """
-    bound = _just_above(chance)
+    bound, stays = _tables(sieve)
     if bound >= _DENSE:
-        return _one_by_one(source, prod(capacities), chance)
+        return _one_by_one(source, prod(capacities), stays)
     taken = _distinct(_thrown(source, capacities, bound))
+    return np.take(taken, np.flatnonzero(stays.draw(source, len(taken)) == 0), axis=0)
+
+
+@lru_cache(maxsize=32)
+def _tables(sieve: Sieve) -> tuple[Fraction, Cuts]:
+    """The fraction B with which cells are taken, and the coin p/B; where many pass, the coin p."""
+    bound = _just_above(sieve.chance)
+    if bound >= _DENSE:
+        return bound, _cut(sieve.chance)
 
     def share(precision: int) -> Enclosure:
-        low, high = chance(precision)
+        low, high = sieve.chance(precision)
         above, below = bound.denominator, bound.numerator
         return low * above // below, -(-high * above // below)
 
-    staying = np.flatnonzero(_cut(share).draw(source, len(taken)) == 0)
-    return np.take(taken, staying, axis=0)
+    return bound, _cut(share)
 
 
 def _thrown(source: Source, capacities: Sequence[int], chance: Fraction) -> Keys:
@@ -72,11 +92,10 @@ def _thrown(source: Source, capacities: Sequence[int], chance: Fraction) -> Keys
     return words[0] if len(words) == 1 else np.stack(words, axis=1)
 
 
-def _one_by_one(source: Source, cells: int, chance: Chance) -> Keys:
-    cuts = _cut(chance)
+def _one_by_one(source: Source, cells: int, passes: Cuts) -> Keys:
     parts = [np.empty(0, np.uint64)]
     for part in chunks(cells, CHUNK):
-        passed = np.flatnonzero(cuts.draw(source, part.stop - part.start) == 0)
+        passed = np.flatnonzero(passes.draw(source, part.stop - part.start) == 0)
         parts.append((passed + part.start).astype(np.uint64))
     return np.concatenate(parts)
 
