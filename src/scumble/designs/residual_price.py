@@ -15,13 +15,15 @@ turns into 0. Summing over all z with the same differences,
 Without the second factor this is the discrete Gaussian on the lattice P·Z^N, which a move by the
 lattice vector d shifts: ρ = |d|²/2σ² (the proof of Canonne, Kamath and Steinke for Z holds on any
 lattice), and |P e_u|² = Π(n-1)/n. The second factor is nearly constant. Lines (ones along one axis)
-span K: take r = N - Π(n-1) independent ones, and sum along one after the other. Each is a sum of
-exp(-b²(t+θ)²/2σ²) over whole t, where b² ≤ max n is the squared length of what the line has beyond
-those before it. By Poisson's formula it is σ√2π/b · (1 ± e), e = 2q/(1-q), q = exp(-2π²σ²/max n),
-whatever θ is. So the whole factor varies by at most ((1+e)/(1-e))^r = e^τ (cosets of the lattice
-that the lines span make up K, and each has the same bounds). All probabilities are then within
-factors of e^±τ of those of the lattice Gaussian; if those are (ε, δ)-DP, these are
-(ε + 2τ, e^τ δ)-DP. A lower price is paid only where τ < 2^-100; otherwise that of the whole table.
+span K: take as many independent ones as K has dimensions, axis by axis, and sum along one after the
+other. Each is a sum of exp(-b²(t+θ)²/2σ²) over whole t, where b² is the squared length of what the
+line has beyond those before it: at most n·Π(m-1)/m, n being the size of its axis and m those of the
+axes before, N/n·Π(m-1)/m of them. By Poisson's formula it is σ√2π/b · (1 ± e), with e = 2q/(1-q)
+and q = exp(-2π²σ²/b²), whatever θ is. So the whole factor varies by at most Π (1+e)/(1-e) = e^τ
+(cosets of the lattice that the lines span make up K, and each has the same bounds). All
+probabilities are then within factors of e^±τ of those of the lattice Gaussian; if those are (ε,
+δ)-DP, these are (ε + 2τ, e^τ δ)-DP. A lower price is paid only where τ < 2^-100; otherwise that of
+the whole table.
 """
 
 from __future__ import annotations
@@ -49,12 +51,18 @@ def closeness(sizes: Sequence[int], variance: float) -> float:
     """A bound on τ: how far, as a factor e^τ, the differences of noise with this parameter are from
     the lattice Gaussian.
     """
-    lines = prod(sizes) - prod(size - 1 for size in sizes)
-    if not lines:
-        return 0.0
-    q = math.exp(-_POISSON * variance / max(sizes))
-    e = 2 * q / (1 - q) if q < 1 else 1.0
-    return lines * (math.log1p(e) - math.log1p(-e)) * (1 + 1e-9) if e < 1 else math.inf
+    found, length, lines = 0.0, 1.0, prod(sizes)
+    for size in sorted(sizes):  # long lines come last, when most of them is known already
+        lines //= size
+        q = math.exp(-_POISSON * variance / (length * size))
+        if 3 * q >= 1:
+            return math.inf
+        e = 2 * q / (1 - q)
+        found += lines * (math.log1p(e) - math.log1p(-e))
+        lines, length = lines * (size - 1), length * (size - 1) / size
+        if size == 1:
+            break  # all of the table is its sums
+    return found * (1 + 1e-9)
 
 
 def share(sizes: Sequence[int]) -> Fraction:
