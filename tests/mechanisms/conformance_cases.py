@@ -387,6 +387,7 @@ CASES = {
         _workload,
         (
             ({"epsilon": 0}, "'epsilon' parameter of Workload must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
             ({"delta": 1}, "between 0 and 1"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
             ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),

@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from math import log10
 
+from scumble.evaluate.dpbench import KNOWN
 from scumble.evaluate.dpbench_reference import Row, Verdict, verdicts
 from scumble.plot.curves import Line, Panel
 
@@ -42,7 +43,8 @@ def panels(rows: Sequence[Row], most: int = 8) -> list[Panel]:
     """Error of a count, in rows, against their number; a panel a dataset, a line a method."""
     found = []
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    for dataset in list(dict.fromkeys(row["dataset"] for row in rows))[:most]:
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    for dataset in sorted(names, key=lambda name: name not in KNOWN)[:most]:
         lines = []
         for look, method in enumerate(methods):
             part = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method)]

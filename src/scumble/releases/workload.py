@@ -16,6 +16,7 @@ from scumble.evidence import Evidence, Measurements
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
+from scumble.private_counts import check_scale
 from scumble.releases.forecast import Forecast
 from scumble.releases.statements import statements
 from scumble.releases.summary import AttributeSummary
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from scumble.query import Query
 
 _FILE = "sums.parquet"
+_NORM_BITS = 20  # what the norms of a strategy may take of the largest scale of noise
 
 
 class Workload(AttributeSummary):
@@ -76,7 +78,9 @@ class Workload(AttributeSummary):
             person=person,
         )
         self.queries = statements(queries)
-        self._known: tuple[Schema, _Plan] | None = None
+        check_scale(DiscreteLaplace((self.person.sensitivity << _NORM_BITS) / self._epsilon))
+        self._asked: tuple[Schema, Questions] | None = None
+        self._planned: tuple[Questions, _Plan] | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -107,18 +111,21 @@ class Workload(AttributeSummary):
         return ("The questions of the workload are published with it.",)
 
     def _plan(self, schema: Schema) -> _Plan:
-        chosen = schema.select(self.attributes)
-        if self._known is None or self._known[0] != chosen:
-            self._known = chosen, _Plan(self, self.questions(schema))
-        return self._known[1]
+        questions = self.questions(schema)
+        if self._planned is None or self._planned[0] is not questions:
+            self._planned = questions, _Plan(self, questions)
+        return self._planned[1]
 
     def questions(self, schema: Schema) -> Questions:
         """The workload over the merged cells, or a sentence about a question that does not fit."""
+        chosen = schema.select(self.attributes)
+        if self._asked is None or self._asked[0] != chosen:
+            self._asked = chosen, self._merged(chosen)
+        return self._asked[1]
+
+    def _merged(self, chosen: Schema) -> Questions:
         from scumble.engine.duckdb import Engine
 
-        if self._known is not None and self._known[0] == schema.select(self.attributes):
-            return self._known[1].questions
-        chosen = schema.select(self.attributes)
         engine = Engine(chosen)
         try:
             queries = [_parsed(number, text, chosen) for number, text in enumerate(self.queries, 1)]
