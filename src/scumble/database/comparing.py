@@ -35,6 +35,11 @@ _DIGITS = 15  # of a number that a float holds exactly, or nearest to
 Interval = tuple[int, int]
 
 
+def is_plain(clause: Expression) -> bool:
+    """Whether a clause is spelled as a plain comparison of one column."""
+    return _CLAUSE.fullmatch(clause.sql) is not None
+
+
 def compared(clauses: Iterable[Expression], space: Space, most: int) -> Boxes | None:
     """The disjoint boxes of a conjunction, none if no point satisfies it; None if a clause is
     anything else than a plain comparison, or there are more boxes than `most`: that is left to the

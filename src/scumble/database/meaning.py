@@ -9,6 +9,7 @@ from scumble.database.asking import MOST_BOXES, Amounts, Asked, amounts_of, grou
 from scumble.database.comparing import compared
 from scumble.database.conditions import boxes_of
 from scumble.database.given import COUNT
+from scumble.database.shapes import Shapes
 from scumble.database.space import Boxes, Space
 from scumble.engine.duckdb import Engine
 from scumble.errors import LedgerError
@@ -28,6 +29,7 @@ class Meaning:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._closed = False
+        self._shapes = Shapes(schema)
         self._sums: dict[str, Amounts] = {}
         # The same question, asked or tried again, means the same.
         self._known = lru_cache(maxsize=_REMEMBERED)(self._read)
@@ -46,9 +48,7 @@ class Meaning:
                 self._engine = None
 
     def _read(self, sql: str) -> Asked:
-        from scumble.sql import parse
-
-        query = parse(sql, self.schema)
+        query = self._shapes.read(sql)
         groups = tuple(groups_of(query, self._boxes(query), self.space))
         if query.aggregate == "count" or query.argument is None:
             return Asked(query, groups, (COUNT,), None)
