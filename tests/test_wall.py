@@ -36,6 +36,7 @@ FRONT = [
     "scumble.options_database",
     "scumble.options_ledger",
     "scumble.options_publish",
+    "scumble.options_regions",
     "scumble.shell",
 ]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import scumble
-from scumble import options_axes
+from scumble import options_axes, options_regions
 
 
 def _method_names() -> list[str]:
@@ -362,6 +362,11 @@ MECHANISM = {
     "budget": options_axes.Budget,
     "transform": options_axes.TransformChoice,
     "taxonomy": options_axes.TaxonomyFile,
+    "height": options_regions.Height,
+    "cuts": options_regions.Cuts,
+    "split": options_regions.Split,
+    "prune": options_regions.Prune,
+    "adaptive": options_regions.Adaptive,
 }
 
 

@@ -51,6 +51,10 @@ class Dawa(RegionSummary):
     """
 
     name = "dawa"
+    proof = (
+        "partition: Li, Hay, Miklau, Wang, VLDB 2014, for distances from medians; "
+        "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
+    )
     most_attributes = 1
 
     def __init__(

@@ -53,6 +53,10 @@ class Kdtree(RegionSummary):
     """
 
     name = "kdtree"
+    proof = (
+        "cuts by noisy scores, as report noisy max: Dwork, Roth, 2014, claim 3.9; "
+        "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
+    )
 
     def __init__(
         self,

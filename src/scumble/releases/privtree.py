@@ -41,6 +41,10 @@ class PrivTree(RegionSummary):
     """
 
     name = "privtree"
+    proof = (
+        "splits: Zhang, Xiao, Xie, SIGMOD 2016, theorem 3.1, for whole numbers and with the exact "
+        "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
+    )
 
     def __init__(
         self,

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
 from scumble.errors import ParameterError
 from scumble.noise.laws import DiscreteLaplace
+from scumble.person import Neighbours
 from scumble.private_counts import check_scale
 from scumble.publishers.request import whole
 from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
 
 MOST_CELLS = 10**8
+_SMALLEST_SHARE = 1 << 12  # no look gets less than this part of ε
 
 
 class RegionSummary(AttributeSummary):
     """Counts boxes: intervals of the codes of each attribute, in the order of its domain."""
 
     most_attributes: ClassVar[int] = 4
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        check_scale(DiscreteLaplace(self.person.sensitivity * _SMALLEST_SHARE / self._epsilon))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
