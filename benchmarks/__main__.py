@@ -30,6 +30,7 @@ NAMES = (
     "publishers",
     "tuples",
     "relaxation",
+    "audit",
 )
 OUTPUT = Path("build/benchmarks.json")
 
