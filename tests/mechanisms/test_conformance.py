@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance_cases import CASES, FULL, TABLES
+from conformance_case import TABLES
+from conformance_cases import CASES, FULL
 from people import people, schema
 
 import scumble as sc

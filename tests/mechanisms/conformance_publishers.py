@@ -1,0 +1,205 @@
+"""How every publisher is made for the conformance tests, and what it must refuse."""
+
+from __future__ import annotations
+
+from conformance_case import Case
+
+import scumble as sc
+
+PUBLISHERS = {
+    "uniform": Case(
+        lambda: sc.Uniform(epsilon=1),
+        (
+            ({}, "exactly one of"),
+            ({"epsilon": 1, "gamma": 2}, "exactly one of"),
+            ({"rho1": 0.1}, "exactly one of"),
+            ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+            ({"epsilon": -1}, "Got -1 instead"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": float("inf")}, "Got inf instead"),
+            ({"epsilon": 101}, "Got 101 instead"),
+            ({"epsilon": 1e300}, "Got 1e+300 instead"),
+            ({"gamma": 1e300}, "at most 1e+40"),
+            ({"epsilon": True}, "Got True instead"),
+            ({"epsilon": "much"}, "Got 'much' instead"),
+            ({"epsilon": [1]}, "instead"),
+            ({"gamma": 1}, "'gamma' parameter of Uniform must be a number above 1"),
+            ({"keep": 0}, "between 0 and 1"),
+            ({"keep": 1}, "between 0 and 1"),
+            ({"keep": 1e-15}, "at least 1e-12"),
+            ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0.6, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),
+            ({"rho1": 0.1, "rho2": 1}, "between 0 and 1"),
+            ({"epsilon": 1, "several": "both"}, "'each' or 'compound'"),
+        ),
+    ),
+    "frapp": Case(
+        lambda: sc.Frapp(epsilon=5),
+        (
+            ({}, "exactly one of"),
+            ({"epsilon": 1, "keep": 0.5}, "exactly one of"),
+            ({"epsilon": 1, "k": 10}, "with reading='local' takes exactly one of"),
+            ({"reading": "both", "epsilon": 1}, "'local' or 'published'"),
+            ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"gamma": 0.2}, "'gamma' parameter of Frapp must be a number above 1"),
+            ({"keep": 1}, "between 0 and 1"),
+            ({"keep": 1e-15}, "at least 1e-12"),
+            ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0.1}, "exactly one of"),
+        ),
+    ),
+    "frapp, published": Case(
+        lambda: sc.Frapp(reading="published", k=1, gamma=0.5),
+        (
+            ({"reading": "published", "epsilon": 1}, "takes either k with gamma, or k with keep"),
+            ({"reading": "published", "gamma": 0.2}, "takes either k with gamma, or k with keep"),
+            ({"reading": "published", "k": 10}, "takes either k with gamma, or k with keep"),
+            ({"reading": "published", "k": 10, "gamma": 2}, "between 0 and 1"),
+            ({"reading": "published", "k": 0.5, "gamma": 0.2}, "a number of at least 1"),
+        ),
+        ages=1000,  # 10,000 possible rows: with 500 in the table d is 0.05
+    ),
+    "alphabeta": Case(
+        lambda: sc.AlphaBeta(k=2, gamma=0.5, multiplicity=500),
+        (
+            ({}, "exactly one of"),
+            ({"k": 10}, "exactly one of"),
+            ({"k": 10, "d": 0.1, "gamma": 0.2}, "exactly one of"),
+            ({"alpha": 0.5, "gamma": 0.2}, "exactly one of"),
+            ({"alpha": 0.5, "beta": 0.1, "adversary": "exclusive"}, "with gamma only"),
+            ({"k": 0.5, "gamma": 0.2}, "a number of at least 1"),
+            ({"k": float("nan"), "gamma": 0.2}, "Got nan instead"),
+            ({"d": 0.2, "gamma": 0.2}, "'d' parameter of AlphaBeta must be below gamma (0.2)"),
+            ({"d": 0.3, "gamma": 0.2}, "below gamma"),
+            ({"d": 0, "gamma": 0.2}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 1}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 0.2, "keep": 0.8}, "keep of at most 1 − d/γ"),
+            ({"d": 0.1, "gamma": 0.2, "keep": 1}, "between 0 and 1"),
+            ({"d": 0.1, "gamma": 0.2, "adversary": "exclusive"}, "α ≤ 0"),
+            ({"d": 0.01, "gamma": 0.2, "adversary": "any"}, "'independent' or 'exclusive'"),
+            (
+                {"d": 0.01, "gamma": 0.2, "adversary": "exclusive", "keep": 0.4},
+                "1/2 for exclusive attackers",
+            ),
+            ({"alpha": 0.5, "beta": 0.5}, "below 1 − beta (0.5)"),
+            ({"alpha": 0.5, "beta": 0.1, "keep": 0.6}, "no keep with alpha"),
+            ({"k": 2, "gamma": 0.2, "duplicates": "count"}, "'error' or 'collapse'"),
+            ({"k": 2, "gamma": 0.2, "multiplicity": 0}, "a whole number from 1"),
+            ({"k": 2, "gamma": 0.2, "multiplicity": 1.5}, "Got 1.5 instead"),
+            (
+                {"k": 2, "gamma": 0.2, "multiplicity": 2, "duplicates": "collapse"},
+                "either collapses equal rows or tells them apart",
+            ),
+        ),
+    ),
+    "alphabeta, epsilon": Case(
+        lambda: sc.AlphaBeta(epsilon=3, multiplicity=500),
+        (
+            ({"epsilon": 1, "gamma": 0.2}, "exactly one of"),
+            ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": 101}, "Got 101 instead"),
+            ({"epsilon": 1, "keep": 0.9}, "keep of at most e^ε/(1 + e^ε)"),
+            ({"epsilon": 1e-30}, "α ≤ 0"),
+            ({"epsilon": 1, "adversary": "exclusive"}, "with gamma only"),
+        ),
+        unserved=("wide",),  # it would take a share e^−ε / 2 of all possible rows
+    ),
+    "alphabeta, sources": Case(
+        lambda: sc.AlphaBeta(
+            k=2, gamma=0.5, multiplicity=500, sources={"sex": [1, 2], "job": [3, 1, 1, 1, 2]}
+        ),
+        (
+            ({"k": 2, "gamma": 0.2, "sources": {}}, "a mapping from columns"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": []}}, "a mapping from columns"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": [1, 0]}}, "Got 0 instead"),
+            ({"k": 2, "gamma": 0.2, "sources": {"age": [1]}, "views": 2}, "one view"),
+        ),
+    ),
+    "alphabeta, views": Case(
+        lambda: sc.AlphaBeta(k=2, gamma=0.5, multiplicity=500, views=2),
+        (
+            ({"d": 0.001, "gamma": 0.2, "views": 9}, "at most 7 views hold"),
+            ({"d": 0.001, "gamma": 0.2, "views": 0}, "a whole number from 1 to 63"),
+            ({"d": 0.001, "gamma": 0.2, "views": 64}, "Got 64 instead"),
+            ({"epsilon": 1, "views": 9}, "views break what is asked of AlphaBeta"),
+        ),
+    ),
+    "partition": Case(
+        lambda: sc.Partition(rho1=0.4, rho2=0.8),
+        (
+            ({"rho1": 0.5}, "'rho1' parameter of Partition must be below rho2 (0.5). Got 0.5"),
+            ({"rho1": 0.6}, "below rho2"),
+            ({"rho1": 0}, "'rho1' parameter of Partition must be a number between 0 and 1"),
+            ({"rho1": float("nan")}, "Got nan instead"),
+            ({"rho1": True}, "Got True instead"),
+            ({"rho1": "rare"}, "Got 'rare' instead"),
+            ({"rho2": 1}, "between 0 and 1"),
+            ({"rho2": -0.5}, "Got -0.5 instead"),
+            ({"rho1": 1e-60}, "is no privacy"),
+            ({"confidence": 1}, "'confidence' parameter of Partition must be"),
+            ({"plain": "yes"}, "True or False"),
+        ),
+    ),
+    "anatomy": Case(
+        lambda: sc.Anatomy(l=2),
+        (
+            ({"l": 1}, "'l' parameter of Anatomy must be a whole number of at least 2. Got 1"),
+            ({"l": 0}, "Got 0 instead"),
+            ({"l": 2.5}, "Got 2.5 instead"),
+            ({"l": True}, "Got True instead"),
+            ({"l": "3"}, "Got '3' instead"),
+            ({"l": float("nan")}, "Got nan instead"),
+            ({"suppress": "yes"}, "True or False"),
+        ),
+        unserved=("one row", "skewed"),
+    ),
+    "aroma": Case(
+        lambda: sc.Aroma(k=9),
+        (
+            ({}, "either k, or epsilon with f"),
+            ({"k": 5, "epsilon": 1, "f": 0.1}, "either k, or epsilon with f"),
+            ({"epsilon": 1}, "either k, or epsilon with f"),
+            ({"k": 1}, "'k' parameter of Aroma must be a whole number from 2 to 1000. Got 1 inst"),
+            ({"k": 2.5}, "Got 2.5 instead"),
+            ({"k": True}, "Got True instead"),
+            ({"k": 10**6}, "Got 1000000 instead"),
+            ({"epsilon": 0, "f": 0.1}, "above 0"),
+            ({"epsilon": 1, "f": 1}, "between 0 and 1"),
+            ({"epsilon": 0.001, "f": 0.1}, "such that k is at most 1000"),
+            ({"k": 5, "pool": "private"}, "'uniform', a list of weights, or a table of weights"),
+            ({"k": 5, "pool": 3}, "'uniform', a list of weights, or a table of weights"),
+            ({"k": 5, "pool": [1, 0, 1]}, "'pool' parameter of Aroma must be a number above 0"),
+            ({"k": 5, "pool": {"cook": -1}}, "Got -1 instead"),
+            ({"k": 5, "identifier": 7}, "the name of a column"),
+        ),
+    ),
+    "aroma, closeness": Case(
+        lambda: sc.Aroma(k=9, closeness=2.5),
+        (
+            ({"k": 5, "closeness": 0}, "'closeness' parameter of Aroma must be a number above 0"),
+            ({"k": 5, "closeness": float("inf")}, "Got inf instead"),
+        ),
+    ),
+    "subset": Case(
+        lambda: sc.Subset(epsilon=1, size=2),
+        (
+            ({}, "exactly one of"),
+            ({"size": 2}, "exactly one of"),
+            ({"epsilon": 1, "gamma": 2}, "exactly one of"),
+            ({"rho2": 0.1}, "exactly one of"),
+            ({"epsilon": 0}, "'epsilon' parameter of Subset must be a number above 0"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": 101}, "Got 101 instead"),
+            ({"gamma": 1}, "'gamma' parameter of Subset must be a number above 1"),
+            ({"gamma": 1e300}, "at most 1e+40"),
+            ({"rho1": 0.5, "rho2": 0.5}, "below rho2"),
+            ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),
+            ({"epsilon": 1, "size": 0}, "a whole number of at least 1. Got 0 instead"),
+            ({"epsilon": 1, "size": 1.5}, "a whole number of at least 1"),
+            ({"epsilon": 1, "size": True}, "a whole number of at least 1"),
+        ),
+    ),
+}
