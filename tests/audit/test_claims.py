@@ -73,3 +73,13 @@ def test_views_after_the_first_count_too():
     second = first.republish(people(300, schema()))
     for published in (first, second):
         assert not [each.sentence for each in claims(published) if each.refuted]
+
+
+def test_bags_that_are_further_from_the_pool_than_promised_are_refuted():
+    pool = dict.fromkeys(schema()["job"].labels().to_pylist(), 100)
+    published = release(sc.Aroma(k=20, pool=pool, closeness=250))
+    [promise] = [each for each in published.guarantees if each.statement == "(n, 0)-closeness"]
+    for n, refuted in ((promise.parameters["n"], False), (500, True)):
+        boast = replace(promise, parameters={**promise.parameters, "n": n})
+        published.manifest = replace(published.manifest, guarantees=Guarantees([boast]))
+        assert next(claims(published)).refuted == refuted

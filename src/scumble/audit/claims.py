@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from scumble.audit.adversary import bags
 from scumble.audit.exposure import exposure
 from scumble.audit.finding import Finding, Verdict
 from scumble.audit.ratios import channel_ratio, delta_of, posterior, tuple_loss
@@ -136,6 +137,23 @@ def _diverse(release: Release, promise: Guarantee) -> Finding | None:
     return _finding(promise, worst, claimed, "the largest share of one value in a group")
 
 
+def _close(release: Release, promise: Guarantee) -> Finding | None:
+    """No value is in a bag more often than it would be among n members of the pool."""
+    evidence = release.evidence
+    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], BagChannel):
+        return None
+    channel = evidence.channels[0]
+    if not isinstance(channel.law, PoolLaw):
+        return None
+    table = pq.read_table(release.folder / evidence.file, columns=list(channel.columns))
+    counts = bags(channel, table, channel.law.values)
+    members = counts.max(axis=0) * promise.parameters["n"] / channel.law.size
+    pool = [promise.parameters["pool"] * float(share) for share in channel.law.shares]
+    worst = float((members / np.array(pool)).max())
+    what = "the most frequent value of a bag, in shares of what n members of the pool would hold,"
+    return _finding(promise, worst, 1.0, what)
+
+
 def _included(release: Release) -> Included | None:
     evidence = release.evidence
     if isinstance(evidence, Tuples) and isinstance(evidence.presence, Included):
@@ -177,4 +195,5 @@ _CHECKS: Mapping[str, Check] = {
     "(d, γ)-privacy": _tuples,
     "ε-DP": _added,
     "l-diversity": _diverse,
+    "(n, 0)-closeness": _close,
 }
