@@ -20,8 +20,9 @@ Truth = npt.NDArray[np.bool_]
 
 _CUTS = 200  # thresholds that are tried along each statistic
 _BINS = 64  # of each number, in the sum of log odds
-_MOST_SINGLE = 64  # columns that are tried one by one
+MOST_SINGLE = 64  # columns that are tried one by one
 _LEAST_HITS = 20  # an event must happen so often, or its odds are luck
+_NO_SPREAD = 1e-9  # relative to the largest: along such a direction the noise cancels
 
 
 class Statistic(Protocol):
@@ -140,21 +141,32 @@ def learn(likely: Outputs, unlikely: Outputs, *, delta: float) -> Event | None:
 def _candidates(made: tuple[Outputs, Outputs], tried: tuple[Outputs, Outputs]) -> Iterator[Scored]:
     for statistic in _statistics(*made):
         yield from _cuts(statistic, made[0], tried)
-    for column in range(min(made[0].shape[1], _MOST_SINGLE)):
+    for column in range(min(made[0].shape[1], MOST_SINGLE)):
         yield from _values(column, made, tried)
 
 
 def _statistics(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
     """Single numbers, what separates the means best (Fisher), and the likelihood ratio."""
     width = likely.shape[1]
-    for column in range(min(width, _MOST_SINGLE)):
+    for column in range(min(width, MOST_SINGLE)):
         yield Combination(f"number {column + 1}", np.eye(width)[column])
     yield LogOdds.learned(likely, unlikely)
     if width > 1:
-        gap = likely.mean(axis=0) - unlikely.mean(axis=0)
-        spread = np.cov(likely, rowvar=False) + np.cov(unlikely, rowvar=False)
-        weights: Floats = np.linalg.pinv(spread, hermitian=True) @ gap
-        yield Combination("the best combination of all numbers", weights)
+        yield from _combinations(likely, unlikely)
+
+
+def _combinations(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
+    """Fisher's discriminant; and where noise cancels, as if it was used twice, what is left."""
+    gap = likely.mean(axis=0) - unlikely.mean(axis=0)
+    spread = np.cov(likely, rowvar=False) + np.cov(unlikely, rowvar=False)
+    sizes, directions = np.linalg.eigh(spread)
+    along = directions.T @ gap
+    noisy = sizes > _NO_SPREAD * max(sizes[-1], _NO_SPREAD)
+    weights: Floats = directions[:, noisy] @ (along[noisy] / sizes[noisy])
+    yield Combination("the best combination of all numbers", weights)
+    bare: Floats = directions[:, ~noisy] @ along[~noisy]
+    if np.abs(bare).max(initial=0.0) > _NO_SPREAD:
+        yield Combination("a combination of numbers without noise", bare)
 
 
 def _cuts(statistic: Statistic, made: Outputs, tried: tuple[Outputs, Outputs]) -> Iterator[Scored]:

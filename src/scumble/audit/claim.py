@@ -1,0 +1,158 @@
+"""Claim: a method, the loss that it promises between neighbours, and all attempts at it.
+
+Publishers perturb rows independently, so one publication of many equal rows is as many runs.
+Summaries with a fixed plan are measured once and blurred many times, and their loss is computed;
+they are also run as a whole, but less often. Where a plan depends on the data every run is a whole
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from scumble.attribute import Attribute
+from scumble.audit.claims import CONFIDENCE
+from scumble.audit.distinguish import Distinction, distinguish
+from scumble.audit.finding import Finding, Verdict
+from scumble.audit.fixed_plans import Worst, worst
+from scumble.audit.neighbours import Pair, pairs
+from scumble.audit.published import published
+from scumble.audit.shown_rows import VALUES, shown_rows
+from scumble.kinds import Category, IntegerRange
+from scumble.mechanism import Mechanism, Publisher, Summary
+from scumble.noise.source import Source
+from scumble.schema import Schema
+
+# A run of the whole mechanism stands for so many others, by its time; the search for the worst
+# pair takes a small part of the runs.
+WHOLE_IF_FIXED, WHOLE, SEARCH = 1000, 100, 20
+FEWEST = 100  # runs that can show anything at all
+_ROUNDING = 1e-9
+# Their plans depend on the data: what they record of one run says nothing about another.
+ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "dawa")
+
+TINY = Schema(
+    (
+        Attribute("a", "quasi", IntegerRange(0, 3)),
+        Attribute("b", "quasi", Category(("x", "y"))),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A method with the (ε, δ) that it promises between two neighbouring tables."""
+
+    mechanism: Mechanism
+    epsilon: float
+    delta: float = 0.0
+    schema: Schema = TINY
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.name
+
+    @property
+    def words(self) -> str:
+        loss = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
+        return f"{self.mechanism!r} keeps {loss}"
+
+
+def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Finding]:
+    """What exact losses and distinguishing tests say of a claim."""
+    mechanism = claim.mechanism
+    if isinstance(mechanism, Publisher):
+        yield _rows(claim, mechanism, runs, seed)
+    elif isinstance(mechanism, Summary):
+        found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
+        noise = Source(seed)
+        if found is not None:
+            yield _exact(claim, mechanism, found)
+            one, other = found.runs(runs, noise)
+            seen = distinguish(
+                one,
+                other,
+                delta=claim.delta,
+                confidence=CONFIDENCE,
+                independent=found.independent,
+            )
+            yield _told(claim, seen, f"{found.pair.words}, its numbers drawn again")
+        yield _whole(claim, mechanism, found, runs, noise)
+
+
+def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Finding:
+    """The worst two values of those that differ least and most, then tested anew."""
+    seeds = count(seed) if seed is not None else None
+
+    def test(values: tuple[int, int], number: int) -> Distinction:
+        one, other = (
+            shown_rows(mechanism, value, number, seed=None if seeds is None else next(seeds))
+            for value in values
+        )
+        return distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
+
+    choices = [(0, 1), (1, VALUES - 1), (0, VALUES - 1)]
+    few = max(runs // SEARCH, FEWEST)
+    chosen = max(choices, key=lambda values: test(values, few).epsilon)
+    return _told(claim, test(chosen, runs), f"secrets {chosen[0]} and {chosen[1]}")
+
+
+def _worst(claim: Claim, mechanism: Summary) -> Worst | None:
+    given = mechanism.parameters
+    return worst(mechanism, claim.schema, given["neighbours"], given["contribution"])
+
+
+def _whole(
+    claim: Claim, mechanism: Summary, found: Worst | None, runs: int, noise: Source
+) -> Finding:
+    """The whole mechanism on its worst pair, or on the worst of a short search."""
+
+    def test(pair: Pair, number: int) -> Distinction:
+        one, other = (
+            published(mechanism, claim.schema, counts, number, noise)
+            for counts in (pair.one, pair.other)
+        )
+        return distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
+
+    if found is not None:
+        chosen, number = found.pair, max(runs // WHOLE_IF_FIXED, FEWEST)
+    else:
+        number = max(runs // WHOLE, FEWEST)
+        given = mechanism.parameters
+        cells = claim.schema.size(given["attributes"])
+        choices = list(pairs(cells, given["neighbours"], given["contribution"]))
+        few = number // SEARCH
+        chosen = max(choices, key=lambda pair: test(pair, few).epsilon if few >= FEWEST else 0.0)
+    return _told(claim, test(chosen, number), f"{chosen.words}, whole releases")
+
+
+def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:
+    allowed, loss = mechanism.promise, found.loss
+    spent, most = (loss.epsilon, allowed.epsilon) if allowed.pure else (loss.rho, allowed.rho)
+    letter = "ε" if allowed.pure else "ρ"
+    broken = spent > most if found.published is None else spent > float(most) * (1 + _ROUNDING)
+    verdict: Verdict = "refuted" if broken else "exact"
+    sentence = (
+        f"Between all neighbours of several tiny tables the noise loses {letter} = "
+        f"{float(spent):.6g} at most; promised is {float(most):.6g}."
+    )
+    numbers = {"found": float(spent), "claimed": float(most)}
+    return Finding("exact loss", claim.words, verdict, sentence, numbers)
+
+
+def _told(claim: Claim, found: Distinction, where: str) -> Finding:
+    refuted = found.epsilon > claim.epsilon
+    sentence = (
+        f"In {found.runs} runs ({where}) the best event, {found.event}, implies an ε of at least "
+        f"{found.epsilon:.4g}; promised is {claim.epsilon:.4g}."
+    )
+    return Finding(
+        "distinguishing test",
+        claim.words,
+        "refuted" if refuted else "stands",
+        sentence,
+        {"epsilon at least": found.epsilon, "claimed": claim.epsilon, "runs": found.runs},
+        CONFIDENCE,
+    )
