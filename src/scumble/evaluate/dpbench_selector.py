@@ -48,7 +48,9 @@ def records(rows: Sequence[Row]) -> list[Record]:
 
 
 def _choice(dimensions: int, size: int) -> str:
-    """What the selector says, given the public shape, the number of rows and the questions."""
+    """What the selector says, given the public shape, the number of rows and the questions; of the
+    4096 prefix sums every sixteenth, to be quick.
+    """
     cells = 4096 if dimensions == 1 else 128
     schema = Shape("any", np.ones((cells,) * dimensions)).schema
     return select(
@@ -57,7 +59,7 @@ def _choice(dimensions: int, size: int) -> str:
         rows=size,
         epsilon=EPSILON,
         neighbours="add_remove",
-        workload=prefixes(cells) if dimensions == 1 else "ranges",
+        workload=prefixes(cells)[15::16] if dimensions == 1 else "ranges",
     ).method
 
 
