@@ -26,6 +26,7 @@ from scumble.query import quoted
 from scumble.schema import Schema
 
 _MOST_KEPT = 1 << 24  # cells of sums over the attributes that questions do not name
+_MOST_BLOCKS = 1 << 22  # cells of weights whose coefficients are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +37,12 @@ class Block:
     groups: tuple[int, ...]
     coefficients: Sequence[Floats]
 
-    @property
+    @cached_property
     def squares(self) -> Floats:
         """The sums of squared coefficients, by group."""
         return self.shared(self)
 
-    @property
+    @cached_property
     def fourths(self) -> Floats:
         """The sums of their fourth powers, by group."""
         squared = [each * each for each in self.coefficients]
@@ -52,7 +53,7 @@ class Block:
         both = zip(self.coefficients, other.coefficients, strict=True)
         return np.array([float((a * b).sum()) for a, b in both]).reshape(self.groups)
 
-    @property
+    @cached_property
     def largest(self) -> float:
         return max(float(np.abs(each).max()) for each in self.coefficients)
 
@@ -78,7 +79,7 @@ class ProductReader:
         self._schema = schema
         self._numbers = numbers
         self._marginals: dict[tuple[str, ...], Floats] = {}
-        self._whole: dict[int, Block] = {}
+        self._known: dict[tuple[int, bytes], Block] = {}
 
     @cached_property
     def cells(self) -> Floats:
@@ -144,16 +145,19 @@ class ProductReader:
     def _block(self, weights: Weights, places: tuple[int, ...]) -> Block:
         names = [name for place in places for name in self._design.names[place]]
         parts = [part for part in weights.parts if not set(part.names).isdisjoint(names)]
-        if not parts and len(places) == 1:
-            return self._unasked(places[0])
-        return self._pulled(places, self._tensor(names, parts))
+        tensor = self._tensor(names, parts)
+        if len(places) == 1 and tensor.size <= _MOST_BLOCKS // 16:
+            return self._kept(places[0], tensor)
+        return self._pulled(places, tensor)
 
-    def _unasked(self, place: int) -> Block:
-        """An axis that all weights leave alone."""
-        if place not in self._whole:
-            ones = np.ones(self._design.axes[place].size)
-            self._whole[place] = self._pulled((place,), ones)
-        return self._whole[place]
+    def _kept(self, place: int, weights: Floats) -> Block:
+        """The block of one axis; groups of an answer share many of them."""
+        key = (place, weights.tobytes())
+        if key not in self._known:
+            if sum(len(kept) for _, kept in self._known) > _MOST_BLOCKS * weights.itemsize:
+                self._known.clear()
+            self._known[key] = self._pulled((place,), weights)
+        return self._known[key]
 
     def _pulled(self, places: tuple[int, ...], weights: Floats) -> Block:
         shape = [self._design.axes[place].size for place in places]

@@ -14,7 +14,7 @@ from scumble.designs.axis import Axis
 from scumble.designs.by_law import ByLaw
 from scumble.designs.product import NUMBER, NoiseLaw, Product
 from scumble.errors import ParameterError
-from scumble.evidence import Measurements
+from scumble.evidence import Evidence, Measurements
 from scumble.kinds import Category
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Neighbours
@@ -107,6 +107,14 @@ class AxisSummary(AttributeSummary):
             )
         for law in self.design(schema).laws:
             check_scale(law)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """How many sums were measured, and how many along each attribute at each level."""
+        design = self.design(schema)
+        levels = {
+            name: list(axis.lengths) for name, axis in zip(design.columns, design.axes, strict=True)
+        }
+        return {"sums": design.size, "sums by level": levels}
 
     def _ordered(self, schema: Schema, name: str) -> bool:
         """Whether ranges of the attribute mean something."""
