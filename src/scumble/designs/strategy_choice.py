@@ -66,7 +66,7 @@ def choose(
                 choice.consider(eigen_design(workload))
         else:
             for start in _starts(cells, questions, choice.tried):
-                steps = 150 if cells <= _SMALL else 80
+                steps = 150 if cells <= _SMALL else 60
                 choice.consider(weighted_sums(workload, start, steps=steps))
     if not gaussian:
         # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from scumble.designs.strategy import GRID, Floats, Strategy, whole
 
 _RIDGE = 1e-4  # of the mean of the diagonal
-_LARGE = 1024
 
 
 def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strategy:
@@ -28,11 +26,7 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
     """
     from scipy.optimize import Bounds, minimize
 
-    raised: npt.NDArray[Any] = workload / np.trace(workload) + _RIDGE / len(workload) * np.eye(
-        len(workload)
-    )
-    if len(workload) > _LARGE:  # half the time; what is reached is computed again, exactly
-        raised = raised.astype(np.float32)
+    raised = workload / np.trace(workload) + _RIDGE / len(workload) * np.eye(len(workload))
     found: Any = minimize(
         lambda theta: objective(raised, theta.reshape(start.shape)),
         start.reshape(-1),
@@ -48,15 +42,14 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
     return whole("cells and weighted sums", np.vstack([cells, np.rint(unit * sums / scale)]))
 
 
-def objective(workload: npt.NDArray[Any], sums: Floats) -> tuple[float, Floats]:
+def objective(workload: Floats, sums: Floats) -> tuple[float, Floats]:
     """f and its gradient."""
     scale = 1 + sums.sum(axis=0)
     inner = np.linalg.inv(np.eye(len(sums)) + sums @ sums.T)
-    scaled = (scale * sums).T.astype(workload.dtype)
-    product = scale[:, None] * (workload @ scaled)  # diag(s) V diag(s) Θ'
+    product = scale[:, None] * (workload @ (scale * sums).T)  # diag(s) V diag(s) Θ'
     reduced = inner @ sums  # Θ (1 + Θ'Θ)⁻¹
     moved = inner @ product.T
-    diagonal = np.diag(workload).astype(np.float64)
+    diagonal = np.diag(workload)
     value = float(diagonal @ scale**2 - np.sum(sums * moved))
     through_sums = -2 * (moved - (moved @ sums.T) @ reduced)
     through_scale = 2 * (diagonal * scale - np.einsum("ij,ji->j", reduced, product) / scale)
