@@ -69,7 +69,7 @@ class Forest:
         """The variance of the sum of weights · estimates of nodes."""
         used = self.coefficients(weights)
         measured = np.isfinite(self.variances)
-        return float(used[measured] ** 2 @ self.variances[measured])
+        return float((used[measured] ** 2 * self.variances[measured]).sum())
 
     @cached_property
     def _precisions(self) -> Floats:

@@ -13,6 +13,7 @@ from scumble.estimators.weights import Part, Weights
 
 Floats = npt.NDArray[np.float64]
 Truths = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,20 +24,45 @@ class RegionMeans:
     uneven: Truths
 
 
-def region_means(boxes: Boxes, names: Sequence[str], weights: Weights) -> RegionMeans:
-    """Parts are about different attributes, so that the mean of their product over a box is the
-    product of their means; each comes from a summed-area table.
+class BoxMeans:
+    """Boxes of some attributes, ready for questions. Many boxes have the same codes of an
+    attribute, so that a part about it is looked up once for all of them.
     """
-    means = np.ones(len(boxes))
-    uneven, used = np.zeros(len(boxes), bool), np.ones(len(boxes), bool)
-    for part in weights.parts:
-        axes = [names.index(name) for name in part.names]
-        inside = Boxes(boxes.low[axes], boxes.high[axes])
-        means *= inside.sums(summed_area(part.values)) / inside.cells
-        uneven |= _changes(inside, part)
-        used &= _counts(inside, part.values != 0) > 0
-    # A table of fractions rounds; where a box has no weight at all it must not.
-    return RegionMeans(np.where(used, means, 0.0), uneven & used)
+
+    def __init__(self, boxes: Boxes, names: Sequence[str]) -> None:
+        self._boxes = boxes
+        self._names = tuple(names)
+        self._known: dict[tuple[str, ...], tuple[Boxes, Places]] = {}
+
+    def means(self, weights: Weights) -> RegionMeans:
+        """Parts are about different attributes, so that the mean of their product over a box is the
+        product of their means; each comes from a summed-area table.
+        """
+        means = np.ones(len(self._boxes))
+        uneven, used = np.zeros(len(self._boxes), bool), np.ones(len(self._boxes), bool)
+        for part in weights.parts:
+            inside, which = self._different(part.names)
+            some = _counts(inside, part.values != 0) > 0
+            # A table of fractions rounds; where a box has no weight at all it must not.
+            sums = np.where(some, inside.sums(summed_area(part.values)), 0.0)
+            means *= (sums / inside.cells)[which]
+            uneven |= _changes(inside, part)[which]
+            used &= some[which]
+        return RegionMeans(means, uneven & used)
+
+    def _different(self, names: tuple[str, ...]) -> tuple[Boxes, Places]:
+        """The boxes of some attributes, each interval of a single one once; and which of them each
+        box has.
+        """
+        if names not in self._known:
+            axes = [self._names.index(name) for name in names]
+            low, high = self._boxes.low[axes], self._boxes.high[axes]
+            first = which = np.arange(len(self._boxes))
+            if len(axes) == 1:
+                packed = low[0] * (int(high.max()) + 1) + high[0]
+                _, first, which = np.unique(packed, return_index=True, return_inverse=True)
+            self._known[names] = (Boxes(low[:, first], high[:, first]), which)
+        return self._known[names]
 
 
 def _changes(boxes: Boxes, part: Part) -> Truths:

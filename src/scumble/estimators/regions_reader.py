@@ -13,7 +13,7 @@ from scumble.designs.forest import Forest
 from scumble.designs.regions import Regions, RegionTree
 from scumble.engine.duckdb import Engine
 from scumble.estimators.reading import Reading
-from scumble.estimators.region_means import region_means
+from scumble.estimators.region_means import BoxMeans
 from scumble.estimators.weights import Weights
 from scumble.evidence import Measurements
 from scumble.noise.laws import DiscreteLaplace
@@ -41,17 +41,18 @@ class RegionsReader:
         return reader
 
     def _start(self, tree: RegionTree, names: Sequence[str], design: Regions) -> None:
-        self._names = tuple(names)
         self._forest = tree.forest(design.laws)
         self._fitted = self._forest.estimates(tree.noisy)
         self._ends = np.flatnonzero(_ends(self._forest, self._fitted, design.prune))
+        self._leaf_counts = self._fitted[self._ends]
         self._boxes = tree.boxes.take(self._ends)
-        self._variances = np.array([*(law.variance for law in design.laws), 0.0])[tree.law]
-        fourths = [
-            (3 + 1 / law.variance) * law.variance**2 if isinstance(law, DiscreteLaplace) else 0.0
-            for law in design.laws
-        ]
-        self._fourths = np.array([*fourths, 0.0])[tree.law]
+        self._means = BoxMeans(self._boxes, names)
+        measured = np.isfinite(self._forest.variances)
+        self._variances = np.where(measured, self._forest.variances, 0.0)
+        # A discrete Laplace law of variance v has the fourth cumulant 3v² + v; a Gaussian one none.
+        laplace = np.array([*(isinstance(law, DiscreteLaplace) for law in design.laws), False])
+        fourths = (3 * self._variances + 1) * self._variances
+        self._fourths = np.where(laplace[tree.law], fourths, 0.0)
 
     @property
     def leaves(self) -> Boxes:
@@ -61,22 +62,22 @@ class RegionsReader:
     @property
     def counts(self) -> Floats:
         """The estimated number of rows in each leaf."""
-        return self._fitted[self._ends]
+        return self._leaf_counts
 
     def read(self, weights: Weights) -> Reading:
         return self._read(weights).reading(self._variances, self._fourths)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         one, other = self._read(first), self._read(second)
-        covariance = float((one.coefficients * self._variances) @ other.coefficients)
+        covariance = _dot(one.coefficients * self._variances, other.coefficients)
         first_reading = one.reading(self._variances, self._fourths)
         return first_reading, other.reading(self._variances, self._fourths), covariance
 
     def _read(self, weights: Weights) -> _Read:
-        found = region_means(self._boxes, self._names, weights)
+        found = self._means.means(weights)
         by_node = np.zeros(len(self._fitted))
         by_node[self._ends] = found.means
-        value = float(found.means @ self._fitted[self._ends])
+        value = _dot(found.means, self._leaf_counts)
         cut = int(found.uneven.sum())
         return _Read(value, self._forest.coefficients(by_node), cut)
 
@@ -93,11 +94,16 @@ class _Read:
         squares = self.coefficients**2
         return Reading(
             self.value,
-            float(squares @ variances),
-            float(squares**2 @ fourths),
+            _dot(squares, variances),
+            _dot(squares**2, fourths),
             float(np.abs(self.coefficients).max(initial=0.0)),
             (_cut_note(self.cut),) if self.cut else (),
         )
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    """Σ one · other; the library's own product would start threads for arrays as short as these."""
+    return float((one * other).sum())
 
 
 def _ends(forest: Forest, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
