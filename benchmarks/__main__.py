@@ -31,6 +31,7 @@ NAMES = (
     "tuples",
     "relaxation",
     "audit",
+    "axes",
 )
 OUTPUT = Path("build/benchmarks.json")
 

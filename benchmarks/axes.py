@@ -1,0 +1,80 @@
+"""Trees and wavelets: measured and reconstructed in memory, against drawing as much noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import scumble as sc
+from benchmarks.measure import at_most, take_turns
+from scumble.designs.by_law import ByLaw
+from scumble.engine.counter import TensorCounter
+from scumble.ledger import Account
+from scumble.noise.laplace import discrete_laplace
+from scumble.noise.source import Source
+from scumble.private import PrivateTable
+from scumble.releases.axis_summary import AxisSummary
+
+MOST_SECONDS = 0.005
+MANY = 10_000_000
+SMALL = {
+    "hierarchy of 4096 cells": ("hierarchy", (4096,)),
+    "hierarchy of 128 × 128 cells": ("hierarchy", (128, 128)),
+    "wavelet of 4096 cells": ("wavelet", (4096,)),
+    "wavelet of 128 × 128 cells": ("wavelet", (128, 128)),
+}
+
+
+def run() -> list[dict[str, Any]]:
+    return [*(small(name, *how) for name, how in SMALL.items()), large()]
+
+
+def small(name: str, method: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    times = take_turns({"run": release(method, shape)}, repeats=30, warm=3)["run"]
+    return at_most(f"{name} / 5 ms", 1, times.wall / MOST_SECONDS, str(times))
+
+
+def large() -> dict[str, Any]:
+    """Of ten million cells, against the noise alone."""
+    times = take_turns(
+        {
+            "hierarchy": release("hierarchy", (MANY,)),
+            "noise": lambda turn: discrete_laplace(Source(turn), Fraction(60), MANY),
+        },
+        repeats=3,
+        warm=1,
+    )
+    ours, noise = times["hierarchy"], times["noise"]
+    told = f"hierarchy {ours}; noise {noise}"
+    return at_most("hierarchy of 10M cells / as much noise", 30, ours.wall / noise.wall, told)
+
+
+def release(method: str, shape: tuple[int, ...]) -> Callable[[int], object]:
+    """Plan, measure and estimate all cells; nothing is written."""
+    names = [f"a{place}" for place in range(len(shape))]
+    schema = sc.Schema(
+        [
+            sc.Attribute(name, "quasi", sc.IntegerRange(0, size - 1))
+            for name, size in zip(names, shape, strict=True)
+        ]
+    )
+    given: dict[str, Any] = {"epsilon": 0.1, "neighbours": "add_remove"}
+    mechanism: AxisSummary = (
+        sc.Hierarchy(names, **given)
+        if method == "hierarchy"
+        else sc.Wavelet(names, transform="all", **given)
+    )
+    counts = np.random.default_rng(0).integers(0, 100, int(np.prod(shape)))
+    counter = TensorCounter(schema, names, counts)
+
+    def once(turn: int) -> object:
+        design = mechanism.design(schema)
+        sums = ByLaw(design)
+        table = PrivateTable(counter, Account(mechanism.promise), Source(turn))
+        noisy = table.counts(names, mechanism.person).noisy(sums.laws, sums)
+        return design.reconstruct(design.split(sums.ordered(noisy)))
+
+    return once
