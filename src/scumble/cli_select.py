@@ -37,6 +37,12 @@ Workload = Annotated[
         help="What will be asked: ranges, marginals, cells, or a file of SQL counts.",
     ),
 ]
+Occupied = Annotated[
+    float | None,
+    typer.Option(
+        "--occupied", metavar="SHARE", help="About which share of the cells has rows, if public."
+    ),
+]
 
 
 def select(
@@ -47,6 +53,7 @@ def select(
     neighbours: Neighbours,
     delta: Delta = None,
     workload: Workload = "ranges",
+    occupied: Occupied = None,
     as_json: options.Json = False,
 ) -> None:
     """Say which differentially private release fits, and why. Reads no data and spends nothing."""
@@ -61,6 +68,7 @@ def select(
         delta=delta,
         neighbours=neighbours,  # type: ignore[arg-type]  # checked there
         workload=workload,
+        occupied=occupied,
     )
     command = found.command(schema=str(schema))
     if as_json:
