@@ -97,6 +97,12 @@ def test_a_node_is_the_sum_of_its_children() -> None:
         assert found[node] == pytest.approx(found[forest.parents == node].sum(), abs=1e-9)
 
 
+def test_nodes_under_marked_ones() -> None:
+    forest = Forest(np.array([-1, 0, 0, 1, 3, -1]), np.ones(6))
+    marked = np.array([False, True, False, False, True, True])
+    assert forest.under(marked).tolist() == [False, False, False, True, True, False]
+
+
 def test_a_leaf_alone_is_what_was_measured() -> None:
     forest = Forest(np.array([-1, -1]), np.array([1.0, 4.0]))
     assert forest.estimates(np.array([3, 5])).tolist() == [3.0, 5.0]

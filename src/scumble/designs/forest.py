@@ -65,6 +65,13 @@ class Forest:
         )
         return found
 
+    def under(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which nodes are below a marked one."""
+        from scumble.designs import forest_kernels
+
+        found: npt.NDArray[np.bool_] = forest_kernels.under(self.parents, marked)
+        return found
+
     def variance(self, weights: Floats) -> float:
         """The variance of the sum of weights · estimates of nodes."""
         used = self.coefficients(weights)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
 
 Array = Any
 _compiled = numba.njit(cache=True, nogil=True)
@@ -71,4 +72,15 @@ def adjoint(
             found[node] += found[parent] * own[parent] / below[parent] - shared[parent]
     for node in range(count):
         found[node] *= own[node] * precisions[node]
+    return found
+
+
+@_compiled
+def under(parents: Array, marked: Array) -> Array:
+    """Which nodes have a marked one above them."""
+    found = np.zeros(len(parents), np.bool_)
+    for node in range(len(parents)):
+        parent = parents[node]
+        if parent >= 0:
+            found[node] = found[parent] or marked[parent]
     return found

@@ -111,11 +111,7 @@ def _ends(forest: Forest, fitted: Floats, prune: int | None) -> npt.NDArray[np.b
     if prune is None:
         return forest.leaves
     small = fitted < prune
-    above = np.zeros(len(fitted), bool)  # whether a node further up is small
-    for node, parent in enumerate(forest.parents.tolist()):
-        if parent >= 0:
-            above[node] = above[parent] or small[parent]
-    return (small | forest.leaves) & ~above
+    return (small | forest.leaves) & ~forest.under(small)
 
 
 def _cut_note(leaves: int) -> str:
