@@ -101,11 +101,22 @@ class SparseError:
         """A number that the rows which a filter left out do not exceed."""
         if not self.design.filtered:
             return 0.0
-        rows = lost = self.rows(level)
-        for _ in range(_ROUNDS):  # the fewer are lost, the better it is known how many
-            published = self.whole.value - self._half(self.whole, level, lost)
-            lost = min(max(rows - published, 0.0), lost)
-        return lost
+        if level not in self._lost:
+            rows = lost = self.rows(level)
+            for _ in range(_ROUNDS):  # the fewer are lost, the better it is known how many
+                published = self.whole.value - self._half(self.whole, level, lost)
+                lost = min(max(rows - published, 0.0), lost)
+            self._lost[level] = lost
+        return self._lost[level]
+
+    @cached_property
+    def _lost(self) -> dict[float, float]:
+        """What was worked out, by level."""
+        return {}
+
+    @cached_property
+    def _excess(self) -> float:
+        return self.tails.excess(self.design.theta)
 
     def _half(self, spread: Spread, level: float, lost: float) -> float:
         """How far the sum of published weights is from its mean.
@@ -119,7 +130,7 @@ class SparseError:
         variance = self.variance(spread)
         if filters:
             small = largest**2 * lost + spread.near
-            variance += self.tails.excess(self.design.theta) * small
+            variance += self._excess * small
         noisy = spread.times if filters else spread.cells
         fourth = self.design.noise.fourth * largest**2 * noisy
         half = reading.reach(variance, fourth, largest, level)
