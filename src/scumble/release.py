@@ -206,6 +206,14 @@ class Release:
             from scumble.estimators import groups
 
             return groups
+        if self.evidence.design.kind == "cells":
+            from scumble.estimators import cells
+
+            return cells
+        if self.evidence.design.kind == "sparse":
+            from scumble.estimators import sparse_cells
+
+            return sparse_cells
         from scumble.estimators import measurements
 
         return measurements

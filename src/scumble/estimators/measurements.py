@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,27 +24,11 @@ Key = tuple[Any, ...]
 MOST_GROUPS = 10**5
 NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 
-# One line each: the kind of design, and the reader of its numbers. A module alone answers itself.
-_READERS = {
-    "cells": "scumble.estimators.cells",
-    "product": "scumble.estimators.product_reader:ProductReader",
-    "residuals": "scumble.estimators.residual_reader:ResidualReader",
-    "regions": "scumble.estimators.regions_reader:RegionsReader",
-    "sparse": "scumble.estimators.sparse_cells",
-    "matrix": "scumble.estimators.matrix_reader:MatrixReader",
-}
-
 
 def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Engine
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
-    module, _, name = _READERS[evidence.design.kind].partition(":")
-    if not name:
-        found: Iterator[tuple[Key, Estimate]] = import_module(module).answer(
-            evidence, schema, query, engine
-        )
-        return found
     return Question(schema, query, engine, reader(evidence, schema, engine)).answers()
 
 
@@ -53,12 +36,6 @@ def answer_many(
     evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[list[tuple[Key, Estimate]]]:
     """Each question's groups with their estimates."""
-    module, _, name = _READERS[evidence.design.kind].partition(":")
-    if not name:
-        found: list[list[tuple[Key, Estimate]]] = import_module(module).answer_many(
-            evidence, schema, queries, engine
-        )
-        return found
     known: dict[Expression, Part] = {}
     answers = []
     for query in queries:
@@ -71,10 +48,24 @@ def answer_many(
 def reader(evidence: Measurements, schema: Schema, engine: Engine) -> Reader:
     """The reader of a release, made when the first question comes."""
     if "reader" not in engine.kept:
-        module, _, name = _READERS[evidence.design.kind].partition(":")
-        engine.kept["reader"] = getattr(import_module(module), name)(evidence, schema, engine)
+        engine.kept["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
     found: Reader = engine.kept["reader"]
     return found
+
+
+def _reader(kind: str) -> Any:
+    """The class that reads a kind of design, imported when it is needed."""
+    from scumble.estimators.matrix_reader import MatrixReader
+    from scumble.estimators.product_reader import ProductReader
+    from scumble.estimators.regions_reader import RegionsReader
+    from scumble.estimators.residual_reader import ResidualReader
+
+    return {
+        "matrix": MatrixReader,
+        "product": ProductReader,
+        "regions": RegionsReader,
+        "residuals": ResidualReader,
+    }[kind]
 
 
 @dataclass(frozen=True)
