@@ -13,6 +13,7 @@ from scumble.designs.strategy_choice import choose
 from scumble.designs.strategy_convex import optimum, singular_value_bound
 from scumble.designs.strategy_eigen import eigen_design
 from scumble.designs.strategy_fixed import hierarchy, identity, intervals, wavelet, widths
+from scumble.designs.strategy_solver import Bordered
 from scumble.designs.strategy_sums import objective, weighted_sums
 
 
@@ -169,6 +170,25 @@ def test_the_choice_is_the_best_that_was_tried(gaussian: bool) -> None:
         fixed = [identity(len(workload)), hierarchy(len(workload), 4), wavelet(len(workload))]
         assert again <= min(each.error(workload, gaussian=gaussian) for each in fixed)
         assert 0 < choice.bound <= again * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("weight", [1, 1 << 14])
+def test_both_ways_to_solve_agree(weight: int) -> None:
+    """Cells with rows of their own, light or heavy, twice measured or signed, and few sums more."""
+    sums = np.rint(np.cos(np.arange(3 * 12)) * 900).astype(np.int64).reshape(3, 12)
+    cells = weight * np.vstack([np.eye(12, dtype=np.int64), -np.eye(12, dtype=np.int64)[:4]])
+    strategy = whole("any", np.vstack([cells, sums]))
+    gram = strategy.gram
+    assert isinstance(strategy._solver, Bordered) == (weight > 1)
+    right = np.sin(np.arange(24.0)).reshape(12, 2)
+    assert strategy.solve(right) == pytest.approx(np.linalg.solve(gram, right), rel=1e-6)
+    assert strategy.solve(right[:, 0]) == pytest.approx(
+        np.linalg.solve(gram, right[:, 0]), rel=1e-6
+    )
+    workload = prefixes(12)[0]
+    assert strategy.total(workload) == pytest.approx(
+        np.trace(np.linalg.solve(gram, workload)), rel=1e-6
+    )
 
 
 def test_one_cell() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.designs.strategy_solver import Solver, solver
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -62,16 +64,12 @@ class Strategy:
         return np.asarray((self.matrix.T @ self.matrix).toarray(), np.float64)
 
     @cached_property
-    def _factor(self) -> Any:
-        from scipy.linalg import cho_factor
-
-        return cho_factor(self.gram, check_finite=False)
+    def _solver(self) -> Solver:
+        return solver(self.matrix)
 
     def solve(self, right: Floats) -> Floats:
         """(A'A)⁻¹ times a vector, or times every column of a matrix."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve(self._factor, right, check_finite=False), np.float64)
+        return self._solver.solve(right)
 
     def estimate(self, noisy: npt.NDArray[Any]) -> Floats:
         """The least squares estimate x̂ of the cells."""
@@ -83,12 +81,7 @@ class Strategy:
 
     def total(self, workload: Floats) -> float:
         """Σ over the questions of w'(A'A)⁻¹w, from W'W."""
-        from scipy.linalg.lapack import dpotri
-
-        factor, lower = self._factor
-        inverse, _ = dpotri(factor, lower=lower)  # one triangle of it
-        inside = np.tril(inverse, -1) if lower else np.triu(inverse, 1)
-        return float(2 * np.vdot(inside, workload) + np.diag(inverse) @ np.diag(workload))
+        return self._solver.trace(workload)
 
     def error(self, workload: Floats, *, gaussian: bool) -> float:
         """The total squared error where a row of a person moves the measurements by 1 in all: in
