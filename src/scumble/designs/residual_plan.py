@@ -99,12 +99,15 @@ def _needs(workload: Workload, sizes: Sequence[int]) -> dict[Places, float]:
     """
     found: dict[Places, float] = {}
     for whole, weight in workload.items():
+        each = weight / prod(sizes[place] for place in whole)
         for size in range(len(whole) + 1):
             for places in combinations(whole, size):
-                inside = prod(sizes[place] - 1 for place in places)
-                outside = prod(sizes[place] for place in whole if place not in places)
-                found[places] = found.get(places, 0.0) + weight * inside / outside
-    return {places: need for places, need in found.items() if need > 0}
+                found[places] = found.get(places, 0.0) + each
+    needs = {
+        places: each * prod(sizes[place] * (sizes[place] - 1) for place in places)
+        for places, each in found.items()
+    }
+    return {places: need for places, need in needs.items() if need > 0}
 
 
 def _scaled(
@@ -129,13 +132,13 @@ def _scaled(
 
 
 def _share(places: Places, sizes: Sequence[int]) -> float:
-    return float(share([sizes[place] for place in places]))
+    return float(share(tuple(sorted(sizes[place] for place in places))))
 
 
 def _near(table: Table, sizes: Sequence[int]) -> bool:
     if table.form != "residual" or isinstance(table.law, DiscreteLaplace):
         return True
-    own = [sizes[place] for place in table.places]
+    own = tuple(sorted(sizes[place] for place in table.places))
     return closeness(own, float(table.law.parameter)) < NEAR
 
 

@@ -32,6 +32,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -47,7 +48,8 @@ _POISSON = 19.7392  # just below 2π²
 _ROUNDING = 2.0**-40  # far more than floating point can lose in the sums below
 
 
-def closeness(sizes: Sequence[int], variance: float) -> float:
+@lru_cache(maxsize=1 << 12)
+def closeness(sizes: tuple[int, ...], variance: float) -> float:
     """A bound on τ: how far, as a factor e^τ, the differences of noise with this parameter are from
     the lattice Gaussian.
     """
@@ -65,7 +67,8 @@ def closeness(sizes: Sequence[int], variance: float) -> float:
     return found * (1 + 1e-9)
 
 
-def share(sizes: Sequence[int]) -> Fraction:
+@lru_cache(maxsize=1 << 12)
+def share(sizes: tuple[int, ...]) -> Fraction:
     """The squared length of one row in the residual of attributes of these sizes."""
     return prod((Fraction(size - 1, size) for size in sizes), start=Fraction(1))
 
@@ -89,7 +92,7 @@ def priced(table: Table, sizes: Sequence[int]) -> Priced:
     if isinstance(table.law, DiscreteLaplace):
         return Priced(table.places, float(1 / table.law.scale), 1.0, contrast)
     unit = float(1 / (2 * table.law.parameter))
-    own = [sizes[place] for place in table.places]
+    own = tuple(sorted(sizes[place] for place in table.places))
     if table.form == "residual" and closeness(own, float(table.law.parameter)) < NEAR:
         return Priced(table.places, unit, float(share(own)), True)
     return Priced(table.places, unit, 1.0, contrast)

@@ -28,7 +28,7 @@ _MOST_ERRORS = 1 << 12
 class ResidualReader:
     """All noisy tables of a release; marginals are put together when a question needs them."""
 
-    method = "least squares over noisy marginals"
+    method = "sum of cells, fitted by least squares to noisy marginals"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Engine) -> None:
         design = cast(Residuals, evidence.design)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb, prod
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from scumble import concentrated
 from scumble.designs.residuals import Residuals, Table
 from scumble.errors import ParameterError
-from scumble.evidence import Measurements
+from scumble.evidence import Evidence, Measurements
 from scumble.loss import Loss
 from scumble.private import PrivateTable
 from scumble.releases.summary import AttributeSummary
@@ -60,6 +61,11 @@ class TableSummary(AttributeSummary):
         written = pa.table({design.count: numbers})
         pq.write_table(written, folder / FILE, store_schema=False)
         return Measurements(FILE, self.attributes, design)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """How much was measured."""
+        design = cast(Residuals, cast(Measurements, evidence).design)
+        return {"tables measured": len(design.tables), "numbers": design.numbers}
 
     def _sizes(self, schema: Schema) -> tuple[int, ...]:
         return tuple(schema[name].size for name in self.attributes)
