@@ -175,7 +175,7 @@ def test_the_choice_is_the_best_that_was_tried(gaussian: bool) -> None:
 @pytest.mark.parametrize("weight", [1, 1 << 14])
 def test_both_ways_to_solve_agree(weight: int) -> None:
     """Cells with rows of their own, light or heavy, twice measured or signed, and few sums more."""
-    sums = np.rint(np.cos(np.arange(3 * 12)) * 900).astype(np.int64).reshape(3, 12)
+    sums = np.rint(np.cos(np.arange(3 * 12)) * 9000).astype(np.int64).reshape(3, 12)
     cells = weight * np.vstack([np.eye(12, dtype=np.int64), -np.eye(12, dtype=np.int64)[:4]])
     strategy = whole("any", np.vstack([cells, sums]))
     gram = strategy.gram
