@@ -107,7 +107,8 @@ class Grid(RegionSummary):
     def _refined(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
         """The pieces that balance noise and unevenness: their number grows with rows · ε."""
         axes = len(boxes.low)
-        share = float(1 - _FOR_SIZE) / 2 / _FINE if level == 2 else 1 / _COARSE
+        fine = float((1 - _FOR_SIZE) * (1 - _FOR_SHAPE) * (1 - _FOR_COARSE))
+        share = fine / _FINE if level == 2 else 1 / _COARSE
         per_row = float(self.promise.epsilon) / self.person.sensitivity * share
         pieces = (np.maximum(noisy, 0) * per_row) ** (2 / (axes + 2))
         if level == 1 and self.adaptive:  # a sixteenth of the boxes, but not too few
