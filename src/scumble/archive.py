@@ -24,7 +24,7 @@ from scumble.schema import Schema
 MANIFEST = "manifest.json"
 FILES = (
     "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
-    "sums.parquet",
+    "sums.parquet", "tables.parquet",
 )  # fmt: skip
 
 

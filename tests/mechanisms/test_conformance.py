@@ -133,6 +133,12 @@ def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_release_is_replaced_by_force(name: str, tmp_path) -> None:
+    folder = CASES[name].publish().save(tmp_path / "release", insecure=True)
+    CASES[name].publish(seed=2).save(folder, force=True, insecure=True)
+    assert sc.open(folder).manifest.mechanism == _method(name)
+
+
 def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
     def counts(seed: int | None) -> str:
         release = CASES[name].publish(seed=seed)
