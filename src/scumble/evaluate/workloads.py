@@ -1,0 +1,265 @@
+"""Workloads: the questions of the papers' experiments, or the owner's own.
+
+Generators draw from an ordinary generator with a seed: questions are no secret. Where one looks at
+private rows (for a selectivity, or for centres that people have) it takes them as a `TrueTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod, sqrt
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.errors import ParameterError, QueryError
+from scumble.evaluate.workloads_phrases import Interval, Phrases
+from scumble.evaluate.workloads_truth import TrueTable
+from scumble.guarantee import share
+from scumble.query import Query
+from scumble.releases.statements import statements
+from scumble.schema import Schema
+from scumble.sql import parse
+
+Codes = npt.NDArray[np.int64]
+Box = dict[str, Interval]
+Centres = Literal["data", "uniform"]
+
+_TRIES = 10  # draws of as many conjunctions as are wanted, most of which a floor may reject
+_MOST = 1_000_000  # questions of one workload
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Questions, with a few words for all of them."""
+
+    name: str
+    queries: tuple[Query, ...]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def selections(
+    schema: Schema,
+    attributes: Sequence[str] | None = None,
+    *,
+    ways: int = 3,
+    most: int | None = None,
+    seed: int = 0,
+) -> Workload:
+    """All selections by equality on one to `ways` attributes; or `most` of them, each as likely as
+    every other.
+    """
+    sets = list(_sets(schema, attributes, range(1, ways + 1)))
+    queries = _cells(schema, sets, most, seed)
+    return Workload(f"selections by up to {ways} attributes", queries)
+
+
+def marginals(
+    schema: Schema,
+    attributes: Sequence[str] | None = None,
+    *,
+    ways: int = 2,
+    most: int | None = None,
+    seed: int = 0,
+) -> Workload:
+    """All cells of all marginals of `ways` attributes; or `most` of them."""
+    sets = list(_sets(schema, attributes, [ways]))
+    return Workload(f"cells of {ways}-way marginals", _cells(schema, sets, most, seed))
+
+
+def conjunctions(
+    table: TrueTable,
+    *,
+    count: int,
+    floor: float,
+    attributes: Sequence[str] | None = None,
+    sensitive: Sequence[str] | None = None,
+    ways: int = 3,
+    seed: int = 0,
+) -> Workload:
+    """Random conjunctions of one to `ways` quasi-identifiers, each with every sensitive value;
+    those that at least a share `floor` of the rows satisfy. At most `count` questions.
+    """
+    schema = table.schema
+    known = [schema[name] for name in attributes] if attributes else schema.quasi
+    names = [attribute.name for attribute in known]
+    hidden = list(sensitive) if sensitive else [a.name for a in schema.sensitive]
+    if not names or not hidden:
+        raise ParameterError("Conjunctions need quasi-identifiers and a sensitive attribute.")
+    least = float(share("conjunctions", "floor", floor)) * table.rows
+    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    cells = list(np.ndindex(*(schema[name].size for name in hidden)))
+    found: list[Query] = []
+    seen: set[frozenset[tuple[str, Interval]]] = set()
+    for _ in range(_TRIES):
+        before = len(found)
+        drawn = [_conjunction(schema, names, ways, generator) for _ in range(max(count, 100))]
+        fresh = {key: box for box in drawn if (key := frozenset(box.items())) not in seen}
+        seen.update(fresh)
+        # A conjunction that few rows satisfy has no value that more do.
+        reached = table.counts([phrases.count(box) for box in fresh.values()]) >= least
+        kept = [box for box, enough in zip(fresh.values(), reached, strict=True) if enough]
+        asked = [phrases.count(box | _points(hidden, cell)) for box in kept for cell in cells]
+        truths = table.counts(asked)
+        found += [query for query, truth in zip(asked, truths, strict=True) if truth >= least]
+        if len(found) == before or len(found) >= count:
+            break
+    if not found:
+        raise ParameterError("No such conjunction selects so many rows; choose a smaller floor.")
+    words = f"conjunctions of up to {ways} attributes with every {' and '.join(hidden)}"
+    words += f", selectivity at least {100 * float(floor):g} %"
+    return Workload(words, tuple(found[:count]))
+
+
+def ranges(
+    schema: Schema,
+    *,
+    volume: float,
+    count: int,
+    attributes: Sequence[str] | None = None,
+    centres: Centres = "uniform",
+    table: TrueTable | None = None,
+    seed: int = 0,
+) -> Workload:
+    """Boxes over two random attributes, each interval with a share √volume of the codes, around a
+    random person's values (`data`) or any values (`uniform`); moved inside the domain at its ends.
+    """
+    edge = sqrt(float(share("ranges", "volume", volume)))
+    names = _names(schema, attributes)
+    if len(names) < 2:
+        raise ParameterError("Ranges of two attributes need two attributes.")
+    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    queries = []
+    for _ in range(count):
+        pair = [names[place] for place in generator.permutation(len(names))[:2]]
+        middles = _middles(schema, pair, centres, table, generator)
+        box = {
+            name: _around(middle, schema[name].size, edge)
+            for name, middle in zip(pair, middles, strict=True)
+        }
+        queries.append(phrases.count(box))
+    return Workload(f"boxes over two attributes, {100 * volume:g} % of the domain", tuple(queries))
+
+
+def prefixes(schema: Schema, attribute: str) -> Workload:
+    """All counts of an attribute's first codes."""
+    phrases, size = Phrases(schema), schema[attribute].size
+    queries = tuple(phrases.count({attribute: (0, last)}) for last in range(size))
+    return Workload(f"prefixes of {attribute}", queries)
+
+
+def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> Workload:
+    """Intervals of an attribute's codes, every one as likely as every other."""
+    phrases, size = Phrases(schema), schema[attribute].size
+    generator = np.random.default_rng(seed)
+    lows, highs = np.triu_indices(size) if size <= 2000 else _drawn_pairs(size, count, generator)
+    chosen = generator.integers(len(lows), size=count)
+    pairs = zip(lows[chosen].tolist(), highs[chosen].tolist(), strict=True)
+    queries = tuple(phrases.count({attribute: pair}) for pair in pairs)
+    return Workload(f"random ranges of {attribute}", queries)
+
+
+def from_sql(given: str | Path | Sequence[str], schema: Schema) -> Workload:
+    """The owner's questions: a file of SQL, one question a line or with semicolons between, or a
+    list of them.
+    """
+    queries = []
+    for number, text in enumerate(statements(given), 1):
+        try:
+            queries.append(parse(text, schema))
+        except QueryError as error:
+            raise QueryError(f"Question {number}: {error}") from None
+    named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
+    return Workload(named, tuple(queries))
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _names(schema: Schema, attributes: Sequence[str] | None) -> list[str]:
+    chosen = schema.published if attributes is None else [schema[name] for name in attributes]
+    return [attribute.name for attribute in chosen]
+
+
+def _sets(
+    schema: Schema, attributes: Sequence[str] | None, widths: Iterable[int]
+) -> Iterator[tuple[str, ...]]:
+    names = _names(schema, attributes)
+    for width in widths:
+        yield from combinations(names, width)
+
+
+def _cells(
+    schema: Schema, sets: Sequence[tuple[str, ...]], most: int | None, seed: int
+) -> tuple[Query, ...]:
+    """A question for every cell of every set, or for some of them."""
+    sizes = [prod(schema[name].size for name in names) for names in sets]
+    total = sum(sizes)
+    if min(total, total if most is None else most) > _MOST:
+        raise ParameterError(f"That are {total} questions, more than {_MOST}; ask for fewer.")
+    if most is None or most >= total:
+        chosen = np.arange(total)
+    else:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    phrases, queries = Phrases(schema), []
+    for place, names in enumerate(sets):
+        first, last = np.searchsorted(chosen, starts[place : place + 2])
+        shape = [schema[name].size for name in names]
+        cells = np.unravel_index(chosen[first:last] - starts[place], shape)
+        for cell in zip(*(column.tolist() for column in cells), strict=True):
+            queries.append(phrases.count(_points(names, cell)))
+    return tuple(queries)
+
+
+def _points(names: Sequence[str], cell: Sequence[int]) -> Box:
+    return {name: (code, code) for name, code in zip(names, cell, strict=True)}
+
+
+def _conjunction(
+    schema: Schema, names: Sequence[str], ways: int, generator: np.random.Generator
+) -> Box:
+    """One to `ways` attributes, each number as likely as every other, with any values."""
+    width = int(generator.integers(1, min(ways, len(names)) + 1))
+    chosen = [names[place] for place in generator.permutation(len(names))[:width]]
+    return _points(chosen, [int(generator.integers(schema[name].size)) for name in chosen])
+
+
+def _middles(
+    schema: Schema,
+    pair: Sequence[str],
+    centres: Centres,
+    table: TrueTable | None,
+    generator: np.random.Generator,
+) -> list[int]:
+    if centres == "uniform":
+        return [int(generator.integers(schema[name].size)) for name in pair]
+    if centres != "data" or table is None or not table.rows:
+        raise ParameterError.of(
+            "ranges", "centres", "'uniform', or 'data' with a table that has rows", centres
+        )
+    person = int(generator.integers(table.rows))
+    return [int(table.codes(name)[person]) for name in pair]
+
+
+def _around(middle: int, size: int, edge: float) -> Interval:
+    """An interval of about a share `edge` of the codes, around a middle as far as it fits."""
+    length = min(max(round(edge * size), 1), size)
+    low = min(max(middle - (length - 1) // 2, 0), size - length)
+    return low, low + length - 1
+
+
+def _drawn_pairs(size: int, count: int, generator: np.random.Generator) -> tuple[Codes, Codes]:
+    """Pairs low ≤ high, all equally likely, of a domain too large to list them: two of size + 1
+    codes that differ, the larger less one.
+    """
+    first = generator.integers(0, size + 1, count)
+    second = generator.integers(0, size, count)
+    second += second >= first
+    return np.minimum(first, second), np.maximum(first, second) - 1

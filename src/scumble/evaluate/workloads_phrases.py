@@ -1,0 +1,43 @@
+"""Boxes of codes as questions: conditions are written once and understood once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scumble.database.space import Space
+from scumble.query import Expression, Query
+from scumble.schema import Schema
+from scumble.sql import parse
+
+Interval = tuple[int, int]  # codes, both ends included
+
+_COUNT = "SELECT COUNT(*) FROM t"
+
+
+class Phrases:
+    """Counts over the attributes of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[tuple[str, Interval], tuple[tuple[Expression, ...], str]] = {}
+
+    def count(self, box: Mapping[str, Interval]) -> Query:
+        """How many rows have a code in every interval; attributes in the order of the schema."""
+        parts = [self._part(name, box[name]) for name in self._schema.names if name in box]
+        clauses = tuple(clause for part, _ in parts for clause in part)
+        words = " AND ".join(text for _, text in parts if text)
+        text = f"{_COUNT} WHERE {words}" if words else _COUNT
+        return Query("count", clauses=clauses, text=text)
+
+    def _part(self, name: str, interval: Interval) -> tuple[tuple[Expression, ...], str]:
+        key = name, interval
+        if key not in self._known:
+            text = Space(self._schema, [name]).sql(np.array([interval], np.int64))
+            if text == "TRUE":  # the whole domain is no condition
+                self._known[key] = (), ""
+            else:
+                query = parse(f"{_COUNT} WHERE {text}", self._schema)
+                self._known[key] = query.clauses, text
+        return self._known[key]
