@@ -24,7 +24,7 @@ from scumble.schema import Schema
 MANIFEST = "manifest.json"
 FILES = (
     "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
-    "sums.parquet", "tables.parquet",
+    "sums.parquet", "tables.parquet", "regions.parquet",
 )  # fmt: skip
 
 
