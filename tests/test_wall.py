@@ -17,6 +17,7 @@ FRONT = [
     "scumble._version",
     "scumble.cards",
     "scumble.cli",
+    "scumble.cli_advise",
     "scumble.cli_audit",
     "scumble.cli_database",
     "scumble.cli_dpbench",

@@ -12,6 +12,7 @@ import typer
 
 import scumble
 from scumble import (
+    cli_advise,
     cli_audit,
     cli_database,
     cli_ledger,
@@ -51,6 +52,7 @@ app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
 app.command("audit")(cli_audit.audit)
+app.command("advise")(cli_advise.advise)
 app.command("marginal")(cli_marginal.marginal)
 app.command("select")(cli_select.select)
 
