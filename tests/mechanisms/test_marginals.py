@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from people import people, schema
 from table_trials import laplace_loss, measured, readers, squares
@@ -262,3 +263,19 @@ def test_too_many_cells_are_refused_before_reading() -> None:
 def test_refused_parameters(changed: dict, sentence: str) -> None:
     with pytest.raises(sc.ParameterError, match=sentence):
         _marginals(**changed)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_attributes_of_one_value(delta: float | None) -> None:
+    """They tell nothing but the total, which is what is measured."""
+    domain = _schema(1, 3)
+    rows = pa.table({"a": [0] * 60, "b": [0, 1, 2] * 20})
+    for names in (["a"], ["a", "b"]):
+        mechanism = sc.Marginals(
+            names, ways=len(names), epsilon=5, delta=delta, neighbours="add_remove"
+        )
+        release = sc.publish(rows, domain, mechanism, seed=1)
+        found = release.answer("SELECT COUNT(*) FROM t WHERE a = 0")
+        low, high = found.interval(0.999999)
+        assert low <= 60 <= high
+        assert found.value == pytest.approx(release.answer("SELECT COUNT(*) FROM t").value)

@@ -44,7 +44,8 @@ class RowCounter:
 
     def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
         rows = self._limited(person)
-        names = list(dict.fromkeys(name for each in sets for name in each))
+        named = list(dict.fromkeys(name for each in sets for name in each))
+        names = named or [self.schema.published[0].name]  # rows are told by some column
         radixes = [self.schema.radix(each) for each in sets]
         found = [np.zeros(radix.size, np.int64) for radix in radixes]
         for columns in rows.batches(names):
