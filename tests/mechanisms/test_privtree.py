@@ -8,6 +8,7 @@ from collections import Counter
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from region_tables import domain, grown, members, neighbours, private_counts, spent_on_counts
 
@@ -174,3 +175,15 @@ def test_leaves_are_small_where_rows_are() -> None:
     assert reader.leaves.cells[inside].tolist() == [1]
     assert reader.counts[inside] == pytest.approx([100_000], abs=150)
     assert len(reader.leaves) < 200
+
+
+def test_answers_tell_that_a_leaf_was_cut() -> None:
+    schema = domain((64,))
+    table = pa.table({"a": np.repeat([7, 40], [3000, 20])})
+    mechanism = sc.PrivTree(["a"], epsilon=1, neighbours="replace")
+    release = sc.publish(table, schema, mechanism, seed=1)
+    whole = release.answer("SELECT COUNT(*) FROM t")
+    assert whole.notes == ()
+    assert whole.value == pytest.approx(3020, abs=200)
+    cut = release.answer("SELECT COUNT(*) FROM t WHERE a > 50 AND a < 60")
+    assert "spread evenly" in cut.notes[0]

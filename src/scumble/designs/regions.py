@@ -40,8 +40,12 @@ class Regions:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Regions:
-        laws = tuple(map(from_dict, data["laws"]))
-        return cls(tuple(law for law in laws if isinstance(law, NoiseLaw)), data["prune"])
+        laws: list[NoiseLaw] = []
+        for law in map(from_dict, data["laws"]):
+            if not isinstance(law, NoiseLaw):
+                raise ValueError("regions have discrete Laplace or Gaussian noise")
+            laws.append(law)
+        return cls(tuple(laws), data["prune"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,9 +36,9 @@ def noisy_least(
     lengths = np.diff(starts, append=len(scores))
     reduced = scores - geometric(source, scale, len(scores))
     least = np.repeat(np.minimum.reduceat(reduced, starts), lengths)
-    words = np.where(reduced == least, source.words(len(scores)) >> np.uint64(1), 0)
-    # One more than any word of a loser, which is 0; of equal words the first one wins.
-    words[reduced == least] += np.uint64(1)
+    # From 1 on for the least ones and 0 for all others; of equal words the first one wins.
+    words = (source.words(len(scores)) >> np.uint64(1)) + np.uint64(1)
+    words[reduced != least] = 0
     best = np.repeat(np.maximum.reduceat(words, starts), lengths)
     places = np.where(words == best, np.arange(len(scores)), len(scores))
     found: NDArray[np.int64] = np.minimum.reduceat(places, starts)
