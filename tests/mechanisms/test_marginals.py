@@ -241,6 +241,12 @@ def test_too_many_cells_are_refused_before_reading() -> None:
         sc.publish("no such file", wide, _marginals(wide, ways=3))
     with pytest.raises(sc.ParameterError, match="at most 200000 tables"):
         sc.Marginals([f"q{i}" for i in range(100)], ways=5, epsilon=1, neighbours="replace")
+    names = [f"q{i}" for i in range(24)]
+    binary = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 1)) for name in names])
+    many = [[*names[:i], *names[i + 9 :]] for i in range(15)]
+    listed = sc.Marginals(names, sets=many, epsilon=1, delta=1e-6, neighbours="replace")
+    with pytest.raises(sc.ParameterError, match="measures every subset of the sets by itself"):
+        sc.publish("no such file", binary, listed)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ class Fourier(TableSummary):
                     f"{schema[name].size}. Use the method marginals, which takes any."
                 )
         self._refuse_many(schema, sets_of(len(self.attributes), self.ways))
+        self._refuse_parts(sets_of(len(self.attributes), self.ways))
 
     def tables(self, schema: Schema) -> list[Table]:
         asked = dict.fromkeys(sets_of(len(self.attributes), self.ways), 1.0)

@@ -89,6 +89,8 @@ class Marginals(TableSummary):
     def check(self, schema: Schema) -> None:
         super().check(schema)
         self._refuse_many(schema, self._asked())
+        if self.gaussian:
+            self._refuse_parts(self._asked())
 
     def workload(self, schema: Schema) -> dict[Places, float]:
         """The sets of attributes that matter, with the weight of each cell of theirs."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble import concentrated
+from scumble.designs.residual_plan import closure
 from scumble.designs.residuals import Residuals, Table
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence, Measurements
@@ -25,6 +26,7 @@ from scumble.schema import Schema
 MOST_CELLS = 5 * 10**7
 MOST_TABLES = 2 * 10**5
 MOST_ATTRIBUTES = 16  # of one table: a table of so many has 2^16 parts
+_MOST_LISTED = 1 << 22  # subsets, counted as often as they occur
 FILE = "tables.parquet"
 SMALLEST_EPSILON = Fraction(1, 10**9)
 _KEPT = 1 - Fraction(1, 1 << 40)
@@ -87,6 +89,15 @@ class TableSummary(AttributeSummary):
                 f"({', '.join(self._named(largest))}) {prod(sizes[p] for p in largest):.3g} of "
                 f"them; at most {MOST_TABLES} tables and {MOST_CELLS:.0e} cells are possible. "
                 "Choose fewer or smaller sets of attributes, or coarser domains."
+            )
+
+    def _refuse_parts(self, sets: Sequence[Places]) -> None:
+        """Refuse sets that have more subsets than can be measured one by one."""
+        most = sum(1 << len(places) for places in sets)
+        if most > _MOST_LISTED or len(closure(sets)) > MOST_TABLES:
+            raise ParameterError(
+                f"{type(self).__name__} measures every subset of the sets by itself, at most "
+                f"{MOST_TABLES} of them; these sets have more. Ask for fewer or smaller sets."
             )
 
     def _named(self, places: Iterable[int]) -> list[str]:
