@@ -98,6 +98,22 @@ def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -
         assert 0.95 - 6 * (0.95 * 0.05 / runs) ** 0.5 <= inside <= 0.98
 
 
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_a_workload_that_tells_nothing_apart(delta: float | None) -> None:
+    """One count of everything, and one of nothing: one noisy number."""
+    for texts, total in (
+        (["SELECT COUNT(*) FROM t"], 1),
+        (["SELECT COUNT(*) FROM t WHERE 1=2"], 0),
+    ):
+        mechanism = _line(queries=texts, delta=delta)
+        forecast = mechanism.forecast(LINE)
+        noise = mechanism._plan(LINE).law.variance ** 0.5
+        assert forecast.rmse == pytest.approx(total * noise)
+        assert forecast.bound <= forecast.rmse
+        release = sc.publish(pa.table({"a": [1, 2, 3]}), LINE, mechanism, seed=1)
+        assert release.answer("SELECT COUNT(*) FROM t").stderr == pytest.approx(noise)
+
+
 def test_half_the_noise_is_refused() -> None:
     """The meter recomputes the price from the matrix itself."""
     mechanism = _line()

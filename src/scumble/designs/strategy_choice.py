@@ -21,7 +21,6 @@ from scumble.designs.strategy_fixed import (
 )
 from scumble.designs.strategy_sums import weighted_sums
 
-MOST_CELLS = 4096
 _SMALL = 1024  # cells up to which no time is saved
 _MOST_SUMS = 512
 _CELLS_A_SUM = 12
@@ -53,10 +52,11 @@ def choose(
     """The best strategy for W'W; `questions` are rows of W to begin a search with, if few. The
     error of a signed strategy counts `signed_price` times.
     """
-    choice = _Search(workload, gaussian, signed_price)
     cells = len(workload)
-    choice.consider(identity(cells))
-    if cells > 1:
+    choice = _Search(workload, gaussian, signed_price, identity(cells))
+    if cells == 1:
+        choice.bound = float(workload[0, 0])
+    else:
         for strategy in _known(cells, gaussian=gaussian):
             choice.consider(strategy)
         if gaussian:
@@ -68,7 +68,7 @@ def choose(
             for start in _starts(cells, questions, choice.tried):
                 steps = 150 if cells <= _SMALL else 60
                 choice.consider(weighted_sums(workload, start, steps=steps))
-    if not gaussian:
+    if cells > 1 and not gaussian:
         # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.
         choice.bound = singular_value_bound(workload)
     return choice.found()
@@ -77,22 +77,26 @@ def choose(
 class _Search:
     """What was tried until now."""
 
-    def __init__(self, workload: Floats, gaussian: bool, signed_price: float) -> None:
+    def __init__(
+        self, workload: Floats, gaussian: bool, signed_price: float, first: Strategy
+    ) -> None:
         self._workload, self._gaussian, self._price = workload, gaussian, signed_price
-        self._best: Strategy | None = None
-        self.tried: dict[str, float] = {}
+        self._best = first
+        self.tried = {first.name: self._error(first)}
         self.bound = 0.0
 
     def consider(self, strategy: Strategy, bound: float = 0.0) -> None:
-        error = strategy.error(self._workload, gaussian=self._gaussian)
-        error *= self._price if strategy.signed else 1.0
+        error = self._error(strategy)
         self.bound = max(self.bound, bound)
-        if self._best is None or error < min(self.tried.values()):
+        if error < min(self.tried.values()):
             self._best = strategy
         self.tried[strategy.name] = min(error, self.tried.get(strategy.name, error))
 
+    def _error(self, strategy: Strategy) -> float:
+        error = strategy.error(self._workload, gaussian=self._gaussian)
+        return error * (self._price if strategy.signed else 1.0)
+
     def found(self) -> Choice:
-        assert self._best is not None  # noqa: S101 - single cells are always tried
         return Choice(self._best, self.tried, self.bound)
 
 

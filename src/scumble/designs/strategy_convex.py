@@ -40,31 +40,38 @@ class Optimum:
 
 def optimum(workload: Floats, *, gap: float = 1e-3, steps: int = _STEPS) -> Optimum:
     """The best X for W'W; it stops when the error is within `gap` of the lower bound."""
-    ridge = _RIDGE * float(np.trace(workload)) / len(workload)
-    raised = workload + ridge * np.eye(len(workload))
     multipliers = np.ones(len(workload))
-    best: Optimum | None = None
-    bound = 0.0
+    best, diagonal = _at(workload, multipliers)
+    bound = best.bound
     for _ in range(steps):
-        root = np.sqrt(multipliers)
-        values, vectors = np.linalg.eigh(root[:, None] * raised * root)
-        values = np.maximum(values, np.finfo(float).tiny)
-        # Eigenvalues without the ridge are at least these (Weyl), so this bounds the real program.
-        real = np.sqrt(np.maximum(values - ridge * multipliers.max(), 0.0)).sum()
-        bound = max(bound, float(real) ** 2 / float(multipliers.sum()))
-        diagonal = (vectors * vectors) @ np.sqrt(values) / multipliers
-        scale = root * np.sqrt(diagonal)
-        spread = scale[:, None] * vectors
-        error = float(np.sum(np.einsum("ij,ij->j", spread, workload @ spread) / np.sqrt(values)))
-        if best is None or error < best.error:
-            half = vectors / scale[:, None] * values**0.25
-            best = Optimum(half @ half.T, error, bound)
         if best.error <= (1 + gap) * bound:
             break
         multipliers = multipliers * diagonal**2
         multipliers /= multipliers.mean()
-    assert best is not None  # noqa: S101 - there is at least one step
+        found, diagonal = _at(workload, multipliers)
+        bound = max(bound, found.bound)
+        best = min(best, found, key=lambda each: each.error)
     return Optimum(best.gram, best.error, bound)
+
+
+def _at(workload: Floats, multipliers: Floats) -> tuple[Optimum, Floats]:
+    """The X of some multipliers, made feasible, with its error and their bound; and the diagonal
+    that it had before.
+    """
+    ridge = _RIDGE * float(np.trace(workload)) / len(workload)
+    root = np.sqrt(multipliers)
+    raised = root[:, None] * workload * root + ridge * np.diag(multipliers)
+    values, vectors = np.linalg.eigh(raised)
+    values = np.maximum(values, np.finfo(float).tiny)
+    # Eigenvalues without the ridge are at least these (Weyl), so this bounds the real program.
+    real = np.sqrt(np.maximum(values - ridge * multipliers.max(), 0.0)).sum()
+    bound = float(real) ** 2 / float(multipliers.sum())
+    diagonal = (vectors * vectors) @ np.sqrt(values) / multipliers
+    scale = root * np.sqrt(diagonal)
+    spread = scale[:, None] * vectors
+    error = float(np.sum(np.einsum("ij,ij->j", spread, workload @ spread) / np.sqrt(values)))
+    half = vectors / scale[:, None] * values**0.25
+    return Optimum(half @ half.T, error, bound), diagonal
 
 
 def singular_value_bound(workload: Floats) -> float:
