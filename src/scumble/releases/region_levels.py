@@ -20,7 +20,7 @@ def root(shape: tuple[int, ...]) -> Level:
     return Boxes.whole(shape), np.zeros(1, np.int64)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def regular(shape: tuple[int, ...], height: int | None) -> tuple[Level, ...]:
     """The levels of a domain that is halved again and again: its cuts depend on nothing else."""
     return tuple(halved([root(shape)], height))
