@@ -230,20 +230,20 @@ Attributes = Annotated[
         "--attributes",
         "-a",
         metavar="COLUMNS",
-        help="histogram: what to count by, as age,sex; may be repeated.",
+        help="summaries: what to count by, as age,sex; may be repeated.",
     ),
 ]
 Neighbours = Annotated[
     str | None,
-    typer.Option("--neighbours", metavar="RELATION", help="histogram: replace or add_remove."),
+    typer.Option("--neighbours", metavar="RELATION", help="summaries: replace or add_remove."),
 ]
 Contribution = Annotated[
     int | None,
-    typer.Option("--contribution", metavar="ROWS", help="histogram: most rows of one person."),
+    typer.Option("--contribution", metavar="ROWS", help="summaries: most rows of one person."),
 ]
 Person = Annotated[
     str | None,
-    typer.Option("--person", metavar="COLUMN", help="histogram: identifier that names people."),
+    typer.Option("--person", metavar="COLUMN", help="summaries: identifier that names people."),
 ]
 Ways = Annotated[
     int | None,

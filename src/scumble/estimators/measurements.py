@@ -108,7 +108,10 @@ class Question:
         if not count.value:
             return self._unknown()
         possible = _possible(self.schema, condition, amount)
-        law = NoisyShare(total, count, covariance, float(possible.min()), float(possible.max()))
+        apart = Part(amount.names, amount.values - total.value / count.value)
+        centred = self.reader.read(joined(self.schema, [*condition.parts, apart]))
+        ends = float(possible.min()), float(possible.max())
+        law = NoisyShare(total, count, covariance, *ends, centred)
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
         notes = self._notes(dict.fromkeys((*total.notes, *count.notes, *law.notes)))
         return Estimate(law.value, law, method, notes)

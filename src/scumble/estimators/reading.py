@@ -63,6 +63,7 @@ class NoisyShare:
     covariance: float
     least: float
     most: float
+    centred: Reading | None = None  # of total - value * count, if it was read
 
     @property
     def value(self) -> float:
@@ -90,9 +91,12 @@ class NoisyShare:
         return max(own - 2 * ratio * self.covariance, 0.0)
 
     def _reach(self, ratio: float, level: float) -> float:
-        # Σ κ (a - r b)⁴ is the fourth power of a norm: it is at most that of the sum of norms.
-        norms = self.total.fourth**0.25 + abs(ratio) * self.count.fourth**0.25
-        largest = self.total.largest + abs(ratio) * self.count.largest
+        # Σ κ (a - r b)⁴ is the fourth power of a norm: it is at most that of the sum of norms, of
+        # the coefficients at some ratio and of what the distance from it adds.
+        near, known = (self.total, 0.0) if self.centred is None else (self.centred, self.value)
+        away = abs(ratio - known)
+        norms = near.fourth**0.25 + away * self.count.fourth**0.25
+        largest = near.largest + away * self.count.largest
         return reach(self._variance(ratio), norms**4, largest, level)
 
 
