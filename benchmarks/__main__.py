@@ -32,6 +32,7 @@ NAMES = (
     "relaxation",
     "audit",
     "axes",
+    "sparse",
 )
 OUTPUT = Path("build/benchmarks.json")
 
