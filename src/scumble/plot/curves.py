@@ -20,7 +20,9 @@ _APART = 0.055  # of the height of a panel: names do not come nearer to each oth
 
 @dataclass(frozen=True)
 class Line:
-    """One named line; a bound is thin and grey, without marks, and `look` fixes colour and mark."""
+    """One named line; a bound is thin and grey, without marks, and `look` fixes colour and mark.
+    Dots are a cloud of points without a line.
+    """
 
     name: str
     x: Sequence[float]
@@ -29,6 +31,7 @@ class Line:
     bound: bool = False
     marks: bool = True
     dashed: bool = False
+    dots: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     from_zero: bool = True  # upwards, unless the axis is logarithmic
+    frame: tuple[float, float] | None = None  # the ends of the upward axis, where they are fixed
 
 
 def curves(panels: Sequence[Panel]) -> Figure:
@@ -65,6 +69,9 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.set_yscale("log")
     for line in panel.lines:
         colour = FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)]
+        if line.dots:
+            axes.scatter(line.x, line.y, s=5, color=colour, alpha=0.5, linewidths=0)
+            continue
         axes.plot(
             line.x,
             line.y,
@@ -89,13 +96,18 @@ def _scale(axes: Axes, panel: Panel) -> None:
     if len(values) <= 6:
         words = [f"{x:.0%}" if panel.across.endswith("volume s") else f"{x:,g}" for x in values]
         axes.set_xticks(
-            values, [_power(x) if x >= 10 else word for x, word in zip(values, words, strict=True)]
+            values, [_power(x) if x >= 100 else word for x, word in zip(values, words, strict=True)]
         )
+        axes.minorticks_off()
+    elif panel.log_x:
+        axes.xaxis.set_major_formatter("{x:,.10g}")
         axes.minorticks_off()
     else:
         axes.locator_params(axis="x", nbins=5)
         axes.set_xticks([x for x in axes.get_xticks() if 0 <= x <= values[-1]])
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_major_formatter("{x:,.10g}")
+    if panel.frame is not None:
+        axes.set_ylim(*panel.frame)
     low, high = values[0], values[-1]
     if panel.log_x:
         axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** 0.45)
@@ -103,11 +115,12 @@ def _scale(axes: Axes, panel: Panel) -> None:
         axes.set_xlim(low - 0.04 * (high - low), high + 0.45 * (high - low))
     if panel.log_y:
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-    elif panel.from_zero:
+        axes.yaxis.set_major_formatter("{x:,.10g}")
+        return
+    if panel.from_zero:
         axes.set_ylim(bottom=0)
-        if max(y for line in panel.lines for y in line.y) >= 1000:
-            axes.yaxis.set_major_formatter("{x:,.0f}")
+    if max(y for line in panel.lines for y in line.y) >= 1000:
+        axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def _power(x: float) -> str:

@@ -1,0 +1,56 @@
+"""Commands that repeat the experiments of the papers on publishers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scumble import console, listing_study, options
+
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and runs: under a minute.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FOLDER", help="Folder for figures and results."),
+]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="FILE", help="A table to publish, in place of a made-up one."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Columns of that table, with commas between."),
+]
+
+
+def alpha_beta(
+    quick: Quick = False,
+    output: Folder = None,
+    data: Data = None,
+    columns: Columns = None,
+    as_json: options.Json = False,
+) -> None:
+    """The αβ algorithm against FRAPP: section 5 of its paper, all selections by up to 3 columns.
+
+    The columns are those of Adult, if none are named. The results are for the owner of the table:
+    they hold true counts, which no promise covers.
+    """
+    from scumble.evaluate import alpha_beta_report, people
+    from scumble.evaluate.alpha_beta import COLUMNS, FULL, MADE_UP, QUICK, Laboratory, study
+
+    scale = QUICK if quick else FULL
+    if data is None:
+        table = people.fictitious(scale.people, _names(columns) or MADE_UP)
+    else:
+        table = people.read(data, _names(columns) or COLUMNS)
+    with console.steps() as step:
+        found = dict(study(Laboratory(table, scale, step)))
+    said = list(alpha_beta_report.verdicts(found))
+    if output is not None:
+        listing_study.save("alpha-beta", found, said, alpha_beta_report.panels, output)
+    listing_study.report(found, said, as_json=as_json, hidden=("figure 2",))
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
