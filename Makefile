@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: venv demo test test-slow lint format bench docs figures clean
+.PHONY: venv demo test test-slow audit lint format bench docs figures clean
 
 venv: .venv/dev.stamp
 
@@ -32,6 +32,11 @@ test: .venv/dev.stamp
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto -m slow
+
+# Takes a quarter of an hour: every method, honest and broken on purpose, with RUNS runs of each.
+RUNS ?= 1000000
+audit: .venv/dev.stamp
+	$(BIN)/python tests/broken/everything.py $(RUNS)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -18,7 +18,6 @@ import scumble as sc
 from scumble.audit.claim import Claim, tried
 from scumble.audit.report import Report
 from scumble.audit.shown_rows import secret_schema
-from scumble.mechanism import mechanisms
 from scumble.schema import Schema
 
 # Methods that promise no differential privacy, and where their promises are tried.
@@ -70,8 +69,8 @@ def _summaries(given: dict[str, Any]) -> Iterator[Claim]:
     yield Claim(sc.PrivTree(["a"], **given), 1, schema=LINE)
     yield Claim(sc.Sparse(names, false_cells=1, **given), 1)
     yield Claim(sc.Sparse(names, rule="priority", size=3, **given), 1)
-    if "grid" in mechanisms():
-        yield Claim(sc.Grid(names, **given), 1, schema=SQUARE)
+    yield Claim(sc.Grid(names, **given), 1, schema=SQUARE)
+    yield Claim(sc.Dawa(["a"], **given), 1, schema=LINE)
 
 
 def catalogue(

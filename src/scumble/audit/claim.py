@@ -142,17 +142,21 @@ def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:
     return Finding("exact loss", claim.words, verdict, sentence, numbers)
 
 
-def _told(claim: Claim, found: Distinction, where: str) -> Finding:
-    refuted = found.epsilon > claim.epsilon
+def judged(words: str, epsilon: float, found: Distinction, where: str) -> Finding:
+    """What a distinguishing test says of a promised ε."""
     sentence = (
         f"In {found.runs} runs ({where}) the best event, {found.event}, implies an ε of at least "
-        f"{found.epsilon:.4g}; promised is {claim.epsilon:.4g}."
+        f"{found.epsilon:.4g}; promised is {epsilon:.4g}."
     )
     return Finding(
         "distinguishing test",
-        claim.words,
-        "refuted" if refuted else "stands",
+        words,
+        "refuted" if found.epsilon > epsilon else "stands",
         sentence,
-        {"epsilon at least": found.epsilon, "claimed": claim.epsilon, "runs": found.runs},
+        {"epsilon at least": found.epsilon, "claimed": epsilon, "runs": found.runs},
         CONFIDENCE,
     )
+
+
+def _told(claim: Claim, found: Distinction, where: str) -> Finding:
+    return judged(claim.words, claim.epsilon, found, where)

@@ -76,9 +76,9 @@ def distinguish(
 
 
 def _directions(one: Outputs, other: Outputs) -> Iterator[_Halves]:
-    first, second = len(one) // 2, len(other) // 2
-    yield _Halves((one[:first], other[:second]), (one[first:], other[second:]))
-    yield _Halves((other[:second], one[:first]), (other[second:], one[first:]))
+    """Every other run is learned from, so that a drift along the runs is in both halves."""
+    yield _Halves((one[::2], other[::2]), (one[1::2], other[1::2]))
+    yield _Halves((other[::2], one[::2]), (other[1::2], one[1::2]))
 
 
 def _tested(halves: _Halves, event: Event | None, delta: float, confidence: float) -> Distinction:

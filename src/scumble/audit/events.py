@@ -126,9 +126,8 @@ def learn(likely: Outputs, unlikely: Outputs, *, delta: float) -> Event | None:
     """The event that breaks the smallest ε, made from one half of the examples and scored on the
     other.
     """
-    first, second = len(likely) // 2, len(unlikely) // 2
-    made = likely[:first], unlikely[:second]
-    tried = likely[first:], unlikely[second:]
+    made = likely[::2], unlikely[::2]
+    tried = likely[1::2], unlikely[1::2]
     best, chosen = 0.0, None
     for event, hits, misses in _candidates(made, tried):
         if hits >= _LEAST_HITS:
