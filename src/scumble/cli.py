@@ -14,6 +14,7 @@ import scumble
 from scumble import (
     cli_advise,
     cli_audit,
+    cli_compare,
     cli_database,
     cli_ledger,
     cli_marginal,
@@ -52,6 +53,7 @@ app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
 app.command("audit")(cli_audit.audit)
+app.command("compare")(cli_compare.compare)
 app.command("advise")(cli_advise.advise)
 app.command("marginal")(cli_marginal.marginal)
 app.command("select")(cli_select.select)

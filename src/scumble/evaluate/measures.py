@@ -98,22 +98,22 @@ def root(answers: Answers) -> Floats:
     return np.sqrt(squared(answers))
 
 
-def relative(answers: Answers, *, sanity: float | None = None) -> Floats:
+def relative(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
     """The mean of |error| / truth over the questions whose truth is above 0; with a sanity bound,
-    of |error| / max(truth, sanity) over all.
+    of |error| / max(truth, sanity) over all. The bound may be another one for each question.
     """
     return np.asarray(relative_each(answers, sanity=sanity).mean(axis=1))
 
 
-def relative_median(answers: Answers, *, sanity: float | None = None) -> Floats:
+def relative_median(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
     """The median in place of the mean: a few tiny counts do not decide it."""
     return np.median(relative_each(answers, sanity=sanity), axis=1)
 
 
-def relative_each(answers: Answers, *, sanity: float | None = None) -> Floats:
+def relative_each(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
     """The relative error of every answer that has one."""
     if sanity is not None:
-        if not sanity > 0:
+        if not np.all(np.asarray(sanity) > 0):
             raise ParameterError.of("relative", "sanity", "a number above 0", sanity)
         return np.asarray(np.abs(answers.errors) / np.maximum(answers.truth, sanity))
     some = answers.chosen(answers.truth > 0)

@@ -1,0 +1,175 @@
+"""The command that compares methods on the owner's table and questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from scumble import console, options
+from scumble import options_compare as given
+from scumble.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scumble.evaluate.comparison import Comparison, Results
+    from scumble.evaluate.workloads_truth import TrueTable
+
+
+def compare(
+    schema: given.SchemaFile,
+    methods: given.Methods,
+    output: given.Page,
+    source: given.Source = None,
+    epsilon: given.Epsilons = None,
+    setting: given.Setting = None,
+    workload: given.Workload = "conjunctions",
+    questions: given.Questions = 30,
+    repeats: given.Repeats = 10,
+    measure: given.Measure = "relative",
+    neighbours: given.Neighbours = "replace",
+    private_preview: given.Preview = False,
+    rows: given.Rows = 10_000,
+    seed: given.Seed = 0,
+    table: options.Table = None,
+    outside: given.Outside = "error",
+    resume: given.Resume = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods: what an attacker can learn against the error of your own questions.
+
+    The output is made of the private table and is for its owner only. Ctrl-C keeps what is done,
+    and --resume goes on.
+    """
+    from scumble.evaluate.comparison import Comparison
+    from scumble.evaluate.comparison_points import MEASURES
+    from scumble.evaluate.comparison_questions import questions as asked
+    from scumble.evaluate.comparison_settings import Settings, read_settings
+
+    if measure not in MEASURES:
+        raise ParameterError.of("compare", "measure", f"one of {', '.join(MEASURES)}", measure)
+    _check_output(output, resume=resume, force=force)
+    names, losses = _names(methods), _numbers(epsilon)
+    settings = read_settings(setting or [])
+    if not losses and set(names) - set(settings):
+        raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
+    known = _table(source, schema, table, outside, private_preview, (rows, seed))
+    chosen = asked(workload, known, questions, seed)
+    choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
+    comparison = Comparison(known, chosen, choices, repeats)
+    subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
+    results = _results(comparison, output, subject, preview=private_preview, resume=resume)
+    stopped = _run(comparison, results)
+    _tell(results, measure, output, as_json=as_json)
+    if stopped:
+        raise typer.Exit(console.INTERRUPTED)
+
+
+def _names(methods: Sequence[str]) -> list[str]:
+    found = [name.strip() for part in methods for name in part.split(",") if name.strip()]
+    return list(dict.fromkeys(found))
+
+
+def _numbers(text: str | None) -> list[float]:
+    from scumble.guarantee import loss
+
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    return sorted({float(loss("compare", part)) for part in parts})
+
+
+def _check_output(output: Path, *, resume: bool, force: bool) -> None:
+    if output.suffix != ".html":
+        raise ParameterError.of("compare", "output", "a file that ends in .html", str(output))
+    if resume and not output.with_suffix(".json").exists():
+        raise ParameterError(f"There is no {output.with_suffix('.json')} to go on with.")
+    there = [p for p in (output, *map(output.with_suffix, (".csv", ".json"))) if p.exists()]
+    if there and not resume and not force:
+        raise ParameterError(
+            f"{there[0]} exists already. Choose another name, or say --resume or --force."
+        )
+
+
+def _table(
+    source: str | None,
+    schema: Path,
+    table: str | None,
+    outside: str,
+    preview: bool,
+    drawn: tuple[int, int],
+) -> TrueTable:
+    """The private table, or a stand-in, without its identifiers."""
+    from scumble.evaluate.comparison_settings import schema_to_compare
+    from scumble.evaluate.comparison_standin import stand_in
+    from scumble.evaluate.workloads_truth import TrueTable
+    from scumble.schema import Schema
+
+    known = schema_to_compare(Schema.load(schema))
+    if preview:
+        return stand_in(known, *drawn)
+    if source is None:
+        raise ParameterError("Name the table to compare on, or say --private-preview.")
+    choice: Any = outside  # checked there
+    return TrueTable.read(source, known, table=table, outside=choice)
+
+
+def _results(
+    comparison: Comparison, output: Path, subject: str, *, preview: bool, resume: bool
+) -> Results:
+    """Nothing yet, or what an earlier run wrote about the same table and questions."""
+    from scumble.evaluate.comparison_page import read
+
+    sensitive = [attribute.name for attribute in comparison.table.schema.sensitive]
+    blank = comparison.blank(subject=subject, preview=preview, sensitive=sensitive)
+    if not resume:
+        return blank
+    found = read(output.with_suffix(".json"))
+    if found.about.get("table") != blank.about["table"]:
+        raise ParameterError(
+            f"{output.with_suffix('.json')} is about another table, schema or workload. Begin anew "
+            "with --force, or choose another name."
+        )
+    return found
+
+
+def _run(comparison: Comparison, results: Results) -> bool:
+    """All that is not done yet; whether the person had enough before the end."""
+    total = len(comparison.choices) * comparison.repeats
+    with console.progress("Comparing", total) as progress:
+        try:
+            for done, _ in comparison.runs(results):
+                if progress is not None:
+                    progress(done)
+        except KeyboardInterrupt:
+            console.say("Stopped: this is what is done until now. --resume goes on.")
+            return True
+    return False
+
+
+def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
+    from scumble.evaluate.comparison_page import OWNER, PREVIEW, write
+    from scumble.evaluate.comparison_points import MEASURES, as_fields, points, sentence
+
+    written = write(results, measure, output)
+    found, values = points(results, measure), int(results.about["values"])
+    for name, reason in results.left_out.items():
+        console.say(f"{name} is left out: {reason}")
+    if as_json:
+        console.print_json([as_fields(point, values) for point in found])
+    else:
+        for point in found:
+            error = (
+                f"{100 * point.error.mean:.3g} %"
+                if measure in _SHARES
+                else f"{point.error.mean:.4g}"
+            )
+            typer.echo(
+                f"{point.name}: {sentence(point, values)} {MEASURES[measure].capitalize()} {error}."
+            )
+    console.say(PREVIEW if results.about["preview"] else OWNER)
+    console.say(f"Wrote {', '.join(map(str, written))}.")
+
+
+_SHARES = ("relative", "median")

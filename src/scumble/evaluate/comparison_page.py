@@ -1,0 +1,220 @@
+"""The page of a comparison: one chart, a sentence for each choice, and the numbers behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from scumble._version import __version__
+from scumble.evaluate.comparison import Results
+from scumble.evaluate.comparison_points import (
+    MEASURES,
+    SANITY,
+    Point,
+    as_csv,
+    as_fields,
+    points,
+    sentence,
+)
+from scumble.plot.comparison import Mark
+
+OWNER = (
+    "For the owner only. This was made of the private table: its errors and true counts are "
+    "covered by no promise. Do not publish this page, nor the files beside it."
+)
+PREVIEW = (
+    "A preview on a synthetic stand-in: rows drawn from the schema alone, no private row was "
+    "read. The errors of your own table will differ, those of anatomy and partition most."
+)
+_READING = (
+    "To the left: the attacker learns less. Down: the answers are better. The attacker knows all "
+    "other columns of a person and finds the sensitive values equally likely beforehand. The "
+    "chance is exact for releases of rows (for partition within the worst sub-table, for anatomy "
+    "with the frequencies known, for alphabeta and frapp as if nobody else had the same other "
+    "columns), and the limit that ε allows for summaries. It is a mean over what may be published: "
+    "hollow marks promise nothing to whoever is unlucky, and beat no full one. Pale bars are two "
+    "standard errors over the repeats."
+)
+_NAMES = {"α for β = 5 %": "α (β 5 %)", "ρ for β = 5 %": "ρ (β 5 %)", "root": "root mean sq."}
+_SHARES = ("relative", "median", "coverage")
+
+
+def marks(found: Sequence[Point]) -> list[Mark]:
+    """The points as the chart wants them; an error of nothing has no place on its scale."""
+    least = min((p.error.mean for p in found if p.error.mean > 0), default=1.0)
+    return [
+        Mark(
+            p.method,
+            p.words,
+            p.success,
+            p.error.mean or least / 10,
+            p.error.stderr,
+            p.private,
+            bool(p.beaten_by),
+        )
+        for p in found
+    ]
+
+
+def page(results: Results, measure: str, *, when: datetime | None = None) -> str:
+    """The whole page as HTML."""
+    template = Template(
+        files("scumble.evaluate").joinpath("comparison_page.html").read_text("utf-8")
+    )
+    found = points(results, measure)
+    about, moment = results.about, when or datetime.now(UTC)
+    values = int(about["values"])
+    return template.substitute(
+        subject=escape(str(about["subject"])),
+        kind="preview" if about["preview"] else "",
+        owner=escape(PREVIEW if about["preview"] else OWNER),
+        setup=escape(_setup(results, found)),
+        figure=_figure(found, values, measure),
+        reading=escape(_READING),
+        sentences="".join(_choice(point, values) for point in found),
+        numbers=_numbers(found),
+        explained=escape(_explained(results)),
+        bands=_bands(found),
+        left_out=_left_out(results),
+        questions=_questions(results.questions),
+        version=__version__,
+        date=f"{moment:%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def write(results: Results, measure: str, output: Path) -> list[Path]:
+    """The page, the points as CSV, and all of it as JSON; readable by the owner of the files."""
+    found = points(results, measure)
+    values = int(results.about["values"])
+    fields = {"points": [as_fields(point, values) for point in found], **results.to_dict()}
+    texts = {
+        output: page(results, measure) if found else "",
+        output.with_suffix(".csv"): as_csv(found),
+        output.with_suffix(".json"): json.dumps(fields, ensure_ascii=False),
+    }
+    for path, text in texts.items():
+        _write(path, text)
+    return list(texts)
+
+
+def read(path: Path) -> Results:
+    """What a comparison wrote beside its page."""
+    data = json.loads(path.read_text("utf-8"))
+    del data["points"]
+    return Results.from_dict(data)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, for the eyes of one user."""
+    part = path.with_name(path.name + ".part")
+    with os.fdopen(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(text)
+    part.replace(path)
+
+
+def _setup(results: Results, found: Sequence[Point]) -> str:
+    about = results.about
+    runs = sorted({point.error.runs for point in found})
+    most = "once" if runs[-1] == 1 else f"{runs[-1]} times"
+    times = most if len(runs) == 1 else f"{runs[0]} to {runs[-1]} times"
+    return (
+        f"{about['subject']}: {about['rows']:,} rows, {about['values']} values of "
+        f"{' and '.join(about['sensitive'])} to hide among. Questions: {about['workload']} "
+        f"({about['questions']} questions, {len(results.truth)} answers). Each setting was "
+        f"published {times}."
+    )
+
+
+def _explained(results: Results) -> str:
+    bound = max(SANITY * int(results.about["rows"]), 1.0)
+    return (
+        f"Relative errors are |estimate − truth| / max(truth, {bound:,.3g}), so that a count of "
+        "nearly nobody does not decide; sums and averages are measured by themselves. Coverage is "
+        "the share of the intervals of 95 % that held the truth, of a sample. α and ρ: 95 % of the "
+        "answers are within α · rows, and within ρ √rows."
+    )
+
+
+def _figure(found: Sequence[Point], values: int, measure: str) -> str:
+    from scumble.plot import MISSING, available, svg
+    from scumble.plot.comparison import comparison
+
+    if not available():
+        return f"<p>{escape(MISSING)}</p>"
+    percent = measure in ("relative", "median")
+    return svg(comparison(marks(found), 1 / values, MEASURES[measure], percent=percent))
+
+
+def _choice(point: Point, values: int) -> str:
+    mark = "" if point.private else '<span class="mark">not DP</span>'
+    row = ' class="beaten"' if point.beaten_by else ""
+    words = sentence(point, values)
+    return (
+        f'<tr{row}><th scope="row">{escape(point.name)}{mark}</th>'
+        f"<td>{escape(words[0].upper() + words[1:])}</td></tr>"
+    )
+
+
+def _numbers(found: Sequence[Point]) -> str:
+    names = list(dict.fromkeys(name for point in found for name in point.numbers))
+    head = ["best guess", *(_NAMES.get(name, name) for name in names)]
+    rows = [
+        [_percent(point.success), *(_number(name, point.numbers.get(name)) for name in names)]
+        for point in found
+    ]
+    return _table(head, found, rows)
+
+
+def _bands(found: Sequence[Point]) -> str:
+    every = sorted({(low, high) for point in found for low, high, *_ in point.bands})
+    head = [f"{100 * low:g}–{min(100 * high, 100):g} %" for low, high in every]
+    rows = []
+    for point in found:
+        known = {(low, high): error for low, high, _, error in point.bands}
+        rows.append([_percent(known[band]) if band in known else "" for band in every])
+    return _table(head, found, rows)
+
+
+def _table(head: Iterable[str], found: Sequence[Point], rows: Iterable[Sequence[str]]) -> str:
+    titles = "".join(f'<th class="number" scope="col">{escape(name)}</th>' for name in head)
+    lines = [f"<tr><th></th>{titles}</tr>"]
+    for point, row in zip(found, rows, strict=True):
+        beaten = ' class="beaten"' if point.beaten_by else ""
+        cells = "".join(f'<td class="number">{escape(cell)}</td>' for cell in row)
+        lines.append(f'<tr{beaten}><th scope="row">{escape(point.name)}</th>{cells}</tr>')
+    return "".join(lines)
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return _percent(value) if name in _SHARES else f"{value:,.3g}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:,.3g} %"
+
+
+def _left_out(results: Results) -> str:
+    listed = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
+        for name, reason in results.left_out.items()
+    )
+    return f"<h2>What could not be compared</h2><ul>{listed}</ul>" if listed else ""
+
+
+def _questions(texts: Sequence[str]) -> str:
+    plain = list(dict.fromkeys(text.partition(" -- ")[0] for text in texts))
+    shown = "".join(f"<li><code>{escape(text)}</code></li>" for text in plain[:20])
+    more = len(plain) - 20
+    return shown + (
+        f"<li>and {more} more, in the JSON file beside this page</li>" if more > 0 else ""
+    )

@@ -1,0 +1,206 @@
+"""Methods on one pair of axes: what an attacker can learn against the error of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from scumble.plot.figure import FAINT, INK, blank
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow; each method has a mark of its own besides.
+_COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#D55E00", "#56B4E9", "#000000")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X", "p", "h")
+_BEATEN = "#a8a8a8"
+_LARGE, _SMALL = 10.0, 8.0
+
+Box = tuple[float, float, float, float]
+Point = tuple[float, float]
+Place = tuple[int, int, str]
+# Where a name may stand beside its mark, the best place first, in points.
+_PLACES: tuple[Place, ...] = (
+    (8, 5, "left"), (8, -13, "left"), (-8, 5, "right"), (-8, -13, "right"),
+    (0, 10, "center"), (0, -19, "center"), (10, -4, "left"), (-10, -4, "right"),
+    (8, 16, "left"), (-8, 16, "right"), (8, -24, "left"), (-8, -24, "right"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A setting of a method: the two coordinates, how sure the error is, and how it is drawn."""
+
+    method: str
+    words: str
+    success: float
+    error: float
+    stderr: float
+    private: bool
+    beaten: bool
+
+
+def comparison(marks: Sequence[Mark], blind: float, measure: str, *, percent: bool) -> Figure:
+    """A curve for each method; hollow marks are not DP, grey ones are beaten by another setting."""
+    figure, axes = blank(8.8, 5.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.axvline(blind, color=FAINT, linewidth=1, linestyle=":")
+    methods = list(dict.fromkeys(mark.method for mark in marks))
+    ordered = sorted(marks, key=lambda mark: (methods.index(mark.method), mark.success))
+    for method, group in groupby(ordered, key=lambda mark: mark.method):
+        _draw(axes, list(group), methods.index(method))
+    _scale(axes, marks, blind, percent=percent)
+    axes.set_xlabel("an attacker's best chance to guess a person's value (log scale)", color=INK)
+    axes.set_ylabel(f"{measure} (log scale)", color=INK)
+    figure.draw_without_rendering()  # the names need to know where the marks are
+    _name(axes, ordered, methods, blind)
+    return figure
+
+
+def _draw(axes: Axes, marks: Sequence[Mark], number: int) -> None:
+    colour, mark = _look(number)
+    axes.plot(
+        [m.success for m in marks], [m.error for m in marks], color=colour, linewidth=1.4, alpha=0.5
+    )
+    for each in marks:
+        shown = _BEATEN if each.beaten else colour
+        if isfinite(each.stderr):
+            low = max(each.error - 2 * each.stderr, each.error / 10)
+            high = each.error + 2 * each.stderr
+            axes.plot([each.success] * 2, [low, high], color=shown, linewidth=3, alpha=0.35)
+        dot = axes.scatter([each.success], [each.error], s=56, marker=mark, zorder=3)
+        dot.set(facecolors=shown if each.private else "white", edgecolors=shown, linewidths=1.6)
+
+
+def _look(number: int) -> tuple[str, str]:
+    return _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+
+
+def _scale(axes: Axes, marks: Sequence[Mark], blind: float, *, percent: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    most = min(1.0, max(mark.success for mark in marks))
+    axes.set_xlim(blind * 0.93, min(max(most * 1.55, blind * 1.5), 1.4))
+    errors = [mark.error for mark in marks]
+    axes.set_ylim(min(errors) / 1.5, max(errors) * 1.6)
+    ticks = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1)
+    low, high = axes.get_xlim()
+    inside = [tick for tick in ticks if low <= tick <= high]
+    axes.set_xticks(inside, [f"{100 * tick:g} %" for tick in inside])
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    words = (lambda y, _: f"{100 * y:,g} %") if percent else (lambda y, _: f"{y:,g}")
+    axes.yaxis.set_major_formatter(FuncFormatter(words))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+
+
+def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: float) -> None:
+    """Every setting beside its mark and every method at the end of its curve, where nothing else
+    stands.
+    """
+    scale = axes.figure.dpi / 72
+    at = {id(m): _at(axes, m.success, m.error, scale) for m in marks}
+    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at.values()]
+    (left, bottom), (right, top) = (axes.transAxes.transform([(0, 0), (1, 1)]) / scale).tolist()
+    frame = (left, bottom, right, top)
+    _say(axes, "blind guess", (blind, axes.get_ylim()[0]), (4, 4, "left"), FAINT, 9)
+    x, y = _at(axes, blind, axes.get_ylim()[0], scale)
+    taken.append((x, y, x + 60, y + 16))
+    _legend(axes, taken, frame)
+    named = set()
+    for method in methods:
+        colour = _look(methods.index(method))[0]
+        own = [mark for mark in reversed(marks) if mark.method == method]
+        mark, place = _home(own, at, taken, frame)
+        named.add(id(mark))
+        text = f"{method}, {mark.words}"
+        _say(axes, text, (mark.success, mark.error), place, colour, _LARGE, bold=True)
+    for mark in marks:
+        place_of_words = _free(at[id(mark)], mark.words, _SMALL, taken, frame)
+        if id(mark) not in named and place_of_words is not None:
+            colour = _BEATEN if mark.beaten else _look(methods.index(mark.method))[0]
+            _say(axes, mark.words, (mark.success, mark.error), place_of_words, colour, _SMALL)
+
+
+def _home(
+    own: Sequence[Mark], at: Mapping[int, Point], taken: list[Box], frame: Box
+) -> tuple[Mark, Place]:
+    """The first mark of a method beside which its name fits, or simply the first."""
+    for mark in own:
+        place = _free(at[id(mark)], f"{mark.method}, {mark.words}", _LARGE, taken, frame)
+        if place is not None:
+            return mark, place
+    return own[0], _PLACES[1]
+
+
+def _at(axes: Axes, x: float, y: float, scale: float) -> Point:
+    """Where a point is, in points of the figure."""
+    across, up = (axes.transData.transform((x, y)) / scale).tolist()
+    return across, up
+
+
+def _legend(axes: Axes, taken: list[Box], frame: Box) -> None:
+    """What fullness and grey mean, in the corner above."""
+    axes.annotate(
+        "full: differentially private; hollow: not DP\ngrey: another setting exposes and errs less",
+        (0.995, 0.99),
+        xycoords="axes fraction",
+        ha="right",
+        va="top",
+        color=FAINT,
+        fontsize=9,
+    )
+    taken.append((frame[2] - 250, frame[3] - 28, frame[2], frame[3]))
+
+
+def _free(point: Point, text: str, size: float, taken: list[Box], frame: Box) -> Place | None:
+    """The first place whose box meets no other and lies inside; None if there is no such."""
+    wide, high = 0.58 * size * len(text), 1.25 * size
+    for right, up, side in _PLACES:
+        low = point[0] + right - {"left": 0, "center": wide / 2, "right": wide}[side]
+        box = (low, point[1] + up - 2, low + wide, point[1] + up + high - 2)
+        inside = (
+            frame[0] <= box[0]
+            and box[2] <= frame[2] + 4
+            and frame[1] <= box[1]
+            and box[3] <= frame[3]
+        )
+        if inside and not any(_meet(box, other) for other in taken):
+            taken.append(box)
+            return right, up, side
+    return None
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _say(
+    axes: Axes,
+    text: str,
+    at: Point,
+    place: Place,
+    colour: str,
+    size: float,
+    *,
+    bold: bool = False,
+) -> None:
+    from matplotlib.patheffects import withStroke
+
+    axes.annotate(
+        text,
+        at,
+        xytext=place[:2],
+        textcoords="offset points",
+        ha=place[2],
+        color=colour,
+        fontsize=size,
+        fontweight="bold" if bold else "normal",
+        # White around the letters, for lines that pass below.
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+    )

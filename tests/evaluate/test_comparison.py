@@ -1,0 +1,293 @@
+"""A comparison on a small table from end to end: places on the axes, sentences, resuming, page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.errors import ParameterError, QueryError
+from scumble.evaluate.comparison import Comparison, Results
+from scumble.evaluate.comparison_exposure import exposed
+from scumble.evaluate.comparison_page import page, read, write
+from scumble.evaluate.comparison_points import Point, as_csv, points, sentence
+from scumble.evaluate.comparison_questions import questions
+from scumble.evaluate.comparison_settings import Settings, read_settings, schema_to_compare
+from scumble.evaluate.comparison_standin import stand_in
+from scumble.evaluate.measures import spread
+from scumble.evaluate.workloads import from_sql
+from scumble.evaluate.workloads_truth import TrueTable
+
+SCHEMA = sc.Schema(
+    (
+        sc.Attribute("age", "quasi", sc.IntegerRange(20, 29)),
+        sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
+        sc.Attribute("job", "sensitive", sc.Category(tuple("abcdefgh"))),
+    )
+)
+PRIOR = Fraction(1, 10)
+
+
+@pytest.fixture(scope="module")
+def table() -> TrueTable:
+    return stand_in(SCHEMA, 2000, seed=4)
+
+
+@pytest.fixture(scope="module")
+def compared(table: TrueTable) -> tuple[Comparison, Results]:
+    """Two repeats of five methods, a summary and one that cannot be."""
+    workload = questions("conjunctions", table, 6, 0)
+    names = ["uniform", "subset", "aroma", "partition", "anatomy", "histogram"]
+    choices = Settings(table, workload, "replace").choices(
+        [*names, "quadtree"], [1.0, 3.0], {"quadtree": {"epsilon": [1], "height": [-1]}}
+    )
+    comparison = Comparison(table, workload, choices, 2)
+    results = comparison.blank(subject="people", preview=False, sensitive=["job"])
+    assert [number for number, _ in comparison.runs(results)] == list(range(2 * len(choices)))
+    return comparison, results
+
+
+def test_every_method_has_its_words(compared: tuple[Comparison, Results]) -> None:
+    comparison, _ = compared
+    words = {(choice.method, choice.words.split(" ")[0]) for choice in comparison.choices}
+    assert {("uniform", "ε"), ("aroma", "k"), ("partition", "ρ2"), ("anatomy", "l")} <= words
+
+
+def test_settings_expose_as_much_as_epsilon_allows(compared: tuple[Comparison, Results]) -> None:
+    """aroma takes the least k that keeps the limit; l is its inverse."""
+    comparison, results = compared
+    found = {(p.method, p.words): p for p in points(results, "relative")}
+    limit = 1 / (1 + 7 * np.exp(-1.0))
+    [k, _] = [c.parameters["k"] for c in comparison.choices if c.method == "aroma"]
+    from scumble.publishers.aroma_risk import exposure
+
+    assert exposure(sc.Aroma(k=k).law(SCHEMA)) <= limit < exposure(sc.Aroma(k=k - 1).law(SCHEMA))
+    assert found["aroma", f"k = {k}"].success == pytest.approx(exposure(sc.Aroma(k=k).law(SCHEMA)))
+    assert found["uniform", "ε = 1"].success == pytest.approx(limit)
+    ells = [c.parameters["l"] for c in comparison.choices if c.method == "anatomy"]
+    assert ells == [int(np.ceil(1 / limit)), 2]
+
+
+def test_a_summary_stands_at_its_limit(compared: tuple[Comparison, Results]) -> None:
+    _, results = compared
+    [point] = [p for p in points(results, "root") if p.name == "histogram, ε = 1"]
+    assert point.basis == "limit"
+    assert point.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
+    assert point.posterior == pytest.approx(np.e * 0.1 / (1 + 0.1 * (np.e - 1)))
+
+
+def test_what_cannot_be_is_left_out_with_its_reason(
+    compared: tuple[Comparison, Results],
+) -> None:
+    _, results = compared
+    assert list(results.left_out) == ["quadtree, ε = 1, height = -1"]
+    assert "height" in results.left_out["quadtree, ε = 1, height = -1"]
+
+
+def test_answers_are_those_of_the_release(table: TrueTable) -> None:
+    """Flattened answers against asking one by one; a seedless mechanism without noise is exact."""
+    workload = from_sql(
+        [
+            "SELECT COUNT(*) FROM t WHERE age < 25",
+            "SELECT job, COUNT(*) FROM t WHERE sex = 'f' GROUP BY job",
+            "SELECT AVG(age) FROM t WHERE sex = 'm'",
+        ],
+        SCHEMA,
+    )
+    comparison = Comparison(table, workload, [], 1)
+    rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
+    release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=1), seed=1)
+    found = comparison.asked.values(comparison.asked.answers(release))
+    groups = release.answer(workload.queries[1].text)
+    wanted = [each.value for _, each in groups]  # type: ignore[union-attr]
+    assert found[1:9].tolist() == wanted
+    truth = comparison.blank(subject="", preview=False).truth
+    assert found[[0, 9]] == pytest.approx([truth[0], truth[-1]])  # nothing sensitive is asked
+
+
+def test_groups_expose_their_rarest_values() -> None:
+    """Two groups of a, b with shares by hand: a has 3 rows, b has 1; the group of b names it."""
+    schema = sc.Schema(
+        (
+            sc.Attribute("age", "quasi", sc.IntegerRange(0, 3)),
+            sc.Attribute("job", "sensitive", sc.Category(("a", "b"))),
+        )
+    )
+    rows = pa.table({"age": [0, 1, 2, 3], "job": ["a", "a", "b", "b"]})
+    release = sc.publish(rows, schema, sc.Anatomy(l=2), seed=1)
+    found = exposed(release, TrueTable.read(rows, schema), PRIOR)
+    # Every group has one a of two and one b of two: a coin.
+    assert (found.success, found.basis, found.private) == (0.5, "exact", False)
+
+
+def test_adding_or_removing_counts_twice() -> None:
+    schema = SCHEMA.select(["job"])
+    known = stand_in(schema, 500)
+    rows = pa.table({"job": schema["job"].decode(known.codes("job"))})
+    by_one = sc.Histogram(["job"], epsilon=0.5, neighbours="add_remove")
+    replaced = sc.Histogram(["job"], epsilon=1, neighbours="replace")
+    one, other = (
+        exposed(sc.publish(rows, schema, each, seed=1), known, PRIOR) for each in (by_one, replaced)
+    )
+    assert one == other
+
+
+def _point(name: str, success: float, error: float, *, private: bool = True) -> Point:
+    posterior = 0.3 if private else None
+    runs = spread(np.array([error, error]))
+    return Point(name, "x = 1", success, "exact", posterior, 0.0, runs, {"median": 0.5}, None, ())
+
+
+def test_only_like_beats_like() -> None:
+    from scumble.evaluate.comparison_points import _judged
+
+    full, hollow = _point("full", 0.2, 0.5), _point("hollow", 0.1, 0.1, private=False)
+    worse, same = _point("worse", 0.3, 0.6), _point("same", 0.2, 0.5)
+    every = [full, hollow, worse, same]
+    beaten = {point.method: _judged(point, every).beaten_by for point in every}
+    assert beaten == {"full": "", "hollow": "", "worse": "full, x = 1", "same": ""}
+    assert _judged(replace(full, posterior=None), every).beaten_by == "hollow, x = 1"
+
+
+def test_sentences() -> None:
+    point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, typical=(604.0, 39.2))
+    assert sentence(point, 8) == (
+        "an attacker who gave 10 % to this value can end at most at 33 %; a count of 600 will be "
+        "within ±40 nineteen times in twenty."
+    )
+    other = replace(point, posterior=None, beaten_by="subset, ε = 1")
+    assert sentence(other, 8).startswith("not DP: an attacker who finds all 8 values")
+    assert sentence(other, 8).endswith("twenty. subset, ε = 1 exposes no more and errs no more.")
+    loose = replace(point, delta=1e-6, typical=None)
+    assert "33 % (but for a chance of 0.000001); the answers are off by 50 %" in sentence(loose, 8)
+
+
+def test_going_on_makes_only_what_is_missing(compared: tuple[Comparison, Results]) -> None:
+    comparison, results = compared
+    again = Results.from_dict(results.to_dict())
+    del again.runs[3:]
+    for number, _ in comparison.runs(again):
+        if number == 5:  # the runs before are made, and this one is not: as if stopped here
+            break
+    assert len(again.runs) == 5
+    assert again.runs[:3] == results.runs[:3]
+    list(comparison.runs(again))
+    assert sorted((r.method, r.words, r.repeat) for r in again.runs) == sorted(
+        (r.method, r.words, r.repeat) for r in results.runs
+    )
+
+
+def test_the_page_is_complete_in_itself(
+    compared: tuple[Comparison, Results], tmp_path: Path
+) -> None:
+    _, results = compared
+    files = write(results, "relative", tmp_path / "c.html")
+    assert [file.suffix for file in files] == [".html", ".csv", ".json"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    text = files[0].read_text("utf-8")
+    assert "For the owner only" in text
+    assert "What could not be compared" in text
+    assert "$" not in re.sub(r"<svg.*</svg>", "", text, flags=re.DOTALL)
+    for address in re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]+)""", text):
+        assert address.startswith("#"), address
+    for address in re.findall(r"https?://[^\s\"'<]+", text):
+        assert address.startswith("http://www.w3.org/"), address  # names of SVG, not addresses
+    assert read(files[2]) == results
+    lines = as_csv(points(results, "relative")).splitlines()
+    assert len(lines) == 1 + len(points(results, "relative"))
+
+
+def test_the_page_opens_in_a_browser(compared: tuple[Comparison, Results], tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no browser to open the page with")
+    (tmp_path / "c.html").write_text(page(compared[1], "relative"), encoding="utf-8")
+    words = "--headless --no-sandbox --disable-gpu --window-size=900,1400 --screenshot=c.png"
+    command = [browser, *words.split(), "c.html"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    picture = (tmp_path / "c.png").read_bytes()
+    assert picture[:4] == b"\x89PNG"
+    assert len(picture) > 20_000  # a blank page has a tenth of it
+
+
+def test_a_preview_reads_nothing_and_says_so(compared: tuple[Comparison, Results]) -> None:
+    _, results = compared
+    preview = replace(results, about={**results.about, "preview": True})
+    assert "no private row was read" in page(preview, "median")
+    assert "For the owner only" not in page(preview, "median")
+
+
+def test_stand_ins_keep_to_the_schema() -> None:
+    schema = sc.Schema(
+        (
+            sc.Attribute("flag", "quasi", sc.Boolean()),
+            sc.Attribute("pay", "sensitive", sc.Bins((0.0, 1.0, 2.0)), missing=True),
+        )
+    )
+    known = stand_in(schema, 3000, seed=2)
+    assert known.rows == 3000
+    assert sorted(np.unique(known.codes("pay")).tolist()) == [0, 1, 2]
+    assert known.cube(["flag"])[0] > known.cube(["flag"])[1]
+
+
+def test_generators_by_name(table: TrueTable, tmp_path: Path) -> None:
+    sizes = {"selections": 5, "marginals": 5, "ranges": 5, "prefixes:age": 10, "intervals:age": 5}
+    for name, size in sizes.items():
+        assert len(questions(name, table, 5, 0)) == size
+    mine = tmp_path / "mine.sql"
+    mine.write_text("SELECT COUNT(*) FROM t\n")
+    assert len(questions(str(mine), table, 5, 0)) == 1
+    with pytest.raises(ParameterError, match="workload"):
+        questions("nothing", table, 5, 0)
+
+
+def test_settings_are_read() -> None:
+    found = read_settings(["aroma:k=5,20", "sparse:rule=filter", "partition:plain=true"])
+    assert found == {
+        "aroma": {"k": [5, 20]},
+        "sparse": {"rule": ["filter"]},
+        "partition": {"plain": [True]},
+    }
+    with pytest.raises(ParameterError, match="METHOD:PARAMETER"):
+        read_settings(["aroma=5"])
+
+
+def test_refusals(table: TrueTable) -> None:
+    workload = questions("prefixes:age", table, 1, 0)
+    settings = Settings(table, workload, "replace")
+    with pytest.raises(ParameterError, match="names among uniform"):
+        settings.choices(["unifrom"], [1.0], {})
+    with pytest.raises(ParameterError, match="of a method to compare"):
+        settings.choices(["uniform"], [1.0], {"aroma": {"k": [5]}})
+    with pytest.raises(ParameterError, match="sensitive"):
+        schema_to_compare(SCHEMA.select(["age", "sex"]))
+    groups = from_sql(["SELECT age, sex, job, COUNT(*) FROM t GROUP BY age, sex, job"], SCHEMA)
+    assert len(table.answers(groups.queries)[0]) == 160
+    wide = sc.Schema((sc.Attribute("x", "sensitive", sc.IntegerRange(0, 10**6)),))
+    every = from_sql(["SELECT x, COUNT(*) FROM t GROUP BY x"], wide)
+    with pytest.raises(QueryError, match="groups"):
+        stand_in(wide, 10).answers(every.queries)
+
+
+def test_equal_settings_are_compared_once(table: TrueTable) -> None:
+    workload = questions("prefixes:age", table, 1, 0)
+    found = Settings(table, workload, "replace").choices(["anatomy"], [3.0, 3.5], {})
+    assert [choice.words for choice in found] == ["l = 2"]
+
+
+def test_mean_errors_shrink_with_epsilon(compared: tuple[Comparison, Results]) -> None:
+    """At ε = 3 the error of uniform is a tenth of that at ε = 1; twice two runs tell that apart
+    beyond any doubt.
+    """
+    found: Iterator[Point] = (p for p in points(compared[1], "root") if p.method == "uniform")
+    strict, loose = sorted(found, key=lambda point: point.success)
+    assert loose.error.mean < strict.error.mean / 2
