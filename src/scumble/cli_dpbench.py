@@ -88,7 +88,9 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
         return
     from rich.table import Table
 
-    table = Table(title="Mean L1 error of marginals, ε = 1, δ = 1e-9", title_justify="left")
+    table = Table(
+        title="Mean L1 error of marginals, ε = 1 (δ = 1e-9; fourier 0)", title_justify="left"
+    )
     for name in ("dataset", "method", "ways", "least squares", "non-negative", "seconds"):
         table.add_column(name, justify="left" if name in ("dataset", "method") else "right")
     for row in rows:
