@@ -113,13 +113,15 @@ def publish(
 
 
 def _bill(mechanism: Mechanism, rows: Rows, noise: Source, ledger: Ledger) -> Bill:
+    part = rows.source if isinstance(rows.source, PartOfSource) else None
     return bill_of(
         mechanism,
         rows.schema,
         ledger.terms,
         outside=rows.outside,
         seeded=noise.seeded,
-        part=rows.source.label if isinstance(rows.source, PartOfSource) else None,
+        part=part and part.label,
+        column=part and part.attribute,
     )
 
 

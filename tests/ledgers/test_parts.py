@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
+from scumble.attribute import Attribute
 from scumble.engine.part import PartOfSource
 from scumble.engine.source import open_source
+from scumble.kinds import Bins, Category
 from scumble.ledgers.bill import Bill
 from scumble.ledgers.charge import Charge, totals_of
 from scumble.loss import Loss
@@ -113,3 +115,25 @@ def test_parts_need_a_ledger_that_has_some(tmp_path: Path) -> None:
 def test_no_parts_between_which_a_person_could_move(terms: dict, tmp_path: Path) -> None:
     with pytest.raises(sc.ParameterError, match="each person is in one of them"):
         sc.Ledger.create(tmp_path / "none", parts="sex", **terms)
+
+
+def test_parts_that_are_told_apart_in_another_way_may_share_people(tmp_path: Path) -> None:
+    """Bins of 0 to 20 and of 0 to 10 have different middles, and a person of 3 is in both."""
+    ledger = sc.Ledger.create(tmp_path / "l", epsilon=1, neighbours="add_remove", parts="age")
+    table = pa.table({"age": [3.0, 12.0], "job": ["cook", "cook"]})
+
+    def published(edges: tuple[float, ...], age: float) -> None:
+        job = Attribute("job", "sensitive", Category(("cook", "clerk")))
+        schema = sc.Schema((Attribute("age", "quasi", Bins(edges)), job))
+        mechanism = sc.Histogram(["job"], epsilon=1, neighbours="add_remove")
+        sc.publish(table, schema, mechanism, ledger=ledger, part=age)
+
+    published((0, 10, 20), 3)
+    with pytest.raises(sc.PromiseError, match="a person could be in both"):
+        published((0, 20), 3)
+    published((0, 10, 20), 12)
+    assert {part: total.epsilon for part, total in ledger.totals.items()} == {
+        None: 0,
+        "5.0": 1,
+        "15.0": 1,
+    }

@@ -18,6 +18,7 @@ from scumble.loss import Loss
 from scumble.mechanism import Mechanism, Publisher
 
 if TYPE_CHECKING:
+    from scumble.attribute import Attribute
     from scumble.database.terms import Terms as DatabaseTerms
     from scumble.schema import Schema
 
@@ -44,6 +45,7 @@ _WORDS: Mapping[Relation, str] = {
     "add_remove": "adding or removing one person",
 }
 _UNCONDITIONAL = ("ε-DP", "ε-LDP")
+_NO_READING = ("role", "from_data")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Bill:
-    """What is charged for a release; without a loss, `remark` says why it is not counted."""
+    """What is charged for a release; without a loss, `remark` says why it is not counted.
+
+    `column` is how the column was read by which `part` was told from the others.
+    """
 
     method: str
     parameters: Mapping[str, Any]
@@ -73,6 +78,7 @@ class Bill:
     loss: Loss | None
     remark: str = ""
     part: str | None = None
+    column: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
         """What was charged, for the owner."""
@@ -96,6 +102,7 @@ class Bill:
             "loss": number,
             "remark": self.remark,
             "part": self.part,
+            "column": None if self.column is None else dict(self.column),
         }
 
     @classmethod
@@ -103,7 +110,7 @@ class Bill:
         number = data["loss"]
         loss = None if number is None else Loss(**{k: Fraction(v) for k, v in number.items()})
         words = (data["method"], data["parameters"], data["promise"])
-        return cls(*words, loss, data["remark"], data["part"])
+        return cls(*words, loss, data["remark"], data["part"], data["column"])
 
 
 def bill_of(
@@ -114,15 +121,21 @@ def bill_of(
     outside: str,
     seeded: bool,
     part: str | None = None,
+    column: Attribute | None = None,
 ) -> Bill:
     """What a release by this mechanism costs, known before any row is read; with `part`, of the
-    people of one part alone.
+    people of one part alone, which a value of `column` makes up.
     """
     claims, reason = _claims(mechanism, schema)
     weak = _weakness(mechanism, schema, outside, seeded)
     shown = _shown(schema, terms)
     found = _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
-    return replace(found, part=part)
+    return replace(found, part=part, column=None if column is None else _reading(column))
+
+
+def _reading(column: Attribute) -> dict[str, Any]:
+    """All that decides which value a row has in a column."""
+    return {name: word for name, word in column.to_dict().items() if name not in _NO_READING}
 
 
 def bill_of_database(database: DatabaseTerms, schema: Schema, terms: Terms) -> Bill:

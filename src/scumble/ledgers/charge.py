@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from scumble.database.entry import Entry
+from scumble.errors import PromiseError
 from scumble.ledgers.bill import Bill
 from scumble.ledgers.total import Total
 
@@ -58,6 +59,19 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
             state: State = "made" if entry.kind == MADE else "returned"
             found[number] = replace(found[number], state=state)
     return list(found.values())
+
+
+def refuse_regrouped(bill: Bill, charges: Iterable[Charge]) -> None:
+    """Refuse a part that was told from the others in another way than the parts before: coarser
+    bins, or months in place of days, would make up a part that shares people with several.
+    """
+    earlier = [each.bill for each in charges if each.bill.part and each.state != "returned"]
+    if bill.part and any(each.column != bill.column for each in earlier):
+        raise PromiseError(
+            "The schema reads the column of the parts in another way than that of an earlier part, "
+            "so that a person could be in both. Publish with the domain, and the words for missing "
+            "values, that this column had, or the whole table. Nothing was charged."
+        )
 
 
 def totals_of(charges: Iterable[Charge]) -> dict[str | None, Total]:

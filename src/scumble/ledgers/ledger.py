@@ -11,7 +11,15 @@ from scumble.database.journal import Journal
 from scumble.errors import ParameterError, SourceError
 from scumble.guarantee import share
 from scumble.ledgers.bill import Bill, bill_of_database
-from scumble.ledgers.charge import CHARGED, MADE, RETURNED, Charge, charges_of, totals_of
+from scumble.ledgers.charge import (
+    CHARGED,
+    MADE,
+    RETURNED,
+    Charge,
+    charges_of,
+    refuse_regrouped,
+    totals_of,
+)
 from scumble.ledgers.statement import Statement, refuse
 from scumble.ledgers.terms import Terms
 from scumble.ledgers.total import Total
@@ -146,8 +154,10 @@ class Ledger:
             Journal.open(self.folder, self.terms.to_dict()) as journal,
             journal.turn() as turn,  # the first of a journal is told all that was written
         ):
+            charges = charges_of(turn.news())
+            refuse_regrouped(bill, charges)
             if limit is not None:
-                refuse(bill, totals_of(charges_of(turn.news())), limit)
+                refuse(bill, totals_of(charges), limit)
             return turn.append(CHARGED, bill.to_dict()).number
 
     def _note(self, kind: str, number: int) -> None:
