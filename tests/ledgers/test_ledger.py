@@ -256,6 +256,23 @@ def test_a_database_is_charged_once_and_whole(ledger: sc.Ledger, tmp_path: Path)
     assert not (tmp_path / "other").exists()
 
 
+def test_a_database_that_can_be_opened_stays_paid_for(
+    ledger: sc.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens after its folder is there."""
+
+    def begun(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sc.Database, "__init__", begun)
+        with pytest.raises(MemoryError):
+            sc.Database.create(tmp_path / "db", TABLE, SCHEMA, epsilon=0.5, noise=40, ledger=ledger)
+    with sc.Database.open(tmp_path / "db", TABLE) as database:
+        database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
+    assert ledger.totals[None].epsilon == Fraction(1, 2)
+
+
 def test_an_owners_ledger_is_no_database(ledger: sc.Ledger) -> None:
     with pytest.raises(sc.LedgerError, match="owner's ledger of releases, no database"):
         sc.Database.open(ledger.folder, TABLE)

@@ -96,7 +96,9 @@ class Database:
         known = folders.asked_about(folders.schema_of(schema), attributes)
         read = Table(source, table, progress)
         with charged_for_database(ledger, terms, known):
-            return cls._begun(*folders.make(folder, read, known, terms, outside), seed)
+            made = folders.make(folder, read, known, terms, outside)
+        # There is a folder, which can be opened: from here on it has to stay paid for.
+        return cls._begun(*made, seed)
 
     @classmethod
     def open(

@@ -68,6 +68,7 @@ def make(
     try:
         _keep(journal.folder / KEY, key)
     except OSError as error:
+        (journal.folder / KEY).unlink(missing_ok=True)  # nobody shall open what may not be paid for
         journal.close()
         raise LedgerError(f"{folder} cannot be written: {error.strerror}.") from None
     return journal, {promise["data"]: counter}
