@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -157,3 +158,15 @@ def test_no_choice_after_looking_breaks_a_limit(
 
         spent = after(first, worst, float(found.epsilon))
         assert spent <= float(found.delta)
+
+
+@pytest.mark.parametrize("missed", [10**3, 10**6, 10**9, 10**12])
+def test_the_room_is_right_where_the_order_is_close_to_one(missed: int) -> None:
+    """With a δ close to 1 the best order is, and a careless formula cancels: by decimals."""
+    limit = Limit(Fraction(1), 1 - Fraction(1, missed))
+    with localcontext() as context:
+        context.prec = 60
+        more = Decimal(limit.order.numerator) / Decimal(limit.order.denominator) - 1
+        constant = more * more.ln() - (1 + more) * (1 + more).ln()
+        room = 1 + ((1 - Decimal(1) / missed).ln() - constant) / more
+    assert limit.room <= Fraction(room)
