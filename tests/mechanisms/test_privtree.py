@@ -127,6 +127,13 @@ def test_loss_grows_with_rows_and_relation() -> None:
     assert rule.loss(Person("replace")) == pytest.approx(float(once + Fraction(1, 10)))
 
 
+@pytest.mark.parametrize("exponent", [-3, 0, 4, 7, 12])
+def test_the_scale_is_found_whatever_epsilon_is(exponent: int) -> None:
+    epsilon, person = Fraction(10) ** exponent, Person("replace", 2)
+    used = split_rule(epsilon, 4, person).loss(person) / epsilon
+    assert 0.999 < used <= 1
+
+
 def test_splits_have_their_probabilities() -> None:
     """3000 trees of four cells: chi-square of five trees, false alarm 1e-6 at 34.4 (4 degrees of
     freedom).

@@ -16,7 +16,7 @@ from scumble.private import PrivateTable
 from scumble.private_splits import SplitRule, split_boxes
 from scumble.releases.region_summary import RegionSummary
 
-_STEPS = 24  # halvings of the interval in which the scale of the noise is sought
+_PARTS = 1 << 20  # of Δ/ε, in which the scale of the noise is sought
 
 
 class PrivTree(RegionSummary):
@@ -91,11 +91,12 @@ def split_rule(epsilon: Fraction, pieces: int, person: Person) -> SplitRule:
     def rule(scale: Fraction) -> SplitRule:
         return SplitRule(scale, max(ceil(float(scale) * log(pieces)), 1))
 
-    low, high = Fraction(person.sensitivity) / epsilon, 4 * Fraction(person.sensitivity) / epsilon
-    for _ in range(_STEPS):
-        middle = ((low + high) / 2).limit_denominator(10**6)
-        if rule(middle).loss(person) > epsilon:
+    unit = Fraction(person.sensitivity) / (epsilon * _PARTS)
+    low, high = _PARTS, 4 * _PARTS
+    while high - low > 1:
+        middle = (low + high) // 2
+        if rule(middle * unit).loss(person) > epsilon:
             low = middle
         else:
             high = middle
-    return rule(high)
+    return rule(high * unit)
