@@ -9,7 +9,7 @@ import typer
 
 from scumble import console, listing_study, options
 from scumble.cli_dpbench import dpbench, marginals
-from scumble.cli_papers import alpha_beta
+from scumble.cli_papers import alpha_beta, small_domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("alpha-beta")(alpha_beta)
 app.command("dpbench")(dpbench)
 app.command("marginals")(marginals)
+app.command("small-domain")(small_domain)
 
 Quick = Annotated[
     bool, typer.Option("--quick", help="A tenth of the queries and of the noise: under a minute.")

@@ -58,7 +58,7 @@ def save(
     for title, rows in found.items():
         drawn = panels(title, rows)
         if drawn:
-            figure, path = curves(drawn), output / title.replace(" ", "-")
+            figure, path = curves(drawn), output / title.replace(",", "").replace(" ", "-")
             path.with_suffix(".png").write_bytes(png(figure))
             path.with_suffix(".svg").write_text(svg(figure), encoding="utf-8")
     console.say(f"Wrote {output}.")
