@@ -1,0 +1,137 @@
+"""scumble compare: from a table to a page, stopped and resumed, on a stand-in, and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from terminal import run
+
+from scumble.evaluate import comparison
+
+QUESTIONS = """\
+-- how many are ill
+SELECT COUNT(*) FROM people WHERE condition = 'Asthma' AND age < 50;
+SELECT condition, COUNT(*) FROM people WHERE sex = 'female' GROUP BY condition;
+SELECT AVG(age) FROM people WHERE condition <> 'Asthma';
+"""
+
+
+@pytest.fixture
+def words(place: Path, tmp_path: Path) -> list[str]:
+    """A table, its schema and the owner's questions."""
+    (tmp_path / "mine.sql").write_text(QUESTIONS)
+    table, schema = str(place / "people.parquet"), str(place / "people.toml")
+    return ["compare", table, "-s", schema, "-w", str(tmp_path / "mine.sql"), "--repeats", "2"]
+
+
+def test_from_a_table_to_a_page(words: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "c.html"
+    done = run(*words, "-m", "uniform,histogram", "-m", "aroma", "-e", "1,3", "-o", page)
+    assert done.code == 0, done.err
+    assert "uniform, ε = 1: an attacker who gave 10 % to this value can end at most at 23.2 %" in (
+        done.out
+    )
+    assert "nineteen times in twenty" in done.out
+    assert "For the owner only" in done.err
+    found = json.loads(page.with_suffix(".json").read_text("utf-8"))
+    assert found["about"]["questions"] == 3
+    assert found["about"]["preview"] is False
+    assert len(found["points"]) == 6
+    assert page.with_suffix(".csv").read_text("utf-8").count("\n") == 7
+    assert "the questions in mine.sql" in page.read_text("utf-8")
+    again = run(*words, "-m", "uniform", "-e", "1", "-o", page)
+    assert again.code == 2
+    assert "--resume or --force" in again.err
+
+
+def test_stopped_and_resumed(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "c.html"
+    publish, calls = comparison.publish, iter(range(100))
+
+    def stopped(*given: object, **named: object) -> object:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return publish(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(comparison, "publish", stopped)
+    arguments = [*words, "-m", "uniform,subset", "-e", "1", "-o", page]
+    first = run(*arguments)
+    assert first.code == 130
+    assert "Stopped" in first.err
+    kept = json.loads(page.with_suffix(".json").read_text("utf-8"))["runs"]
+    assert [(each["method"], each["repeat"]) for each in kept] == [
+        ("uniform", 0),
+        ("subset", 0),
+        ("uniform", 1),
+    ]
+    second = run(*arguments, "--resume", "--json")
+    assert second.code == 0, second.err
+    assert [(each["method"], each["runs"]) for each in second.json] == [
+        ("uniform", 2),
+        ("subset", 2),
+    ]
+    whole = json.loads(page.with_suffix(".json").read_text("utf-8"))["runs"]
+    assert whole[:3] == kept
+    other = run(*arguments[:-2], "-o", page, "--resume", "-w", "prefixes:age")
+    assert other.code == 2
+    assert "another table, schema or workload" in other.err
+
+
+def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    schema = str(place / "people.toml")
+    done = run(
+        "compare", tmp_path / "nowhere.csv", "-s", schema, "--private-preview", "-n", "500",
+        "-m", "uniform,anatomy", "--setting", "anatomy:l=2,3", "-e", "2", "--repeats", "1",
+        "--questions", "3", "-o", page,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "no private row was read" in done.err
+    assert "no private row was read" in page.read_text("utf-8")
+    assert "anatomy, l = 3: not DP" in done.out
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["-m", "uniform", "-o", "c.html"], "Say --epsilon"),
+        (["-m", "uniform", "-e", "-1", "-o", "c.html"], "epsilon"),
+        (["-m", "unifrom", "-e", "1", "-o", "c.html"], "names among"),
+        (["-m", "uniform", "-e", "1", "-o", "c.txt"], "ends in .html"),
+        (["-m", "uniform", "-e", "1", "-o", "c.html", "--measure", "worst"], "measure"),
+        (["-m", "uniform", "-e", "1", "-o", "c.html", "--resume"], "to go on with"),
+        (["-m", "uniform", "-e", "1", "-o", "c.html", "--setting", "aroma"], "METHOD:PARAMETER"),
+    ],
+)
+def test_refusals(
+    words: list[str],
+    more: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*words, *more)
+    assert done.code == 2
+    assert complaint in done.err
+    assert not list(tmp_path.glob("c.*"))
+
+
+def test_a_table_is_needed(place: Path, tmp_path: Path) -> None:
+    done = run(
+        "compare",
+        "-s",
+        place / "people.toml",
+        "-m",
+        "uniform",
+        "-e",
+        "1",
+        "-o",
+        tmp_path / "c.html",
+    )
+    assert done.code == 2
+    assert "--private-preview" in done.err
