@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import scumble as sc
+from scumble.audit.attacked_database import attacked_database
 from scumble.audit.claim import Claim, tried
 from scumble.audit.report import Report
 from scumble.audit.shown_rows import secret_schema
@@ -80,15 +81,17 @@ def catalogue(
     claims = list(everything())
     cores = workers or os.cpu_count() or 1
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        found = pool.map(reported, range(len(claims)), repeat(runs), repeat(seed))
-        for claim in claims:
-            step(claim.words)
+        found = pool.map(reported, range(len(claims) + 1), repeat(runs), repeat(seed))
+        for words in (*(claim.words for claim in claims), "attacks on the statistical database"):
+            step(words)
             yield next(found)
 
 
 def reported(place: int, runs: int, seed: int | None = None) -> Report:
-    """The report of one entry."""
-    claim = list(everything())[place]
-    return Report(
-        f"{claim.name}, entry {place + 1} of the catalogue", list(tried(claim, runs, seed=seed))
-    )
+    """The report of one entry; after the last method comes the database."""
+    claims = list(everything())
+    if place == len(claims):
+        return attacked_database(seed)
+    claim = claims[place]
+    findings = list(tried(claim, runs, seed=seed))
+    return Report(f"{claim.name}, entry {place + 1} of the catalogue", findings)
