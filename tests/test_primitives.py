@@ -163,3 +163,16 @@ def test_the_law_of_gaussian_noise_is_discrete() -> None:
     assert isinstance(law, DiscreteGaussian)
     low, high = law.interval(0, 0.95)
     assert sum(law.pmf(k) for k in range(int(low), int(high) + 1)) >= 0.95
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_delta_that_floating_point_cannot_hold_is_refused(several: bool) -> None:
+    """The tail of too little noise, and δ itself, would both be 0, and the one not above the other.
+    At the smallest one allowed the noise is right: its tail is compared by logarithms.
+    """
+    how = {"sensitivity": 1, "epsilon": 1, "several": several}
+    with pytest.raises(ParameterError, match="at least 1e-300"):
+        primitives.gaussian_variance(delta=Fraction(1, 10**400), **how)
+    variance = float(primitives.gaussian_variance(delta=Fraction(1, 10**300), **how))
+    near, far = (stats.norm.logsf((variance + half) / variance**0.5) for half in (-0.5, 0.5))
+    assert near + log(-np.expm1(1 + far - near)) <= -300 * log(10) + 0.01

@@ -28,6 +28,7 @@ NEIGHBOURS: Mapping[str, Neighbourhood] = {
 }
 
 LARGEST_EPSILON = 100
+SMALLEST_DELTA = Fraction(1, 10**300)
 
 # Parameters that a promise presupposes, or promises at least: they are rounded down, all others up.
 PREMISES = frozenset({"d", "k", "l", "least", "n", "rho1"})
@@ -94,6 +95,14 @@ def share(owner: str, parameter: str, value: object) -> Fraction:
     """A number strictly between 0 and 1 as the exact fraction that was written."""
     allowed = "a number between 0 and 1 (both excluded)"
     return _number(owner, parameter, value, allowed, lambda number: 0 < number < 1)
+
+
+def delta_share(owner: str, value: object) -> Fraction:
+    """A δ as the exact fraction that was written: not so small that tails of noise, and the δ
+    itself, are 0 in floating point, where a promise would seem to be kept by too little noise.
+    """
+    allowed = f"a number between 0 and 1 (both excluded), at least {float(SMALLEST_DELTA):g}"
+    return _number(owner, "delta", value, allowed, lambda number: SMALLEST_DELTA <= number < 1)
 
 
 def _number(

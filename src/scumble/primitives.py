@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from scumble import calibration, concentrated
 from scumble.errors import ParameterError
-from scumble.guarantee import loss, positive, share
+from scumble.guarantee import delta_share, loss, positive
 from scumble.noise.law_geometric import Geometric
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.noise.source import Source
@@ -109,7 +109,7 @@ def gaussian_variance(
     *, sensitivity: float, epsilon: float, delta: float, several: bool = False
 ) -> Fraction:
     """The parameter σ² of the noise of `gaussian`."""
-    promised, rest = loss("gaussian", epsilon), share("gaussian", "delta", delta)
+    promised, rest = loss("gaussian", epsilon), delta_share("gaussian", delta)
     if flag("gaussian", "several", several):
         length = positive("gaussian", "sensitivity", sensitivity)
         return length**2 / (2 * concentrated.rho_for(promised, rest))
@@ -122,7 +122,7 @@ def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> fl
     floating point, keeps no promise exactly.
     """
     length = float(positive("analytic_variance", "sensitivity", sensitivity))
-    numbers = loss("analytic_variance", epsilon), share("analytic_variance", "delta", delta)
+    numbers = loss("analytic_variance", epsilon), delta_share("analytic_variance", delta)
     return calibration.analytic_variance(
         sensitivity=length, epsilon=float(numbers[0]), delta=float(numbers[1])
     )

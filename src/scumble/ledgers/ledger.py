@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scumble.database.journal import Journal
 from scumble.errors import ParameterError, SourceError
-from scumble.guarantee import share
+from scumble.guarantee import delta_share
 from scumble.ledgers.bill import Bill, bill_of_database
 from scumble.ledgers.charge import (
     CHARGED,
@@ -121,7 +121,7 @@ class Ledger:
         return Statement(
             self.terms,
             totals_of(found),
-            self.terms.delta if delta is None else share("Ledger", "delta", delta),
+            self.terms.delta if delta is None else delta_share("Ledger", delta),
             sum(each.counted for each in found),
             sum(each.listed for each in found),
         )

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from scumble.database.entry import check_word
 from scumble.errors import LedgerError, ParameterError
-from scumble.guarantee import loss, positive, share
+from scumble.guarantee import delta_share, loss, positive
 from scumble.ledgers.limit import Limit
 from scumble.publishers.request import whole
 
@@ -72,7 +72,7 @@ class Terms:
             whole("Ledger", "contribution", contribution, least=1),
             tuple(sorted(set(names))),
             most,
-            None if delta is None else share("Ledger", "delta", delta),
+            None if delta is None else delta_share("Ledger", delta),
             Fraction(0) if pure is None else _part(pure, most, delta),
             parts,
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scumble.errors import ParameterError
-from scumble.guarantee import NEIGHBOURS, loss, share
+from scumble.guarantee import NEIGHBOURS, delta_share, loss, share
 from scumble.kinds import Category
 from scumble.mechanism import Mechanism, create, mechanisms
 from scumble.person import Neighbours, Person
@@ -126,7 +126,7 @@ class _Case:
         if delta is not None:
             from scumble.concentrated import rho_for
 
-            rho = rho_for(loss("select", epsilon), share("select", "delta", delta))
+            rho = rho_for(loss("select", epsilon), delta_share("select", delta))
             self.given["delta"] = delta
             self.noise = math.sqrt(person.squared(signed=False) / (2 * float(rho)))
 

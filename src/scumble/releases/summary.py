@@ -12,12 +12,12 @@ from scumble.guarantee import (
     NEIGHBOURS,
     Guarantee,
     at_most,
+    delta_share,
     float_at_least,
     gamma_above_epsilon,
     loss,
     percent_at_most,
     posterior_at_most,
-    share,
 )
 from scumble.loss import Loss
 from scumble.mechanism import Summary
@@ -59,7 +59,7 @@ class AttributeSummary(Summary):
         )
         self._given = {"epsilon": epsilon, "delta": delta}
         self._epsilon = loss(owner, epsilon)
-        self._delta = None if delta is None else share(owner, "delta", delta)
+        self._delta = None if delta is None else delta_share(owner, delta)
         self._promise = self._paid()
 
     def _paid(self) -> Loss:
