@@ -63,8 +63,11 @@ def sentences(found: Sequence[Verdict]) -> list[str]:
         return ["No reference figure is for what was measured."]
     ordered = sorted(found, key=lambda each: each.good)
     good = sum(each.good for each in found)
-    total = f"{good} of {len(found)} figures are at least as good as the reference, within two "
-    return [*map(str, ordered), total + "standard errors."]
+    total = (
+        f"{good} of {len(found)} figures are at least as good as the reference, within two "
+        f"standard errors; chance would call {len(found) / 44:.0f} of as many equal ones worse."
+    )
+    return [*map(str, ordered), total]
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
