@@ -29,6 +29,7 @@ from scumble.schema import Schema
 # pair takes a small part of the runs.
 WHOLE_IF_FIXED, WHOLE, SEARCH = 1000, 100, 20
 FEWEST = 100  # runs that can show anything at all
+LIKELY = 0.5  # the confidence of a search: what it finds is tested anew
 _ROUNDING = 1e-9
 # Their plans depend on the data: what they record of one run says nothing about another.
 ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "dawa")
@@ -86,17 +87,17 @@ def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Fi
     """The worst two values of those that differ least and most, then tested anew."""
     seeds = count(seed) if seed is not None else None
 
-    def test(values: tuple[int, int], number: int) -> Distinction:
+    def test(values: tuple[int, int], number: int, sure: float) -> Distinction:
         one, other = (
             shown_rows(mechanism, value, number, seed=None if seeds is None else next(seeds))
             for value in values
         )
-        return distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
+        return distinguish(one, other, delta=claim.delta, confidence=sure)
 
     choices = [(0, 1), (1, VALUES - 1), (0, VALUES - 1)]
     few = max(runs // SEARCH, FEWEST)
-    chosen = max(choices, key=lambda values: test(values, few).epsilon)
-    return _told(claim, test(chosen, runs), f"secrets {chosen[0]} and {chosen[1]}")
+    chosen = max(choices, key=lambda values: test(values, few, LIKELY).epsilon)
+    return _told(claim, test(chosen, runs, CONFIDENCE), f"secrets {chosen[0]} and {chosen[1]}")
 
 
 def _worst(claim: Claim, mechanism: Summary) -> Worst | None:
@@ -109,12 +110,12 @@ def _whole(
 ) -> Finding:
     """The whole mechanism on its worst pair, or on the worst of a short search."""
 
-    def test(pair: Pair, number: int) -> Distinction:
+    def test(pair: Pair, number: int, sure: float) -> Distinction:
         one, other = (
             published(mechanism, claim.schema, counts, number, noise)
             for counts in (pair.one, pair.other)
         )
-        return distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
+        return distinguish(one, other, delta=claim.delta, confidence=sure)
 
     if found is not None:
         chosen, number = found.pair, max(runs // WHOLE_IF_FIXED, FEWEST)
@@ -124,8 +125,10 @@ def _whole(
         cells = claim.schema.size(given["attributes"])
         choices = list(pairs(cells, given["neighbours"], given["contribution"]))
         few = number // SEARCH
-        chosen = max(choices, key=lambda pair: test(pair, few).epsilon if few >= FEWEST else 0.0)
-    return _told(claim, test(chosen, number), f"{chosen.words}, whole releases")
+        chosen = choices[0]
+        if few >= FEWEST:
+            chosen = max(choices, key=lambda pair: test(pair, few, LIKELY).epsilon)
+    return _told(claim, test(chosen, number, CONFIDENCE), f"{chosen.words}, whole releases")
 
 
 def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:
