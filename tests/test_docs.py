@@ -21,6 +21,7 @@ def _code(page: Path) -> str:
     [
         "README.md",
         "docs/audit.md",
+        "docs/compare.md",
         "docs/database.md",
         "docs/ledger.md",
         "docs/primitives.md",

@@ -167,6 +167,10 @@ def test_sentences() -> None:
     other = replace(point, posterior=None, beaten_by="subset, ε = 1")
     assert sentence(other, 8).startswith("not DP: an attacker who finds all 8 values")
     assert sentence(other, 8).endswith("twenty. subset, ε = 1 exposes no more and errs no more.")
+    missed = replace(point, numbers={"median": 0.5, "coverage": 0.416})
+    assert sentence(missed, 8).endswith(
+        "Its intervals of 95 % held the truth in 42 % of the cases only."
+    )
     loose = replace(point, delta=1e-6, typical=None)
     assert "33 % (but for a chance of 0.000001); the answers are off by 50 %" in sentence(loose, 8)
 

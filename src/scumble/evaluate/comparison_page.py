@@ -200,7 +200,7 @@ def _number(name: str, value: float | None) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:,.3g} %"
+    return f"{100 * value:,.0f} %" if value >= 10 else f"{100 * value:.3g} %"
 
 
 def _left_out(results: Results) -> str:

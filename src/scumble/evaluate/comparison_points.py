@@ -24,6 +24,7 @@ from scumble.guarantee import at_most, percent_at_least, percent_at_most
 Floats = npt.NDArray[np.float64]
 
 SANITY = 0.001  # of the rows: counts below it are not measured by themselves
+_DOUBTFUL = 0.85  # coverage of intervals of 95 % that few runs do not come to by chance
 _SAME = 1e-6  # exposures that differ by less are the same
 BANDS = (0.0, 0.001, 0.01, 0.1, 1.01)
 MEASURES = {
@@ -151,8 +152,12 @@ def _beats(other: Point, point: Point) -> bool:
 def sentence(point: Point, values: int) -> str:
     """What a choice means, for who has to make it."""
     learned, erred = _learned(point, values), _erred(point)
+    missed = ""
+    if point.numbers.get("coverage", 1.0) < _DOUBTFUL:
+        held = f"{100 * point.numbers['coverage']:.0f} %"
+        missed = f" Its intervals of 95 % held the truth in {held} of the cases only."
     beaten = f" {point.beaten_by} exposes no more and errs no more." if point.beaten_by else ""
-    return f"{learned}; {erred}.{beaten}"
+    return f"{learned}; {erred}.{missed}{beaten}"
 
 
 def _learned(point: Point, values: int) -> str:
