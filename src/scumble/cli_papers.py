@@ -100,5 +100,36 @@ def small_domain(
     listing_study.report(found, said, as_json=as_json, hidden=("figure 3",))
 
 
+def aroma(
+    quick: Quick = False,
+    output: Folder = None,
+    data: Data = None,
+    columns: Columns = None,
+    as_json: options.Json = False,
+) -> None:
+    """Aroma: section 6 of its paper, and the same comparisons at equal exposure.
+
+    The columns are an age and a sensitive one, those of Adult if none are named. The results are
+    for the owner of the table: they hold true counts, which no promise covers.
+    """
+    from scumble.evaluate import aroma as experiment
+    from scumble.evaluate import people
+    from scumble.evaluate.aroma_panels import panels
+    from scumble.evaluate.aroma_report import verdicts
+
+    scale = experiment.QUICK if quick else experiment.FULL
+    names = _names(columns) or (experiment.MADE_UP if data is None else experiment.COLUMNS)
+    if len(names) != 2:
+        known = "two names: an age, and a sensitive column"
+        raise ParameterError.of("reproduce", "columns", known, columns)
+    table = people.fictitious(scale.people, names) if data is None else people.read(data, names)
+    with console.steps() as step:
+        found = dict(experiment.study(experiment.Laboratory(table, scale, step)))
+    said = list(verdicts(found))
+    if output is not None:
+        listing_study.save("aroma", found, said, panels, output)
+    listing_study.report(found, said, as_json=as_json)
+
+
 def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))

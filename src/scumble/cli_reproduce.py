@@ -9,7 +9,7 @@ import typer
 
 from scumble import console, listing_study, options
 from scumble.cli_dpbench import dpbench, marginals
-from scumble.cli_papers import alpha_beta, small_domain
+from scumble.cli_papers import alpha_beta, aroma, small_domain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 
 app.command("alpha-beta")(alpha_beta)
+app.command("aroma")(aroma)
 app.command("dpbench")(dpbench)
 app.command("marginals")(marginals)
 app.command("small-domain")(small_domain)

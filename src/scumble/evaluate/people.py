@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ class People:
     sizes: tuple[int, ...]
     codes: Codes
     sensitive: str | None = None
+    labels: tuple[tuple[Any, ...], ...] = ()  # the values themselves, where they are known
 
     @property
     def rows(self) -> int:
@@ -61,11 +63,11 @@ class People:
         if rows > self.rows:
             raise ParameterError.of("some", "rows", f"at most {self.rows}", rows)
         chosen = np.random.default_rng(seed).permutation(self.rows)[:rows]
-        return People(self.names, self.sizes, self.codes[chosen], self.sensitive)
+        return replace(self, codes=self.codes[chosen])
 
     def distinct(self) -> People:
         """The same without equal rows: what a set of tuples can tell of."""
-        return People(self.names, self.sizes, np.unique(self.codes, axis=0), self.sensitive)
+        return replace(self, codes=np.unique(self.codes, axis=0))
 
 
 def read(path: str | Path, columns: Sequence[str], sensitive: str | None = None) -> People:
@@ -88,7 +90,7 @@ def fictitious(count: int, columns: Sequence[str], sensitive: str | None = None)
 
 
 def _coded(table: pa.Table, columns: Sequence[str], sensitive: str | None) -> People:
-    codes, sizes = [], []
+    codes, labels = [], []
     for name in columns:
         column = table[name]
         if pa.types.is_dictionary(column.type):
@@ -96,5 +98,6 @@ def _coded(table: pa.Table, columns: Sequence[str], sensitive: str | None) -> Pe
         values = pc.unique(column)
         ordered = values.take(pc.sort_indices(values))
         codes.append(pc.index_in(column, ordered).to_numpy().astype(np.int64))
-        sizes.append(len(ordered))
-    return People(tuple(columns), tuple(sizes), np.stack(codes, axis=1), sensitive)
+        labels.append(tuple(ordered.to_pylist()))
+    sizes = tuple(map(len, labels))
+    return People(tuple(columns), sizes, np.stack(codes, axis=1), sensitive, tuple(labels))
