@@ -120,8 +120,8 @@ def _bill(mechanism: Mechanism, rows: Rows, noise: Source, ledger: Ledger) -> Bi
         ledger.terms,
         outside=rows.outside,
         seeded=noise.seeded,
-        part=part and part.label,
-        column=part and part.attribute,
+        part=None if part is None else part.label,
+        column=None if part is None else part.attribute,
     )
 
 
