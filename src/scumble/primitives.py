@@ -70,7 +70,7 @@ def geometric(
     larger, but the smallest possible number shows that nobody more was there. So it hides presence
     and not absence; no count is published too low.
     """
-    from scumble.noise.geometric import geometric as draw
+    from scumble.noise.laplace import geometric as draw
 
     if not flag("geometric", "one_sided", one_sided):
         return laplace(counts, sensitivity=sensitivity, epsilon=epsilon, seed=seed)

@@ -29,7 +29,7 @@ def noisy_partition(
     changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a person.
     Equally cheap partitions are told apart by their shape alone, which leaves all this as it is.
     """
-    from scumble.noise.noisy_least import geometric
+    from scumble.noise.laplace import geometric
 
     scale = 2 * counts.person.sensitivity / epsilon
     check_scale(DiscreteLaplace(scale))

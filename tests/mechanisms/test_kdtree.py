@@ -14,7 +14,8 @@ import scumble as sc
 from scumble.designs.boxes import Boxes
 from scumble.estimators.weights import Part, Weights
 from scumble.loss import Loss
-from scumble.noise.noisy_least import geometric, noisy_least
+from scumble.noise.laplace import geometric
+from scumble.noise.noisy_least import noisy_least
 from scumble.noise.source import Source
 from scumble.person import Person
 from scumble.private_medians import mean_cuts, median_cuts

@@ -14,7 +14,7 @@ import pytest
 from goodness import rejects
 from numpy.typing import NDArray
 
-from scumble.noise.geometric import geometric
+from scumble.noise.laplace import geometric
 from scumble.noise.passing import Filtered, Passing, Sampled
 from scumble.noise.priority import Lottery, drawn, empty_cells, more_cells, tickets
 from scumble.noise.source import Source

@@ -37,12 +37,26 @@ def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[Any]
     is drawn the array returned holds Python integers too. Nothing wraps or is cut off.
     """
     scale = positive("discrete_laplace", "scale", scale)
-    sampler = _sampler(scale)
+    return _drawn(_sampler(scale).draw, source, scale, size)
+
+
+def geometric(source: Source, scale: Fraction, size: int) -> NDArray[Any]:
+    """Independent geometric numbers, P(k) proportional to exp(-k / scale) from 0 on: what a
+    magnitude above 0 has beyond 1. Of the types of `discrete_laplace`.
+    """
+    scale = positive("geometric", "scale", scale)
+    return _drawn(_sampler(scale).geometric, source, scale, size)
+
+
+def _drawn(
+    draw: Callable[[Source, int, bool], NDArray[Any]], source: Source, scale: Fraction, size: int
+) -> NDArray[Any]:
+    """Chunk by chunk, in 64 bits as long as these hold all numbers."""
     if scale >= _WIDE:
-        return sampler.draw(source, size, wide=True)
+        return draw(source, size, True)
     out: NDArray[Any] = np.empty(size, np.int64)
     for part in chunks(size, _STEP):
-        drawn = sampler.draw(source, part.stop - part.start)
+        drawn = draw(source, part.stop - part.start, False)
         if drawn.dtype != out.dtype:
             out = out.astype(object)
         out[part] = drawn
@@ -61,17 +75,22 @@ class _Sampler:
         self._top = Cuts(_top_floors(scale))
 
     def draw(self, source: Source, size: int, wide: bool = False) -> NDArray[Any]:
-        signs = self._signs.draw(source, size).astype(np.int64) - 1
-        magnitude: NDArray[Any] = self._remainder(source, size)
-        highest = int(magnitude.max(initial=0)) + 1
-        if wide or highest << (_LEVEL_BITS * len(self._digits)) > _ROOM:
-            magnitude, signs = magnitude.astype(object), signs.astype(object)
-        for digit in reversed(self._digits):
-            magnitude <<= _LEVEL_BITS
-            magnitude += digit.draw(source, size)
+        signs: NDArray[Any] = self._signs.draw(source, size).astype(np.int64) - 1
+        magnitude = self.geometric(source, size, wide)
         magnitude += 1
-        magnitude *= signs
+        magnitude *= signs.astype(magnitude.dtype, copy=False)
         return magnitude
+
+    def geometric(self, source: Source, size: int, wide: bool = False) -> NDArray[Any]:
+        """Numbers from 0 on with P(k) proportional to exp(-k / scale), digit by digit."""
+        number: NDArray[Any] = self._remainder(source, size)
+        highest = int(number.max(initial=0)) + 1
+        if wide or highest << (_LEVEL_BITS * len(self._digits)) > _ROOM:
+            number = number.astype(object)
+        for digit in reversed(self._digits):
+            number <<= _LEVEL_BITS
+            number += digit.draw(source, size)
+        return number
 
     def _remainder(self, source: Source, size: int) -> NDArray[np.int64]:
         """A geometric number without bound: its last outcome says "256, and what is drawn next"."""

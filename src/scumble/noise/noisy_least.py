@@ -7,20 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.noise.laplace import discrete_laplace
+from scumble.noise.laplace import geometric
 from scumble.noise.source import Source
-
-
-def geometric(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:
-    """Independent numbers from 0 on with P(k) proportional to exp(-k / scale), exactly: discrete
-    Laplace numbers, those below 0 drawn again.
-    """
-    out = discrete_laplace(source, scale, size)
-    below = np.flatnonzero(out < 0)
-    while len(below):
-        out[below] = discrete_laplace(source, scale, len(below))
-        below = below[out[below] < 0]
-    return out
 
 
 def noisy_least(

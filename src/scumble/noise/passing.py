@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.noise.exponential import Enclosure, exponential, quotient
-from scumble.noise.geometric import geometric
 from scumble.noise.integers import integers
+from scumble.noise.laplace import geometric
 from scumble.noise.source import Source
 from scumble.noise.zeros import Sieve
 
