@@ -200,7 +200,7 @@ class Domain:
 
     def _keep(self, clause: Expression, flat: Array) -> Array:
         truth = flat.reshape([self._sizes[name] for name in clause.attributes])
-        self._truths.keep(clause, truth)
+        self._truths.keep(clause, truth, truth.size)
         return truth
 
     def _learn(self, clauses: Sequence[Expression]) -> None:

@@ -94,8 +94,8 @@ def test_groups_share_their_error(reader: ResidualReader) -> None:
         assert one.value == pytest.approx(other.value)
         assert one.variance == pytest.approx(other.variance)
         assert one.fourth == pytest.approx(other.fourth)
-    assert len(reader._errors) == 1
-    assert len(fresh._errors) == 8
+    assert reader._errors.held == 1
+    assert fresh._errors.held == 8
 
 
 def test_what_gives_all_values_the_same_weight_is_not_asked(reader: ResidualReader) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from scumble.designs.residual_axis import Tensor, join, residual, split
 from scumble.designs.residuals import Residuals
+from scumble.remembered import Remembered
 
 Places = tuple[int, ...]
 _MOST_KEPT = 1 << 24  # coordinates of residuals that are kept for the next question
@@ -33,8 +34,7 @@ class Solver:
         self._numbers = numbers
         self._slices = list(design.slices())
         self._rates: dict[Places, float] = {}
-        self._residuals: dict[Places, Tensor] = {}
-        self._kept = 0
+        self._residuals = Remembered[Places, Tensor](_MOST_KEPT)
 
     @cached_property
     def rates(self) -> npt.NDArray[np.float64]:
@@ -122,14 +122,8 @@ class Solver:
 
     def residual(self, places: Places) -> Tensor:
         """The estimated residual of these attributes in orthonormal coordinates."""
-        found = self._residuals.get(places)
-        if found is None:
-            found = self._weighed(places)
-            if self._kept > _MOST_KEPT:
-                self._residuals, self._kept = {}, 0
-            self._residuals[places] = found
-            self._kept += found.size
-        return found
+        size = prod(self.sizes[place] - 1 for place in places)
+        return self._residuals.of(places, size, lambda: self._weighed(places))
 
     def _weighed(self, places: Places) -> Tensor:
         total = np.zeros([self.sizes[place] for place in places])

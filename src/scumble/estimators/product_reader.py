@@ -23,6 +23,7 @@ from scumble.estimators.reading import Reading
 from scumble.estimators.weights import Part, Weights
 from scumble.evidence import Measurements
 from scumble.query import quoted
+from scumble.remembered import Remembered
 from scumble.schema import Schema
 
 _MOST_KEPT = 1 << 24  # cells of sums over the attributes that questions do not name
@@ -78,8 +79,8 @@ class ProductReader:
         self._design = design
         self._schema = schema
         self._numbers = numbers
-        self._marginals: dict[tuple[str, ...], Floats] = {}
-        self._known: dict[tuple[int, bytes], Block] = {}
+        self._marginals = Remembered[tuple[str, ...], Floats](_MOST_KEPT)
+        self._known = Remembered[tuple[int, bytes], Block](_MOST_BLOCKS)
 
     @cached_property
     def cells(self) -> Floats:
@@ -102,7 +103,7 @@ class ProductReader:
         return Reading(
             self._value(weights),
             _contracted(self._design.variances, blocks, second),
-            max(_contracted(self._design.fourths, blocks, fourth), 0.0),
+            _contracted(self._design.fourths, blocks, fourth),
             prod(block.largest for block in blocks),
         )
 
@@ -120,13 +121,9 @@ class ProductReader:
         """The estimated cells summed over all other attributes."""
         if names == self._design.columns:
             return self.cells
-        if names not in self._marginals:
-            others = [i for i, name in enumerate(self._design.columns) if name not in names]
-            found = np.asarray(self.cells.sum(axis=tuple(others)))
-            if sum(each.size for each in self._marginals.values()) + found.size > _MOST_KEPT:
-                self._marginals.clear()
-            self._marginals[names] = found
-        return self._marginals[names]
+        others = tuple(i for i, name in enumerate(self._design.columns) if name not in names)
+        size = prod(self._schema[name].size for name in names)
+        return self._marginals.of(names, size, lambda: np.asarray(self.cells.sum(axis=others)))
 
     def _tied(self, several: Sequence[Weights]) -> list[tuple[int, ...]]:
         """The axes in sets, so that no part of any weights is about two of them."""
@@ -153,11 +150,7 @@ class ProductReader:
     def _kept(self, place: int, weights: Floats) -> Block:
         """The block of one axis; groups of an answer share many of them."""
         key = (place, weights.tobytes())
-        if key not in self._known:
-            if sum(len(kept) for _, kept in self._known) > _MOST_BLOCKS * weights.itemsize:
-                self._known.clear()
-            self._known[key] = self._pulled((place,), weights)
-        return self._known[key]
+        return self._known.of(key, weights.size, lambda: self._pulled((place,), weights))
 
     def _pulled(self, places: tuple[int, ...], weights: Floats) -> Block:
         shape = [self._design.axes[place].size for place in places]

@@ -15,6 +15,7 @@ import numpy as np
 
 from scumble.designs.residual_axis import Tensor
 from scumble.designs.residual_solver import Places, Solver
+from scumble.remembered import Remembered
 
 _COARSE = range(-14, 8, 3)  # powers of 2 that are tried first, then those beside the best one
 _SMALLEST = 1e-9  # of a starting cell, so that a noisy one can lift it
@@ -30,16 +31,10 @@ class Fit:
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
-        self._kept: dict[Places, Tensor] = {}
+        self._kept = Remembered[Places, Tensor](_MOST_KEPT)
 
     def table(self, places: Places) -> Tensor:
-        found = self._kept.get(places)
-        if found is None:
-            found = self._fitted(places)
-            if sum(each.size for each in self._kept.values()) > _MOST_KEPT:
-                self._kept = {}
-            self._kept[places] = found
-        return found
+        return self._kept.of(places, self._solver.cells(places), lambda: self._fitted(places))
 
     @property
     def _total(self) -> float:

@@ -19,6 +19,7 @@ from scumble.estimators.reading import Reading
 from scumble.estimators.weights import Part, Weights
 from scumble.evidence import Measurements
 from scumble.query import quoted
+from scumble.remembered import Remembered
 from scumble.schema import Schema
 
 _MOST_KEPT = 1 << 24  # cells of marginals
@@ -45,8 +46,8 @@ class ResidualReader:
     def _start(self, solver: Solver) -> None:
         self.solver = solver
         self._names = solver.design.attributes
-        self._marginals: dict[Places, Tensor] = {}
-        self._errors: dict[bytes, Error] = {}
+        self._marginals = Remembered[Places, Tensor](_MOST_KEPT)
+        self._errors = Remembered[bytes, Error](_MOST_ERRORS)
 
     def read(self, weights: Weights) -> Reading:
         blocks = self._blocks(weights)
@@ -58,7 +59,7 @@ class ResidualReader:
             )
             left = [place for place in left if place not in block.places]
         found = self._error(blocks)
-        return Reading(float(value), found.variance, max(found.fourth, 0.0), found.largest)
+        return Reading(float(value), found.variance, found.fourth, found.largest)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         one, other = (self._blocks(weights) for weights in (first, second))
@@ -70,14 +71,7 @@ class ResidualReader:
 
     def marginal(self, places: Places) -> Tensor:
         """The estimated counts of these attributes; the last ones asked for are kept."""
-        found = self._marginals.get(places)
-        if found is None:
-            self._require(places)
-            found = self.solver.marginal(places)
-            if sum(each.size for each in self._marginals.values()) > _MOST_KEPT:
-                self._marginals = {}
-            self._marginals[places] = found
-        return found
+        return self._marginals.of(places, self.solver.cells(places), lambda: self._joined(places))
 
     def places(self, names: Sequence[str]) -> Places:
         """The numbers of some attributes, in order."""
@@ -98,9 +92,9 @@ class ResidualReader:
         places = [self._names.index(name) for name in part.names]
         return _Block(tuple(sorted(places)), part.values.transpose(np.argsort(places)))
 
-    def _require(self, places: Places) -> None:
+    def _joined(self, places: Places) -> Tensor:
         if self.solver.determines(places):
-            return
+            return self.solver.marginal(places)
         names = ", ".join(self._names[place] for place in places)
         most = max(len(table.places) for table in self.solver.design.tables)
         raise QueryError(
@@ -117,14 +111,9 @@ class ResidualReader:
         for block in blocks:
             values = np.sort(block.values) if len(block.places) == 1 else block.values
             digest.update(repr(block.places).encode() + np.ascontiguousarray(values).tobytes())
-        key = digest.digest()
-        found = self._errors.get(key)
-        if found is None:
-            found = error(self.solver, _places(blocks), _product(blocks))
-            if len(self._errors) >= _MOST_ERRORS:
-                self._errors = {}
-            self._errors[key] = found
-        return found
+        return self._errors.of(
+            digest.digest(), 1, lambda: error(self.solver, _places(blocks), _product(blocks))
+        )
 
 
 @dataclass(frozen=True, eq=False)
