@@ -59,6 +59,7 @@ def _full(weights: Weights) -> np.ndarray:
 def _questions(rng: np.random.Generator) -> list[Weights]:
     return [
         Weights(()),
+        Weights((Part((), np.array(7.0)),)),
         Weights((Part(("b",), rng.normal(size=5)),)),
         Weights((Part(("c",), (rng.random(3) < 0.5) * 1.0), Part(("a",), rng.normal(size=6)))),
         Weights((Part(("a", "c"), rng.normal(size=(6, 3))), Part(("b",), np.arange(5.0)))),

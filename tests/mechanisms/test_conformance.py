@@ -43,6 +43,7 @@ def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
         "SELECT COUNT(*) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
         "SELECT AVG(age) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
         "SELECT AVG(age) FROM t WHERE age = 9 AND age = 3",
+        "SELECT SUM(7) FROM t WHERE 1 = 1",
     )
     for question in questions:
         before, after = release.answer(question), saved.answer(question)

@@ -22,3 +22,9 @@ def test_fourth_cumulant(law: DiscreteLaplace | DiscreteGaussian) -> None:
     shares = np.array([law.pmf(int(each)) for each in k])
     second, fourth = float(shares @ k**2), float(shares @ k**4)
     assert law.fourth == pytest.approx(fourth - 3 * second**2, rel=1e-9, abs=1e-9)
+
+
+def test_rounding_makes_none_negative() -> None:
+    """Roots are taken of it, and that of a negative number is no real one."""
+    laws = [DiscreteGaussian(Fraction(tenths, 10)) for tenths in range(1, 300)]
+    assert min(law.fourth for law in laws) >= 0

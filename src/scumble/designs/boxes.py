@@ -105,7 +105,8 @@ class Boxes:
 def summed_area(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Entry (i, j, …) is the sum of all entries of the tensor before i, before j, …."""
     summed = np.zeros([size + 1 for size in tensor.shape], tensor.dtype)
-    inner = summed[(slice(1, None),) * tensor.ndim]
+    inside: tuple[Any, ...] = (..., *[slice(1, None)] * tensor.ndim)
+    inner = summed[inside]  # by the dots a view, also of a single number
     inner[...] = tensor
     for axis in range(tensor.ndim):
         np.cumsum(inner, axis=axis, out=inner)

@@ -16,7 +16,6 @@ from scumble.estimators.reading import Reading
 from scumble.estimators.region_means import BoxMeans
 from scumble.estimators.weights import Weights
 from scumble.evidence import Measurements
-from scumble.noise.laws import DiscreteLaplace
 from scumble.schema import Schema
 
 Floats = npt.NDArray[np.float64]
@@ -49,10 +48,7 @@ class RegionsReader:
         self._means = BoxMeans(self._boxes, names)
         measured = np.isfinite(self._forest.variances)
         self._variances = np.where(measured, self._forest.variances, 0.0)
-        # A discrete Laplace law of variance v has the fourth cumulant 3v² + v; a Gaussian one none.
-        laplace = np.array([*(isinstance(law, DiscreteLaplace) for law in design.laws), False])
-        fourths = (3 * self._variances + 1) * self._variances
-        self._fourths = np.where(laplace[tree.law], fourths, 0.0)
+        self._fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
 
     @property
     def leaves(self) -> Boxes:

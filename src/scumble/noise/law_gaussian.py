@@ -51,7 +51,8 @@ class DiscreteGaussian:
         if self._square > _NORMAL:
             return 0.0
         k, shares = _gaussian_shares(self.parameter)
-        return float(shares @ k**4) - 3 * self.variance**2
+        # Never below 0 but by rounding, and roots are taken of it.
+        return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
 
     @property
     def stderr(self) -> float:
