@@ -10,6 +10,7 @@ import pytest
 from terminal import run as command
 
 import scumble as sc
+from scumble.audit.exposure import subset
 from scumble.evaluate import aroma, people
 from scumble.evaluate.aroma import (
     Laboratory,
@@ -22,8 +23,9 @@ from scumble.evaluate.aroma import (
 )
 from scumble.evaluate.aroma_panels import panels
 from scumble.evaluate.aroma_report import _again, _output, verdicts
-from scumble.evaluate.aroma_rivals import Ranges, noise_for
+from scumble.evaluate.aroma_rivals import Ranges, loss_for, noise_for
 from scumble.evaluate.aroma_views import expected, exposed, publish, tuple_counts, weights
+from scumble.guarantee import epsilon_for_exposure
 from scumble.publishers.aroma_risk import exposure, profile
 
 TINY = Scale(
@@ -113,6 +115,15 @@ def test_the_noise_for_an_exposure():
     assert noise_for(0.513, 20) == pytest.approx(0.002325, rel=0.1)
 
 
+def test_the_loss_for_an_exposure():
+    """Subsets with that ε are exposed no more, and with a little more they would be."""
+    schema = sc.Schema((sc.Attribute("secret", "sensitive", sc.IntegerRange(0, 14)),))
+    epsilon = loss_for(0.137, 15)
+    assert subset(sc.Subset(epsilon=epsilon).law(schema)) <= 0.137
+    assert subset(sc.Subset(epsilon=epsilon + 0.01).law(schema)) > 0.137
+    assert epsilon > epsilon_for_exposure(0.137, 15)
+
+
 def test_popularity_of_ranges(laboratory):
     ranges = Ranges(laboratory)
     counts = np.zeros((laboratory.values, laboratory.rows), int)
@@ -147,7 +158,7 @@ def test_verdicts_tell_agreement_from_difference():
 def test_the_study_is_whole(laboratory):
     found = dict(study(laboratory))
     said = list(verdicts(found))
-    assert len(said) == 16
+    assert len(said) == 17
     assert all(": agrees." in str(each) or ": differs" in str(each) for each in said)
     assert all(panels(name, rows) for name, rows in found.items())
 
@@ -157,11 +168,11 @@ def test_command(tmp_path, monkeypatch):
     monkeypatch.setattr(aroma, "QUICK", TINY)
     done = command("reproduce", "aroma", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
-    assert done.out.count("\n- ") == 16
+    assert done.out.count("\n- ") == 17
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"figure-4.png", "figure-7a.svg", "equal-exposure.png", "aroma.json"} <= names
     content = json.loads((tmp_path / "out" / "aroma.json").read_text("utf-8"))
-    assert len(content["verdicts"]) == 16
+    assert len(content["verdicts"]) == 17
 
 
 def test_columns_that_do_not_fit():

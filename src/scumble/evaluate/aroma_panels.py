@@ -81,7 +81,7 @@ def _paper(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _equal(rows: Sequence[Row]) -> list[Panel]:
-    return _beside(rows, ("Aroma", "αβ", "uniform", "subset"), "At equal exposure")
+    return _beside(rows, ("Aroma", "αβ", "uniform", "subset", "subset, ε"), "At equal exposure")
 
 
 def _beside(rows: Sequence[Row], names: Sequence[str], title: str) -> list[Panel]:

@@ -12,12 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 import scumble as sc
+from scumble.attribute import Attribute
+from scumble.audit.exposure import subset
 from scumble.errors import ParameterError
 from scumble.evaluate.aroma import EPSILON, K, Laboratory, Row, deviation, uniform_pool
 from scumble.evaluate.aroma_views import Floats, expected, exposed, publish, tuple_counts, weights
 from scumble.guarantee import epsilon_for_exposure
+from scumble.kinds import IntegerRange
 from scumble.mechanism import Mechanism
 from scumble.publishers.aroma_risk import exposure, profile
+from scumble.schema import Schema
 
 Rivals = dict[str, tuple[Mechanism, int]]  # with the places that there are for each person
 
@@ -112,8 +116,9 @@ def paper(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def equal(laboratory: Laboratory) -> Iterator[Row]:
-    """The same exposure as Aroma: uniform perturbation with the ε whose bound that is, subsets with
-    the same ε (exposed less), and αβ where every place has somebody, its best case.
+    """The same exposure as Aroma: uniform perturbation, which has the ε whose bound that is; αβ
+    where every place has somebody, its best case; subsets that are exposed as much, and subsets
+    with the ε of uniform, which are exposed less.
     """
     for k in laboratory.scale.levels:
         law = uniform_pool(k, laboratory.values)
@@ -122,11 +127,16 @@ def equal(laboratory: Laboratory) -> Iterator[Row]:
         noise = noise_for(success, laboratory.values)
         rivals: Rivals = {
             "uniform": (sc.Uniform(epsilon=epsilon), 1),
-            "subset": (sc.Subset(epsilon=epsilon), 1),
             "αβ": (sc.AlphaBeta(alpha=0.5 - noise, beta=noise), 1),
+            "subset": (sc.Subset(epsilon=loss_for(success, laboratory.values)), 1),
+            "subset, ε": (sc.Subset(epsilon=epsilon), 1),
         }
         row = _compared(laboratory, k, rivals)
-        yield row | {"ε implied": epsilon, "δ(ε) of Aroma": profile(law, (epsilon,))[0]}
+        yield row | {
+            "ε implied": epsilon,
+            "δ(ε) of Aroma": profile(law, (epsilon,))[0],
+            "ε of subset": loss_for(success, laboratory.values),
+        }
 
 
 def noise_for(success: float, values: int) -> float:
@@ -138,6 +148,17 @@ def noise_for(success: float, values: int) -> float:
         reached = 0.5 * chosen + 0.5 * (1 - noise) ** (values - 1) / values
         low, high = (noise, high) if reached > success else (low, noise)
     return high
+
+
+def loss_for(success: float, values: int) -> float:
+    """The largest ε, in hundredths, with which subsets are exposed no more than this."""
+    schema = Schema((Attribute("secret", "sensitive", IntegerRange(0, values - 1)),))
+    allowed = [
+        epsilon
+        for epsilon in (hundredths / 100 for hundredths in range(1, 401))
+        if subset(sc.Subset(epsilon=epsilon).law(schema)) <= success
+    ]
+    return max(allowed)
 
 
 def _compared(laboratory: Laboratory, k: int, rivals: Rivals) -> Row:

@@ -95,9 +95,9 @@ def _scale(axes: Axes, panel: Panel) -> None:
     values = sorted({x for line in panel.lines for x in line.x})
     if len(values) <= 6:
         words = [f"{x:.0%}" if panel.across.endswith("volume s") else f"{x:,g}" for x in values]
-        axes.set_xticks(
-            values, [_power(x) if x >= 100 else word for x, word in zip(values, words, strict=True)]
-        )
+        powers = [word for x in values if (word := _power(x))]
+        whole = len(powers) == len(values) and values[-1] >= 100
+        axes.set_xticks(values, powers if whole else words)
         axes.minorticks_off()
     elif panel.log_x:
         axes.xaxis.set_major_formatter("{x:,.10g}")
@@ -123,9 +123,10 @@ def _scale(axes: Axes, panel: Panel) -> None:
         axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _power(x: float) -> str:
+def _power(x: float) -> str | None:
+    """A power of ten as one."""
     digits = len(f"{x:.0f}") - 1
-    return f"$10^{digits}$" if x == 10**digits else f"{x:,g}"
+    return f"$10^{digits}$" if x == 10**digits else None
 
 
 def _name(axes: Axes, panel: Panel) -> None:
