@@ -3,11 +3,12 @@ known exactly.
 """
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
 
-from scumble.concentrated import epsilon_for, log_delta, rho_for, surprise
+from scumble.concentrated import epsilon_for, log_constant, log_delta, rho_for, surprise
 from scumble.noise.law import normal_cdf
 
 
@@ -37,6 +38,17 @@ def test_the_bound_is_above_the_gaussian_mechanism_and_not_far(rho, epsilon):
     exact = gaussian_delta(rho, epsilon)
     if exact > 1e-12:  # below, the difference of two normal tails is rounding
         assert math.exp(log_delta(rho, epsilon)) >= exact
+
+
+@pytest.mark.parametrize("place", range(-30, 61, 3))
+def test_no_digit_is_lost_at_any_order(place):
+    """What is lost is divided by α - 1, which may be small: by decimals."""
+    more = math.exp(place)
+    with localcontext() as context:
+        context.prec = 100
+        exact = Decimal(more)
+        wanted = exact * exact.ln() - (1 + exact) * (1 + exact).ln()
+    assert log_constant(more) == pytest.approx(float(wanted), rel=1e-15)
 
 
 def test_a_surprise_is_as_rare_as_it_says():

@@ -29,8 +29,7 @@ def epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
     loss, log = float(rho), math.log(float(delta))
 
     def bound(order: float) -> float:
-        rest = -log - math.log(order - 1) + order * math.log1p(-1 / order)
-        return order * loss + rest / (order - 1)
+        return order * loss + (log_constant(order - 1) - log) / (order - 1)
 
     return max(_least(bound), 0.0) * (1 + _SLACK)
 
@@ -60,8 +59,14 @@ def surprise(rho: Fraction | float, delta: Fraction | float) -> float:
 
 
 def _log_delta(rho: float, epsilon: float, order: float) -> float:
-    first = (order - 1) * (order * rho - epsilon)
-    return first - math.log(order - 1) + order * math.log1p(-1 / order)
+    return (order - 1) * (order * rho - epsilon) + log_constant(order - 1)
+
+
+def log_constant(more: float) -> float:
+    """The logarithm of (1 - 1/α)^α / (α - 1) for the order α = 1 + `more`, written so that nothing
+    cancels, be α close to 1 or large.
+    """
+    return -(math.log1p(more) + more * math.log1p(1 / more))
 
 
 def _least(bound: Callable[[float], float]) -> float:

@@ -160,13 +160,21 @@ def test_no_choice_after_looking_breaks_a_limit(
         assert spent <= float(found.delta)
 
 
-@pytest.mark.parametrize("missed", [10**3, 10**6, 10**9, 10**12])
-def test_the_room_is_right_where_the_order_is_close_to_one(missed: int) -> None:
-    """With a δ close to 1 the best order is, and a careless formula cancels: by decimals."""
-    limit = Limit(Fraction(1), 1 - Fraction(1, missed))
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10**9)])
+@pytest.mark.parametrize(
+    "delta", [*(1 - Fraction(1, 10**k) for k in (3, 6, 9, 12)), Fraction(1, 10**9)]
+)
+def test_the_room_is_right_at_orders_close_to_one_and_large(
+    epsilon: Fraction, delta: Fraction
+) -> None:
+    """A careless formula cancels there; by decimals."""
+    limit = Limit(epsilon, delta)
+    assert limit.room <= epsilon + beyond_by_decimals(limit.order - 1, delta)
+
+
+def beyond_by_decimals(more: Fraction, delta: Fraction) -> Fraction:
+    """(ln δ - ln c)/(α - 1) for the order α = 1 + `more`."""
     with localcontext() as context:
-        context.prec = 60
-        more = Decimal(limit.order.numerator) / Decimal(limit.order.denominator) - 1
-        constant = more * more.ln() - (1 + more) * (1 + more).ln()
-        room = 1 + ((1 - Decimal(1) / missed).ln() - constant) / more
-    assert limit.room <= Fraction(room)
+        context.prec = 80
+        m, share = (Decimal(each.numerator) / each.denominator for each in (more, delta))
+        return Fraction((share.ln() - m * m.ln() + (1 + m) * (1 + m).ln()) / m)

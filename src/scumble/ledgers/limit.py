@@ -109,8 +109,7 @@ class Limit:
 
 def _beyond(more: float, log: float) -> float:
     """(ln δ - ln c)/(α - 1) for α = 1 + `more`, rounded down."""
-    # ln c, written so that nothing cancels where α is close to 1
-    constant = more * math.log(more) - (1 + more) * math.log1p(more)
+    constant = concentrated.log_constant(more)
     size = abs(log) + abs(constant) + 1
     return (log - constant - _SLACK * size) / more
 
