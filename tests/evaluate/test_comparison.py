@@ -141,6 +141,13 @@ def test_adding_or_removing_counts_twice() -> None:
     assert one == other
 
 
+def test_an_epsilon_that_promises_nothing_is_none(table: TrueTable) -> None:
+    rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
+    for epsilon, private in ((10, True), (11, False)):
+        release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=epsilon), seed=1)
+        assert exposed(release, table, PRIOR).private is private
+
+
 def _point(name: str, success: float, error: float, *, private: bool = True) -> Point:
     posterior = 0.3 if private else None
     runs = spread(np.array([error, error]))

@@ -32,6 +32,7 @@ from scumble.release import Release
 Basis = Literal["exact", "limit"]
 
 _PRIVATE = ("ε-LDP", "ε-DP")
+_LARGEST = 10  # an ε above it promises nothing: odds may grow by more than 22,000
 _EITHER = "add or remove one person"
 
 
@@ -56,6 +57,8 @@ def exposed(release: Release, table: TrueTable, prior: Fraction) -> Exposed:
     strict = next((each for each in release.guarantees if each.statement in _PRIVATE), None)
     loose = next((each for each in release.guarantees if each.statement == "(ε, δ)-DP"), None)
     promise = strict or loose
+    if promise is not None and promise.parameters["epsilon"] > _LARGEST:
+        promise = None
     posterior = None if promise is None else _posterior(promise, prior)
     if isinstance(release.evidence, Groups):
         return Exposed(of_groups(release, release.evidence, table), "exact", posterior)
