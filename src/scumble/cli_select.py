@@ -70,7 +70,7 @@ def select(
         workload=workload,
         occupied=occupied,
     )
-    command = found.command(schema=str(schema))
+    command = found.command(schema=str(schema), queries=workload)
     if as_json:
         fields = {"method": found.method, "parameters": dict(found.parameters)}
         console.print_json({**fields, "reasons": list(found.reasons), "command": command})

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from scumble.errors import ParameterError
 from scumble.guarantee import NEIGHBOURS, delta_share, loss, share
-from scumble.kinds import Category
 from scumble.mechanism import Mechanism, create, mechanisms
 from scumble.person import Neighbours, Person
 from scumble.publishers.request import whole
@@ -51,12 +50,18 @@ class Selection:
         """The method, ready for `publish`."""
         return create(self.method, **self.parameters)
 
-    def command(self, source: str = "FILE", schema: str = "SCHEMA", output: str = "FOLDER") -> str:
+    def command(
+        self,
+        source: str = "FILE",
+        schema: str = "SCHEMA",
+        output: str = "FOLDER",
+        queries: str = "QUERIES",
+    ) -> str:
         """The command line that publishes."""
         words = ["scumble", "publish", source, "--schema", schema, "--method", self.method]
         for name, value in self.parameters.items():
             if name == "queries" and not isinstance(value, str):
-                words += ["--queries", "QUERIES"]
+                words += ["--queries", queries]
             elif isinstance(value, list):
                 words += [f"--{name}", ",".join(map(str, value))]
             else:
@@ -151,8 +156,13 @@ class _Case:
         grown = self._grown(best)
         if grown is not None:
             return grown
-        expected = f"The expected error of a range is {self._said(plain)} by counts of single cells"
-        why = f"{expected} and {self._said(tree)} by a hierarchy."
+        if self.gaussian:
+            why = (
+                f"The expected error of a range is {self._said(tree)}; a histogram takes no delta."
+            )
+        else:
+            expected = f"The expected error of a range is {self._said(plain)} by counts of single"
+            why = f"{expected} cells and {self._said(tree)} by a hierarchy."
         if plain <= tree:
             return self._selection("histogram", why)
         return self._selection("hierarchy", why)
@@ -174,7 +184,8 @@ class _Case:
             return Selection(other.method, other.parameters, reasons)
         why = (
             f"The {len(questions.asked)} questions tell {questions.merged.cells} kinds of rows "
-            "apart: sums can be chosen that answer just these best. `forecast` says how well."
+            "apart: sums can be chosen that answer just these best. How well is said before the "
+            "table is read, by `scumble publish` and by `forecast` in Python."
         )
         return self._selection("workload", why, queries=list(mechanism.queries))
 
@@ -199,17 +210,25 @@ class _Case:
                 "and only those that stand out of the noise are worth publishing."
             )
             return self._selection("sparse", why)
+        if self.cells > _MOST_CELLS and len(self.names) < 3:
+            raise ParameterError(
+                f"There are {self.cells:.3g} cells, too many for any method with a delta. Leave "
+                "delta out, which allows the method sparse, or choose coarser bins."
+            )
         if self.cells > _MOST_CELLS:
             return self._selection("marginals", "There are too many cells for one table.", ways=2)
         why = f"One noise on each of {self.cells:,} cells is the least that single cells can have."
         if self.gaussian:
-            return self._selection("hierarchy", why, fanout=max(self.sizes.values()))
+            from scumble.releases.hierarchy import LARGEST_FANOUT
+
+            flat = min(max(2, *self.sizes.values()), LARGEST_FANOUT)
+            return self._selection("hierarchy", why, fanout=flat)
         return self._selection("histogram", why)
 
     def _grown(self, noise: float) -> Selection | None:
         """A partition that follows the data, if the noise of the others is large for the rows."""
         fits = len(self.names) <= _MOST_GROWN and self.cells <= _MOST_CELLS and not self.gaussian
-        if not fits or not all(map(self._ordered, self.names)):
+        if not fits or not all(self.schema[name].ordered for name in self.names):
             return None
         part = noise / self.rows
         for least, method in self._bands():
@@ -240,7 +259,7 @@ class _Case:
 
         squares = 1.0
         for name, size in self.sizes.items():
-            if not self._ordered(name):
+            if not self.schema[name].ordered:
                 squares *= (size + 2) / 3
                 continue
             plan = tree_plan(
@@ -249,16 +268,12 @@ class _Case:
             squares *= plan.error
         return self.noise * math.sqrt(squares)
 
-    def _ordered(self, name: str) -> bool:
-        domain = self.schema[name].domain
-        return not isinstance(domain, Category) or domain.ordered
-
     def _selection(self, method: str, *reasons: str, **more: Any) -> Selection:
         return Selection(method, {**self.given, **more}, reasons)
 
     @staticmethod
     def _said(error: float) -> str:
-        return f"{error:,.3g} rows" if math.isfinite(error) else "not defined"
+        return f"{error:,.0f} rows" if error >= 100 else f"{error:.3g} rows"
 
 
 def _pairs(sizes: Sequence[int]) -> list[tuple[int, int]]:
