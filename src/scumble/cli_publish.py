@@ -181,14 +181,22 @@ def _make(method: str, given: dict[str, Any]) -> Mechanism:
 
     kind = scumble.mechanisms().get(method)
     known = inspect.signature(kind).parameters if kind else {}
-    strange = [f"--{name}" for name in given if kind and name not in known]
+    strange = [_option(name) for name in given if kind and name not in known]
     if strange:
-        raise ParameterError(f"The method '{method}' has no option {' or '.join(strange)}.")
+        listed = ", ".join(map(_option, known))
+        raise ParameterError(
+            f"The method '{method}' has no option {' or '.join(strange)}. It has {listed}."
+        )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(f"--{name}" for name in needed)
+        listed = " and ".join(map(_option, needed))
         raise ParameterError(f"The method '{method}' needs {listed}.")
     return create(method, **given)
+
+
+def _option(parameter: str) -> str:
+    """The option that gives a parameter of a mechanism."""
+    return "--compound" if parameter == "several" else f"--{parameter.replace('_', '-')}"
 
 
 def _written(parameters: dict[str, Any]) -> dict[str, Any]:

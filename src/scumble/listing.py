@@ -211,7 +211,7 @@ def _with_interval(answer: Estimate) -> str:
 def _made_by(release: Release) -> str:
     manifest = release.manifest
     given = ", ".join(
-        f"{name} = {_plain(value)}"
+        f"{name} = {_plain(name, value)}"
         for name, value in manifest.parameters.items()
         if value is not None
     )
@@ -231,12 +231,12 @@ def _short(value: object) -> str:
     return "yes" if value is True else "no" if value is False else str(value)
 
 
-def _plain(value: object) -> str:
+def _plain(name: str, value: object) -> str:
     """A parameter as a person writes it."""
     if isinstance(value, float):
         return f"{value:.12g}"
     if isinstance(value, (list, tuple)):
-        listed = " × ".join(map(str, value))
+        listed = ("; " if name == "queries" else " × ").join(map(str, value))
         return listed if len(listed) <= 2 * WIDEST else f"{len(value)} of them"
     return str(value)
 

@@ -60,7 +60,8 @@ Delta = Annotated[
     typer.Option(
         "--delta",
         metavar="SHARE",
-        help="Summaries such as marginals or workload: Gaussian noise, but for so much.",
+        help="hierarchy, wavelet, marginals, datacube, workload, quadtree: probability beyond "
+        "epsilon that is allowed; the noise is then Gaussian.",
     ),
 ]
 Gamma = Annotated[
@@ -81,7 +82,12 @@ Keep = Annotated[
     ),
 ]
 Rho1 = Annotated[
-    float | None, typer.Option("--rho1", metavar="SHARE", help="A prior of at most this ...")
+    float | None,
+    typer.Option(
+        "--rho1",
+        metavar="SHARE",
+        help="uniform, subset, frapp, partition: a prior of at most this ...",
+    ),
 ]
 Rho2 = Annotated[
     float | None,
@@ -230,20 +236,29 @@ Attributes = Annotated[
         "--attributes",
         "-a",
         metavar="COLUMNS",
-        help="summaries: what to count by, as age,sex; may be repeated.",
+        help="histogram and all after it in `scumble methods`: what to count by, as age,sex.",
     ),
 ]
 Neighbours = Annotated[
     str | None,
-    typer.Option("--neighbours", metavar="RELATION", help="summaries: replace or add_remove."),
+    typer.Option(
+        "--neighbours",
+        metavar="RELATION",
+        help="with --attributes: hide what the rows of a person say (replace), "
+        "or also that they are there (add_remove).",
+    ),
 ]
 Contribution = Annotated[
     int | None,
-    typer.Option("--contribution", metavar="ROWS", help="summaries: most rows of one person."),
+    typer.Option(
+        "--contribution", metavar="ROWS", help="with --attributes: most rows of one person."
+    ),
 ]
 Person = Annotated[
     str | None,
-    typer.Option("--person", metavar="COLUMN", help="summaries: identifier that names people."),
+    typer.Option(
+        "--person", metavar="COLUMN", help="with --attributes: identifier that names people."
+    ),
 ]
 Ways = Annotated[
     int | None,
