@@ -52,11 +52,6 @@ app.add_typer(schema_app, name="schema")
 app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")
 app.add_typer(cli_reproduce.app, name="reproduce")
-app.command("audit")(cli_audit.audit)
-app.command("compare")(cli_compare.compare)
-app.command("advise")(cli_advise.advise)
-app.command("marginal")(cli_marginal.marginal)
-app.command("select")(cli_select.select)
 
 
 def _version(asked: bool) -> None:
@@ -153,6 +148,13 @@ def query(
         console.print_json(listing.answer_fields(answer, level))
     else:
         listing.show_answer(answer, level)
+
+
+app.command("marginal")(cli_marginal.marginal)
+app.command("select")(cli_select.select)
+app.command("advise")(cli_advise.advise)
+app.command("compare")(cli_compare.compare)
+app.command("audit")(cli_audit.audit)
 
 
 @app.command()

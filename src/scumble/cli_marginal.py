@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import scumble
-from scumble import console, options
+from scumble import console, listing, options
 from scumble.errors import ParameterError
 
 Names = Annotated[
@@ -55,3 +55,6 @@ def marginal(
         csv.write_csv(table, output)
     if output is not None:
         console.say(f"Wrote {output}.")
+    quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
+    sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
+    console.say(f"With the error of each cell: {listing.command(folder, sql)}")
