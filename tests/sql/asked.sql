@@ -155,8 +155,8 @@ SELECT COUNT(*) FROM t WHERE weight < 70.5 AND weight > 60 AND weight BETWEEN 50
 --> where "weight" < 70.5  [weight]
 --> where "weight" > 60  [weight]
 --> where "weight" BETWEEN 50 AND 80  [weight]
---> note 'weight' is published in bins: 60 is not the edge of one, so the middle of a bin decides for the whole bin.
---> note 'weight' is published in bins: 80 is not the edge of one, so the middle of a bin decides for the whole bin.
+--> note 'weight' is published in bins: 60 is not the edge of one, so the middle of a bin decides for the whole bin; an error by that is not in the interval.
+--> note 'weight' is published in bins: 80 is not the edge of one, so the middle of a bin decides for the whole bin; an error by that is not in the interval.
 
 SELECT COUNT(*) FROM t WHERE weight = 60.25 AND weight <> 60 AND weight IN (120, -3)
 --> count
@@ -168,7 +168,7 @@ SELECT COUNT(*) FROM t WHERE weight = 60.25 AND weight <> 60 AND weight IN (120,
 
 SELECT AVG(weight) FROM t
 --> mean "weight"
---> note 'weight' is published in bins: the middle of a bin stands for all its values.
+--> note 'weight' is published in bins: the middle of a bin stands for all its values; an error by that is not in the interval.
 
 SELECT COUNT(*) FROM t WHERE admitted >= '2021-03-01' AND admitted < DATE '2022-03-01'
 --> count

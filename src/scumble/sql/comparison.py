@@ -76,7 +76,7 @@ class Comparison:
                 shown = "-" + token.text if negated else token.text
                 yield (
                     f"'{name}' is published in bins: {shown} is not the edge of one, so the middle "
-                    "of a bin decides for the whole bin."
+                    "of a bin decides for the whole bin; an error by that is not in the interval."
                     if by_order
                     else f"'{name}' is published as the middle of a bin, which {shown} is not."
                 )

@@ -144,7 +144,8 @@ class Statement:
         for name in found.attributes:
             if isinstance(self.names.attributes[name.lower()].domain, Bins):
                 notes.append(
-                    f"'{name}' is published in bins: the middle of a bin stands for all its values."
+                    f"'{name}' is published in bins: the middle of a bin stands for all its "
+                    "values; an error by that is not in the interval."
                 )
         return found
 
