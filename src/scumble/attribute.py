@@ -13,7 +13,7 @@ from pyarrow import types
 
 from scumble import spelling
 from scumble.errors import SchemaError
-from scumble.kinds import Domain, lookup, put
+from scumble.kinds import Category, Domain, lookup, put
 from scumble.notation import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
 from scumble.radix import smallest
 
@@ -90,6 +90,11 @@ class Attribute:
     def size(self) -> int:
         """How many codes there are, the one for a missing value included."""
         return self._public.size + self.missing
+
+    @property
+    def ordered(self) -> bool:
+        """Whether ranges of its values mean something."""
+        return not isinstance(self.domain, Category) or self.domain.ordered
 
     @property
     def arrow_type(self) -> pa.DataType:

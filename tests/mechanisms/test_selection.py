@@ -13,6 +13,8 @@ from scumble.cli import app
 LINE = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 4095))])
 GRID = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 127)) for name in "xy"])
 MANY = sc.Schema([sc.Attribute(f"a{i}", "quasi", sc.IntegerRange(0, 9)) for i in range(12)])
+LONG = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 2**20))])
+SINGLE = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(5, 5))])
 JOBS = sc.Schema([sc.Attribute("job", "quasi", sc.Category(["cook", "nurse", "smith"]))])
 
 
@@ -39,6 +41,8 @@ def _select(schema: sc.Schema, **changed):
         (MANY, {"workload": "marginals"}, "marginals"),
         (MANY, {"workload": "cells"}, "sparse"),
         (MANY, {"workload": "cells", "delta": 1e-6}, "marginals"),
+        (LONG, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
+        (SINGLE, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
         (LINE, {"workload": ["SELECT COUNT(*) FROM t WHERE x < 9"], "rows": 10**7}, "workload"),
         (MANY, {"workload": ["SELECT COUNT(*) FROM t WHERE a0 < 9 AND a7 = 3"]}, "workload"),
     ],
@@ -78,6 +82,14 @@ def test_replacing_takes_more_noise_than_adding() -> None:
 def test_refusals(changed: dict, sentence: str) -> None:
     with pytest.raises(sc.ParameterError, match=sentence):
         _select(LINE, **changed)
+
+
+@pytest.mark.parametrize("workload", ["ranges", "marginals", "cells"])
+def test_too_many_cells_for_a_delta(workload: str) -> None:
+    huge = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 2**40))])
+    assert _select(huge, workload=workload).method == "sparse"
+    with pytest.raises(sc.ParameterError, match="too many for any method with a delta"):
+        _select(huge, workload=workload, delta=1e-6)
 
 
 def test_no_attributes() -> None:

@@ -68,11 +68,7 @@ class Product:
         return tuple(prod(each) for each in product(*(axis.lengths for axis in self.axes)))
 
     def norms(self) -> list[tuple[int, int]]:
-        """The columns of a Kronecker product are products of columns; so are their norms."""
-        return [
-            (prod(total for total, _ in each), prod(squares for _, squares in each))
-            for each in product(*(axis.norms for axis in self.axes))
-        ]
+        return norms_of(self.axes)
 
     def apply(self, counts: Integers) -> list[NDArray[Any]]:
         """The numbers of all groups, each in one row."""
@@ -142,6 +138,14 @@ class Product:
             tuple(axis(each) for each in data["axes"]),
             tuple(laws[place] for place in data["law of group"]),
         )
+
+
+def norms_of(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+    """The columns of a Kronecker product are products of columns; so are their norms."""
+    return [
+        (prod(total for total, _ in each), prod(squares for _, squares in each))
+        for each in product(*(axis.norms for axis in axes))
+    ]
 
 
 def along(

@@ -12,10 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from scumble.designs.axis import Axis
 from scumble.designs.by_law import ByLaw
-from scumble.designs.product import NUMBER, NoiseLaw, Product
+from scumble.designs.product import NUMBER, NoiseLaw, Product, norms_of
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence, Measurements
-from scumble.kinds import Category
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
@@ -76,13 +75,9 @@ class AxisSummary(AttributeSummary):
         axes = tuple(plan.axis for plan in plans)
         signed = any(axis.signed for axis in axes)
         shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
-        norms = [
-            (prod(total for total, _ in each), prod(squares for _, squares in each))
-            for each in product(*(axis.norms for axis in axes))
-        ]
         laws = tuple(
             self._law(total, squares, share, signed=signed)
-            for (total, squares), share in zip(norms, shares, strict=True)
+            for (total, squares), share in zip(norms_of(axes), shares, strict=True)
         )
         return Product(tuple((name,) for name in self.attributes), axes, laws)
 
@@ -115,11 +110,6 @@ class AxisSummary(AttributeSummary):
             name: list(axis.lengths) for name, axis in zip(design.columns, design.axes, strict=True)
         }
         return {"sums": design.size, "sums by level": levels}
-
-    def _ordered(self, schema: Schema, name: str) -> bool:
-        """Whether ranges of the attribute mean something."""
-        domain = schema[name].domain
-        return not isinstance(domain, Category) or domain.ordered
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow as pa

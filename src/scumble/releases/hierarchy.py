@@ -91,7 +91,7 @@ class Hierarchy(AxisSummary):
         if name in self.taxonomy:
             return self._taxonomy(schema, name)
         size = schema[name].size
-        if not self._ordered(schema, name):
+        if not schema[name].ordered:
             return Planned(Identity(size), (Fraction(1),))
         plan = tree_plan(
             size, fanout=self.fanout, root=self.root, gaussian=self.gaussian, budget=self.budget

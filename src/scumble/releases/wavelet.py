@@ -85,7 +85,7 @@ class Wavelet(AxisSummary):
             tree = taxonomies.taxonomy("Wavelet", schema, name, self.taxonomy[name])
             nominal = Nominal.balanced(tree, squares=self.gaussian)
             return nominal if self._pays(nominal, Fraction(4)) else Identity(size)
-        if self._ordered(schema, name):
+        if schema[name].ordered:
             haar = Haar(size)
             halvings = len(haar.lengths) - 1
             return haar if self._pays(haar, 1 + Fraction(halvings, 2)) else Identity(size)
