@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from scumble.evaluate.comparison import Comparison, Results
     from scumble.evaluate.workloads_truth import TrueTable
 
+_SHARES = ("relative", "median")
+
 
 def compare(
     schema: given.SchemaFile,
@@ -152,24 +154,19 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
     from scumble.evaluate.comparison_page import OWNER, PREVIEW, write
     from scumble.evaluate.comparison_points import MEASURES, as_fields, points, sentence
 
-    written = write(results, measure, output)
-    found, values = points(results, measure), int(results.about["values"])
     for name, reason in results.left_out.items():
         console.say(f"{name} is left out: {reason}")
+    if not results.runs:
+        raise ParameterError("Nothing was compared, and nothing is written.")
+    written = write(results, measure, output)
+    found, values = points(results, measure), int(results.about["values"])
     if as_json:
         console.print_json([as_fields(point, values) for point in found])
     else:
         for point in found:
-            error = (
-                f"{100 * point.error.mean:.3g} %"
-                if measure in _SHARES
-                else f"{point.error.mean:.4g}"
-            )
-            typer.echo(
-                f"{point.name}: {sentence(point, values)} {MEASURES[measure].capitalize()} {error}."
-            )
+            mean = point.error.mean
+            error = f"{100 * mean:,.0f} %" if measure in _SHARES else f"{mean:.4g}"
+            words = sentence(point, values)
+            typer.echo(f"{point.name}: {words} {MEASURES[measure].capitalize()} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)
     console.say(f"Wrote {', '.join(map(str, written))}.")
-
-
-_SHARES = ("relative", "median")

@@ -105,6 +105,7 @@ def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--measure", "worst"], "measure"),
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--resume"], "to go on with"),
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--setting", "aroma"], "METHOD:PARAMETER"),
+        (["-m", "anatomy", "--setting", "anatomy:l=99", "-o", "c.html"], "Nothing was compared"),
     ],
 )
 def test_refusals(

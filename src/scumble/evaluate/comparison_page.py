@@ -94,7 +94,7 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
     values = int(results.about["values"])
     fields = {"points": [as_fields(point, values) for point in found], **results.to_dict()}
     texts = {
-        output: page(results, measure) if found else "",
+        output: page(results, measure),
         output.with_suffix(".csv"): as_csv(found),
         output.with_suffix(".json"): json.dumps(fields, ensure_ascii=False),
     }
