@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from scumble import console, options, options_publish
 from scumble import options_database as given
-from scumble.errors import LedgerError, ParameterError
+from scumble.errors import ParameterError
 
 if TYPE_CHECKING:
     from scumble.database.database import Database
@@ -219,22 +220,13 @@ def history(folder: given.Folder, last: given.Last = None, as_json: options.Json
 @app.command()
 def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the ledger that were changed or cut off."""
+    from scumble import listing_ledger as listing
     from scumble.database.reading import Reading
 
     with Reading(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
-    if as_json:
-        console.print_json({"whole": not findings, "findings": findings, "seal": now})
-    elif now is None:
-        typer.echo("\n".join(findings))
-    else:
-        console.say(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:")
-        typer.echo(now)
-        told = f"scumble db verify {folder} --seal '...'"
-        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
-    if findings:
-        raise typer.Exit(LedgerError.exit_code)
+    listing.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
 
 
 @app.command()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
 from scumble import console, options
 from scumble import options_ledger as given
-from scumble.errors import LedgerError
 
 app = typer.Typer(
     help="Add up what several releases of one table cost.",
@@ -69,19 +70,10 @@ def show(folder: given.Folder, delta: given.AnyDelta = None, as_json: options.Js
 @app.command()
 def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the ledger that were changed or cut off."""
+    from scumble import listing_ledger as listing
     from scumble.ledgers.ledger import Ledger
 
     ledger = Ledger.open(folder)
     findings = ledger.verify(seal)
     now = None if findings else ledger.seal
-    if as_json:
-        console.print_json({"whole": not findings, "findings": findings, "seal": now})
-    elif now is None:
-        typer.echo("\n".join(findings))
-    else:
-        console.say(f"The ledger is whole, with {now.partition(' ')[0]} entries. Its seal:")
-        typer.echo(now)
-        told = f"scumble ledger verify {folder} --seal '...'"
-        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
-    if findings:
-        raise typer.Exit(LedgerError.exit_code)
+    listing.show_verified(findings, now, f"ledger verify {shlex.quote(str(folder))}", as_json)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from scumble import listing
+from scumble import console, listing
+from scumble.errors import LedgerError
 
 if TYPE_CHECKING:
     from scumble.ledgers.charge import Charge
@@ -62,6 +64,23 @@ def show(ledger: Ledger, delta: float | None) -> None:
         body = [_line(each) + [each.bill.part or "all"] * by_part for each in charges]
         listing.table(head, body, text_columns=len(head))
     _explain(charges)
+
+
+def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_json: bool) -> None:
+    """Whether a ledger is whole, and how `verify` holds it against its seal later; the program
+    fails if it is not.
+    """
+    if as_json:
+        console.print_json({"whole": not findings, "findings": list(findings), "seal": seal})
+    elif seal is None:
+        typer.echo("\n".join(findings))
+    else:
+        console.say(f"The ledger is whole, with {seal.partition(' ')[0]} entries. Its seal:")
+        typer.echo(seal)
+        told = f"scumble {verify} --seal '...'"
+        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
+    if findings:
+        raise typer.Exit(LedgerError.exit_code)
 
 
 def _line(charge: Charge) -> list[str]:
