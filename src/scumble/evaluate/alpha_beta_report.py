@@ -99,7 +99,16 @@ def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
         x = [row["Q(I) at least"] for row in shown]
         lines = [Line(m, x, [row[m] for row in shown], k) for k, m in enumerate(METHODS)]
         up = "mean error, rows"
-        return [Panel("Error", "true answer Q(I) at least", up, lines, log_x=True, log_y=True)]
+        return [
+            Panel(
+                "Mean error, k = 10, γ = 0.2",
+                "true answer Q(I) at least",
+                up,
+                lines,
+                log_x=True,
+                log_y=True,
+            )
+        ]
     return [_against(rows, varied) for varied in ("k", "γ")] if name == "parameters" else []
 
 
