@@ -162,7 +162,8 @@ def show_story(story: Story, folder: Path) -> None:
     out = console.stdout()
     _print_answers(story)
     held, asked = story.covered
-    out.print(f"\nIn brackets: 95 % intervals. Of all {asked}, {held} hold the truth.")
+    counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
+    out.print(f"\nIn brackets: 95 % intervals. {counted}")
     for name, release in story.releases.items():
         heading(f"What {name} promises")
         bullets(map(str, release.guarantees))
