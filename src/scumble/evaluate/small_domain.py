@@ -4,7 +4,7 @@ perturbation partitioning (PP) against uniform perturbation (UP) and Anatomy (An
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -59,7 +59,7 @@ class Outcome:
     estimates: Floats
     truth: Codes
     rows: int
-    facts: dict[str, Any]
+    facts: Mapping[str, Any]
     seconds: float
 
     def relative(self, floor: float) -> float | None:

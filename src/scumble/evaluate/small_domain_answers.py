@@ -75,11 +75,11 @@ def _of_records(release: Release, evidence: Records, pool: Pool) -> Floats:
     channel = evidence.channels[0]
     if isinstance(channel, UniformChannel):
         part = np.zeros(table.num_rows, np.int64)
-        keeps, domains = (channel.keep,), (tuple(range(pool.values)),)
+        keeps, domains = [channel.keep], [tuple(range(pool.values))]
     else:
         split = cast(SplitChannel, channel)
         part = table[split.column].to_numpy().astype(np.int64)
-        keeps, domains = split.keeps, split.domains
+        keeps, domains = list(split.keeps), list(split.domains)
     keep: Floats = np.array([float(each) for each in keeps])[:, None]
     inside = np.zeros((len(domains), pool.values))
     for place, domain in enumerate(domains):
