@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from scumble import options_publish as given
 from scumble.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scumble.mechanism import Mechanism
     from scumble.owner import OwnedRelease
@@ -50,7 +52,7 @@ def publish(
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     how |= {"ledger": ledger, "part": part}
-    with console.progress("Publishing", rows.rows) as progress:
+    with console.progress("Publishing", rows.rows) as progress, _charge_told(ledger):
         found = scumble.publish(rows, known, mechanism, levels=steps, progress=progress, **how)
         places = _places(found, output)
         for folder, release in places.items():
@@ -114,6 +116,18 @@ def delete(
     found = release.delete([line.strip() for line in ids if line.strip()])
     found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _told(found, folder, as_json, "Took records out of")
+
+
+@contextmanager
+def _charge_told(ledger: Path | None) -> Iterator[None]:
+    """A release that is stopped stays charged, since what was drawn may have been seen."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if ledger is not None:
+            where = shlex.quote(str(ledger))
+            console.say(f"The ledger may stay charged for it: scumble ledger show {where}")
+        raise
 
 
 def _told(release: OwnedRelease, folder: Path, as_json: bool, done: str = "Published") -> None:
