@@ -9,7 +9,7 @@ import typer
 
 from scumble import console, options
 from scumble import options_audit as given
-from scumble.errors import ParameterError, PromiseError
+from scumble.errors import ParameterError, PromiseError, ReleaseError
 
 if TYPE_CHECKING:
     from scumble.audit.report import Report
@@ -67,6 +67,8 @@ def _subject(
     from scumble.audit import subjects
     from scumble.schema import Schema
 
+    if not path.exists():
+        raise ReleaseError(f"There is no folder or table {path}. Check its name.")
     if (path / "ledger.sqlite").exists():
         return subjects.of_database(path)
     if path.is_dir():
@@ -92,10 +94,11 @@ def _method(
 
     named: dict[str, Any] = dict(map(_pair, parameters))
     named |= {name: _whole(value) for name, value in (("k", k), ("l", l)) if value is not None}
+    mechanism = create(method, **named)
     if claimed is None and "epsilon" not in named:
         raise ParameterError("Say what is claimed with --claim-epsilon, such as 0.5.")
     loss = float(named["epsilon"] if claimed is None else claimed)
-    return subjects.of_method(create(method, **named), values, loss, games=runs)
+    return subjects.of_method(mechanism, values, loss, games=runs)
 
 
 def _pair(text: str) -> tuple[str, Any]:

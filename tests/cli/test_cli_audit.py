@@ -92,7 +92,7 @@ def test_a_database_is_attacked(tmp_path):
     [
         ((), 2, "Name one thing to audit"),
         (("here", "--all"), 2, "Name one thing to audit"),
-        (("missing.csv",), 2, "with --schema"),
+        (("missing.csv",), 6, "There is no folder or table missing.csv"),
         (("--method", "aroma", "--k", "5"), 2, "--claim-epsilon"),
         (("--method", "nothing", "--claim-epsilon", "1"), 2, "one of uniform"),
         (("--method", "uniform", "-p", "epsilon"), 2, "name=value"),

@@ -46,11 +46,15 @@ class Report:
     @property
     def summary(self) -> str:
         """The outcome in one sentence."""
-        tried, broken = len(self.findings), len(self.refuted)
+        tried = sum(finding.verdict != "noted" for finding in self.findings)
+        broken = len(self.refuted)
+        if not tried:
+            return f"No claim about {self.subject} was tested."
+        claims = "1 claim" if tried == 1 else f"{tried} claims"
         if broken:
             checks = ", ".join(dict.fromkeys(finding.check for finding in self.refuted))
-            return f"{broken} of {tried} claims about {self.subject} refuted ({checks})."
-        return f"None of {tried} claims about {self.subject} refuted."
+            return f"{broken} of {claims} about {self.subject} refuted ({checks})."
+        return f"None of {claims} about {self.subject} refuted."
 
     def to_dict(self) -> dict[str, Any]:
         return {

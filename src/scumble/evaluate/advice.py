@@ -14,7 +14,14 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from scumble.errors import ParameterError, SchemaError
-from scumble.guarantee import gamma_for_epsilon, loss, posterior_at_most, share
+from scumble.guarantee import (
+    gamma_for_epsilon,
+    loss,
+    percent_at_least,
+    percent_at_most,
+    posterior_at_most,
+    share,
+)
 from scumble.pool_law import PoolLaw
 from scumble.publishers.request import whole
 from scumble.publishers.subset import Subset
@@ -62,20 +69,25 @@ class Advice:
     reason: str
     command: str
     restricted: bool = False  # the posterior is for priors that are the table's own shares
+    unknown: str = "the error depends on the table: see `scumble compare`"
 
     def sentence(self, question: Question, prior: float) -> str:
         """What the choice means, in one sentence."""
         if self.posterior is not None:
-            ends = f"can end at most at {self.posterior:.0%}"
+            ends = f"can end at most at {percent_at_most(self.posterior)}"
             who = "an attacker who gave"
             if self.restricted:
                 who = "an attacker who gave, as the table's own share has it, at most"
-            learns = f"{who} {prior:.0%} to a value {ends}"
+            learns = f"{who} {percent_at_least(prior)} to a value {ends}"
         else:
-            guess = f"one who knows nothing names the value with {self.success or 0:.0%}"
-            learns = f"there is no limit for an attacker who gave {prior:.0%}; {guess}"
+            guess = (
+                f"one who knows nothing names the value with {percent_at_most(self.success or 0)}"
+            )
+            learns = (
+                f"there is no limit for an attacker who gave {percent_at_least(prior)}; {guess}"
+            )
         if self.error is None:
-            return f"{learns}; the error depends on the table: see `scumble compare`"
+            return f"{learns}; {self.unknown}"
         return (
             f"{learns}; a count of {question.count:,.0f} will be within "
             f"±{NINETEEN * self.error:,.0f} nineteen times in twenty"
@@ -97,18 +109,20 @@ def advise(
     if publish not in get_args(Publish):
         allowed = "'rows', 'summaries' or 'answers'"
         raise ParameterError.of("advise", "publish", allowed, publish)
-    if len(schema.sensitive) != 1:
+    names = list(attributes) if attributes else _usual(schema)
+    one = len(schema.sensitive) == 1
+    if publish == "rows" and not one:
         raise SchemaError(
             f"Advice is about tables with one sensitive attribute; the schema has "
             f"{len(schema.sensitive)}. Give one of them the role sensitive."
         )
     prior = share("advise", "attacker_prior", attacker_prior)
-    values = schema.sensitive[0].size
+    named = one and (publish != "summaries" or schema.sensitive[0].name in names)
+    values = schema.sensitive[0].size if named else 1
     count = whole("advise", "rows", rows, least=1)
     question = Question(count, float(share("advise", "part", part)), values)
     losses = [loss("advise", each) for each in (epsilon or EPSILONS)]
     makers = {"rows": _rows, "summaries": _summaries, "answers": _answers}
-    names = list(attributes) if attributes else _usual(schema)
     found = [
         each
         for step in losses
@@ -118,10 +132,10 @@ def advise(
 
 
 def _usual(schema: Schema) -> list[str]:
-    """The sensitive attribute and the first of the others."""
-    sensitive = schema.sensitive[0].name
-    others = [attribute.name for attribute in schema.published if attribute.name != sensitive]
-    return [*others[:1], sensitive]
+    """The first attribute and the first sensitive one."""
+    secret = [attribute.name for attribute in schema.sensitive][:1]
+    others = [attribute.name for attribute in schema.published if attribute.name not in secret]
+    return [*others[:1], *secret]
 
 
 def _rows(
@@ -150,13 +164,13 @@ def _rows(
     success = float(gamma / (gamma + values - 1))
     if (k := bags_for(success, values)) is not None:
         error = aroma_error(question, k)
-        like = f"as hard to guess blindly as ε = {float(epsilon):g}"
+        like = f"at least as hard to guess blindly as ε = {float(epsilon):g}"
         reason = f"{like}, but values that a row does not show are excluded"
         command = _command(table, "aroma", k=k)
         yield Advice("aroma", f"k = {k}", error, None, _guessed(k, values), False, reason, command)
     if prior < Fraction(ends):
         reason = "splits the table by value; binds priors that are the table's own shares"
-        rho2 = round(ends, 3)
+        rho2 = math.ceil(1000 * ends) / 1000
         command = _command(table, "partition", rho1=float(prior), rho2=rho2)
         setting = f"ρ2 = {rho2:g}"
         yield Advice("partition", setting, None, rho2, None, False, reason, command, True)
@@ -174,7 +188,7 @@ def _summaries(
 
     ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
     cells = schema.size(names)
-    asked = cells * question.part / question.values if schema.sensitive[0].name in names else cells
+    asked = cells * question.part / question.values
     error = math.sqrt(max(asked, 1) * histogram_variance(epsilon))
     listed = ",".join(names)
     more = {"attributes": listed, "neighbours": "replace", "epsilon": float(epsilon)}
@@ -188,7 +202,8 @@ def _summaries(
     if chosen.method != "histogram":
         reason = chosen.reasons[0].rstrip(".") if chosen.reasons else "the choice for ranges"
         command = _command(table, chosen.method, **more)
-        yield Advice(chosen.method, setting, None, ends, None, True, reason, command)
+        words = "see `scumble select` for its error"
+        yield Advice(chosen.method, setting, None, ends, None, True, reason, command, unknown=words)
 
 
 def _answers(
