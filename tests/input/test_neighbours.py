@@ -20,12 +20,15 @@ import pytest
 
 from scumble.attribute import Attribute
 from scumble.engine import base, files, frames
+from scumble.engine.counter import RowCounter
 from scumble.engine.rows import Rows
 from scumble.errors import DomainError
 from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.ledger import Account
+from scumble.loss import Loss
 from scumble.noise.source import Source
-from scumble.private import Person, PrivateTable
+from scumble.person import Person
+from scumble.private import PrivateTable
 from scumble.schema import Schema
 
 PIECE = 3  # rows in a batch, so that small tables have several
@@ -193,9 +196,9 @@ def codes(source, outside="missing"):
 
 def counts(source, name, outside, person=None, most=1):
     rows = Rows(source, SCHEMA, outside=outside)
-    table = PrivateTable(rows, Account(Fraction(1)), Source())
+    table = PrivateTable(RowCounter(rows), Account(Loss(Fraction(1))), Source())
     try:
-        return table._counts([name], Person("add_remove", most, person))
+        return table.counts([name], Person("add_remove", most, person))._counts
     except DomainError:  # with outside="error" there is no release at all
         return None
 
