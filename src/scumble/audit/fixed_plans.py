@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from scumble.audit.neighbours import Pair, backgrounds, changes
+from scumble.audit.neighbours import Counts, Pair, backgrounds, changes
 from scumble.audit.recorder import Measured, Spent, measured, outputs, spent
 from scumble.designs.residual_axis import differences
+from scumble.engine.counter import TensorCounter
 from scumble.mechanism import Summary
 from scumble.noise.laws import DiscreteGaussian
 from scumble.noise.source import Source
@@ -64,31 +66,46 @@ def worst(mechanism: Summary, schema: Schema, relation: str, rows: int) -> Worst
                 if table.tobytes() not in records:
                     records[table.tobytes()] = measured(mechanism, schema, names, table)
             pair = records[one.tobytes()], records[other.tobytes()]
-            loss = spent(*pair) if pair[0] else None
+            loss = lost(mechanism, schema, one - other, pair)
             if loss is None:
                 return None
-            if published is not None:
-                loss = Spent(Fraction(0), _projected(pair, published))
             if found is None or _size(loss) > _size(found.loss):
                 found = Worst(Pair(words, one, other), loss, pair, published)
     return found
+
+
+def lost(
+    mechanism: Summary, schema: Schema, change: Counts, records: tuple[Record, Record]
+) -> Spent | None:
+    """What is lost between two tables that differ by `change`, of which these records were made;
+    None as for `worst`.
+    """
+    loss = spent(*records) if records[0] else None
+    if loss is None or not _residual(mechanism, schema):
+        return loss
+    return Spent(Fraction(0), Fraction(_projected(cast(TableSummary, mechanism), schema, change)))
 
 
 def _size(loss: Spent) -> Fraction:
     return loss.epsilon + loss.rho
 
 
-def _published(mechanism: Summary, schema: Schema) -> Floats | None:
-    """What tables of residuals keep of the noisy counts they are made of. With Laplace noise they
-    are paid for as if all was published, and are looked at so.
+def _residual(mechanism: Summary, schema: Schema) -> bool:
+    """Whether less is published than is blurred: residuals with Gaussian noise. With Laplace noise
+    they are paid for as if all was published, and are looked at so.
     """
-    if not isinstance(mechanism, TableSummary):
-        return None
-    tables = list(mechanism.tables(schema))
-    if not any(t.form == "residual" and isinstance(t.law, DiscreteGaussian) for t in tables):
+    return isinstance(mechanism, TableSummary) and any(
+        table.form == "residual" and isinstance(table.law, DiscreteGaussian)
+        for table in mechanism.tables(schema)
+    )
+
+
+def _published(mechanism: Summary, schema: Schema) -> Floats | None:
+    """What tables of residuals keep of the noisy counts they are made of."""
+    if not isinstance(mechanism, TableSummary) or not _residual(mechanism, schema):
         return None
     blocks = []
-    for table in tables:
+    for table in mechanism.tables(schema):
         shape = [schema[mechanism.attributes[place]].size for place in table.places]
         cells = int(np.prod(shape)) if table.form != "contrast" else 1
         unit = np.eye(cells)
@@ -109,18 +126,21 @@ def _diagonal(blocks: Sequence[Floats]) -> Floats:
     return whole
 
 
-def _projected(pair: tuple[Record, Record], published: Floats) -> Fraction:
-    """ρ of published numbers y = Lx with Gaussian noise in x: half the squared length of what is
-    left of the change of x, in units of the noise, beyond all that L turns into nothing.
+def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float:
+    """ρ of tables of which only the differences along every axis are published: what the change
+    of the counts has beyond its means along each axis, in units of the noise.
     """
-    gaps, spreads = [], []
-    for one, other in zip(*pair, strict=True):
-        law = one.law
-        if not isinstance(law, DiscreteGaussian):
+    counter = TensorCounter(schema, mechanism.attributes, change)
+    total = 0.0
+    for table in mechanism.tables(schema):
+        if not isinstance(table.law, DiscreteGaussian):
             raise TypeError("residuals are published with Gaussian noise throughout")
-        gap = (one.numbers - other.numbers).ravel().astype(np.float64)
-        gaps.append(gap)
-        spreads.append(np.full(len(gap), float(law.parameter)))
-    change, variance = published @ np.concatenate(gaps), np.concatenate(spreads)
-    covariance = (published * variance) @ published.T
-    return Fraction(float(change @ np.linalg.solve(covariance, change)) / 2)
+        names = [mechanism.attributes[place] for place in table.places]
+        shape = [schema[name].size for name in names]
+        left = counter.counts([names], mechanism.person)[0].reshape(shape).astype(np.float64)
+        if table.form == "contrast":
+            left = differences(left.astype(np.int64)).astype(np.float64)
+        for axis in range(left.ndim if table.form == "residual" else 0):
+            left = left - left.mean(axis=axis, keepdims=True)
+        total += float((left**2).sum()) / (2 * float(table.law.parameter))
+    return total

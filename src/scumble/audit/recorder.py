@@ -8,7 +8,6 @@ and its outputs can be drawn a million times without planning a million times.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,34 +95,3 @@ def outputs(measured: Sequence[Measured], runs: int, noise: Source) -> npt.NDArr
         blur(noise, tiled, each.law)
         columns.append(tiled.reshape(runs, -1).astype(np.float64))
     return np.concatenate(columns, axis=1)
-
-
-def neighbours(counts: Counts, relation: str, rows: int) -> list[tuple[Counts, Counts]]:
-    """Every pair of this table and a neighbour whose person has all rows in one cell."""
-    cells = np.eye(len(counts), dtype=np.int64) * rows
-    if relation == "add_remove":
-        return [(counts, counts + cell) for cell in cells]
-    return [
-        (counts + one, counts + other) for place, one in enumerate(cells) for other in cells[:place]
-    ]
-
-
-def worst(
-    mechanism: Summary,
-    schema: Schema,
-    names: Sequence[str],
-    counts: Counts,
-    relation: str,
-    rows: int,
-) -> tuple[Spent, tuple[list[Measured], list[Measured]]] | None:
-    """The neighbours between which a summary loses most, and what it measures of both."""
-    found, worst_loss = None, -math.inf
-    for one, other in neighbours(counts, relation, rows):
-        pair = tuple(measured(mechanism, schema, names, each) for each in (one, other))
-        loss = spent(*pair)
-        if loss is None:
-            return None
-        total = float(loss.epsilon) + float(loss.rho)
-        if total > worst_loss:
-            found, worst_loss = (loss, (pair[0], pair[1])), total
-    return found
