@@ -9,19 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow.parquet as pq
-
 import scumble as sc
 from scumble.demo.census import census
 from scumble.engine.duckdb import Engine
-from scumble.evidence import Groups, Tuples
-from scumble.presence import Included, Replaced
+from scumble.evaluate.comparison_exposure import exposed
+from scumble.evaluate.workloads_truth import TrueTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +66,7 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
             schema["condition"].labels().to_pylist(), ("female", "male"), AGES
         )
     ]
+    true = TrueTable.read(table, schema)
     truths = {name: _truths(rows, schema, questions) for name, rows in _tables(table, schema)}
     for words, mechanism in settings():
         truth = truths["distinct" if mechanism.name == "alphabeta" else "all"]
@@ -76,7 +75,7 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
             release = sc.publish(table, schema, mechanism)
             answers = release.answer_many(questions)
             squares += sum(_square(a, t) for a, t in zip(answers, truth, strict=True))
-            success = attacker_success(release, table)
+            success = exposed(release, true, Fraction(1, 10)).success
         error = sqrt(squares / repeats / len(questions))
         yield Point(type(mechanism).__name__, words, success, error)
 
@@ -84,52 +83,6 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
 def _square(answer: Any, truth: float) -> float:
     error: float = answer.value - truth
     return error * error
-
-
-def attacker_success(release: Any, table: pa.Table) -> float:
-    """The best chance to guess the condition of a person whose other columns are known, if all
-    conditions are equally likely beforehand.
-    """
-    evidence, values = release.evidence, release.schema["condition"].size
-    if isinstance(evidence, Groups):
-        return _group_success(release, table)
-    if isinstance(evidence, Tuples):
-        return _tuple_success(evidence.presence, release.schema.size(), values)
-    channel = evidence.channels[0]
-    if channel.kind == "split":
-        pairs = zip(channel.keeps, channel.domains, strict=True)
-        return max(float(keep) + (1 - float(keep)) / len(domain) for keep, domain in pairs)
-    [exposure] = [each for each in release.guarantees if each.statement == "p-exposure"]
-    return float(exposure.parameters["p"])
-
-
-def _group_success(release: Any, table: pa.Table) -> float:
-    """Somebody with value v is in a given group with the share of v's rows that the group has: the
-    attacker names the value for which that is largest, mostly the rarest; and likewise for who was
-    left out.
-    """
-    values = release.schema["condition"]
-    shown = pq.read_table(release.folder / release.evidence.values)
-    codes, counts = values.encode(shown["condition"])[0], shown["count"].to_numpy()
-    whole = np.bincount(values.encode(table["condition"])[0], minlength=values.size)
-    missing = 1 - np.bincount(codes, counts, values.size) / whole
-    of_group = np.zeros(int(shown["group"].to_numpy().max()) + 1)
-    np.maximum.at(of_group, shown["group"].to_numpy(), counts / whole[codes])
-    return (float(of_group.sum()) + float(missing.max())) / int(values.size)
-
-
-def _tuple_success(presence: Included | Replaced, domain: int, values: int) -> float:
-    """A true tuple is there with probability `kept` and each of the others of the person with
-    `noise`: the attacker picks one of those that are there, or any if none is.
-    """
-    if isinstance(presence, Included):
-        kept, noise = float(presence.kept), float(presence.noise)
-    else:  # the chance that at least one of the replaced rows fell on a given tuple
-        noise = 1 - (1 - float(1 - presence.keep) / domain) ** presence.rows
-        kept = float(presence.keep) + (1 - float(presence.keep)) * noise
-    others = values - 1
-    one_of_them = (1 - (1 - noise) ** values) / (values * noise)  # E[1/(1 + X)], X binomial
-    return kept * one_of_them + (1 - kept) * (1 - noise) ** others / values
 
 
 def _tables(table: pa.Table, schema: sc.Schema) -> Iterator[tuple[str, pa.Table]]:
