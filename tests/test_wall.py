@@ -30,6 +30,7 @@ FRONT = [
     "scumble.cli_select",
     "scumble.console",
     "scumble.demo",
+    "scumble.dialect_shell",
     "scumble.listing",
     "scumble.listing_database",
     "scumble.listing_ledger",

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scumble.dialect import named, setting
 from scumble.errors import ReleaseError, ScumbleError
 from scumble.evidence import evidence
 from scumble.guarantee import Guarantee, Guarantees
@@ -51,11 +52,12 @@ def refuse(release: Release, folder: Path, *, force: bool = False, insecure: boo
     if release.manifest.seeded and not insecure:
         raise ReleaseError(
             "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
-            "undo it. Publish without a seed, or say insecure=True (--insecure-seed) for a test."
+            f"undo it. Publish without a seed, or say {setting('insecure', True)} for a test."
         )
     if folder.exists() and not force:
         raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or say force (--force) to replace it."
+            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
+            "replace it."
         )
     if folder.exists():
         _refuse_strangers(folder)
@@ -103,13 +105,15 @@ def load(folder: str | Path) -> Release:
 def _refuse_strangers(folder: Path) -> None:
     """Force replaces a release, and never a file that somebody else put there."""
     if not (folder / MANIFEST).is_file():
-        raise ReleaseError(f"{folder} exists and is not a release: not even force replaces it.")
+        raise ReleaseError(
+            f"{folder} exists and is not a release: not even {named('force')} replaces it."
+        )
     own = {MANIFEST, *FILES}
     strangers = sorted(path.name for path in folder.iterdir() if path.name not in own)
     if strangers:
         raise ReleaseError(
             f"{folder} holds files that are not part of a release ({', '.join(strangers[:3])}): "
-            "not even force replaces it."
+            f"not even {named('force')} replaces it."
         )
 
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from scumble.dialect import speaking
+from scumble.dialect_shell import ShellDialect
 from scumble.errors import QueryError, ScumbleError
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Settings:
 
     debug: bool = False
     json: bool = False
+    command: Any = None  # the one that runs
 
 
 def settings(context: typer.Context) -> Settings:
@@ -46,7 +49,8 @@ class Careful(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; every way out that is not success ends in `typer.Exit`."""
         try:
-            result = super().invoke(ctx)
+            with speaking(ShellDialect(lambda: settings(ctx).command)):
+                result = super().invoke(ctx)
             # A closed pipe must be noticed here, not by the interpreter on its way out.
             sys.stdout.flush()
         except (ScumbleError, KeyboardInterrupt, OSError, MemoryError) as error:
@@ -60,6 +64,14 @@ class Careful(TyperGroup):
                 raise
             raise typer.Exit(_report(error, settings(ctx))) from None
         return result
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Remember which command runs: sentences name its options."""
+        _, command, rest = found = super().resolve_command(ctx, args)
+        while rest and rest[0] in (inner := getattr(command, "commands", {})):
+            command, rest = inner[rest[0]], rest[1:]
+        settings(ctx).command = command
+        return found
 
 
 def _report(error: BaseException, wanted: Settings) -> int:

@@ -15,8 +15,7 @@ No message carries a private value or an exact count, unless the owner asked to 
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
+from scumble import dialect
 
 _SHOWN = 120  # characters of a line of SQL
 
@@ -34,9 +33,10 @@ class ParameterError(ScumbleError, ValueError):
 
     @classmethod
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
-        """The one sentence used for every bad parameter."""
-        sentence = f"The '{parameter}' parameter of {owner} must be {allowed}."
-        return cls(f"{sentence} Got {_brief(given)} instead.")
+        """The one sentence used for every bad parameter, in the words of who gave it."""
+        words = dialect.spoken()
+        sentence = f"{words.subject(owner, parameter)} must be {allowed}."
+        return cls(f"{sentence} Got {words.given(given)} instead.")
 
 
 class SchemaError(ScumbleError, ValueError):
@@ -92,16 +92,6 @@ class LedgerError(ScumbleError):
     """
 
     exit_code = 8
-
-
-def _brief(given: object) -> str:
-    """A parameter as it was written, or its type: a whole table must not get into a message."""
-    if isinstance(given, (list, tuple)) and all(isinstance(item, (str, int)) for item in given):
-        return repr(given) if len(repr(given)) <= _SHOWN else f"{len(given)} items"
-    if given is None or isinstance(given, (str, int, float, complex, Fraction, Decimal)):
-        text = repr(given)
-        return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-    return f"an object of type {type(given).__name__}"
 
 
 def _pointer(text: str, line: int | None, column: int | None) -> str:

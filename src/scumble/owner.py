@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble import archive
+from scumble.dialect import named
 from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError, ReleaseError
@@ -131,7 +132,7 @@ class OwnedRelease(Release):
         if book is None and unsaved:
             raise ReleaseError(
                 "This release can be updated, and its private book would be lost. Say where to "
-                "keep it: save(..., book=PATH) or --book PATH, outside the release folder."
+                f"keep it with {named('book')}, outside the release folder."
             )
         place = self.book if book is None else Path(book).resolve()
         refuse_place_of_book(place, folder, force=force)
@@ -159,7 +160,8 @@ class OwnedRelease(Release):
     def _book(self) -> Path:
         if self.book is None:
             raise ReleaseError(
-                "A release is updated with its private book: open(FOLDER, book=PATH) or --book."
+                f"A release is updated with its private book: name it with {named('book')}, when "
+                "the release is opened."
             )
         return self.book
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.attribute import Attribute
+from scumble.dialect import setting
 from scumble.errors import SchemaError
 from scumble.notation import FORMAT, ROLES, Role, toml_of
 from scumble.radix import Radix
@@ -198,7 +199,7 @@ class Schema:
                 file.write(self.dumps())
         except FileExistsError:
             raise SchemaError(
-                f"The file '{path}' exists already; say force (--force) to replace it."
+                f"The file '{path}' exists already; say {setting('force', True)} to replace it."
             ) from None
         except OSError as error:
             raise SchemaError(

@@ -70,7 +70,7 @@ def test_lists_of_sets(pairs: Path) -> None:
     assert shown["parameters"]["sets"] == [["age", "sex"], ["job"]]
     assert shown["parameters"]["weights"] == [1.0, 2.5]
     wrong = _publish(pairs, "wrong", "marginals", *words[:-1], "1,much")
-    assert "'weights' parameter of Marginals" in wrong.err
+    assert "--weights must be" in wrong.err
 
 
 def test_a_cube_and_its_bound(pairs: Path) -> None:

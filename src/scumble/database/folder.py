@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scumble import dialect
 from scumble.database.counting import Counter
 from scumble.database.entry import APPEND, check_word
 from scumble.database.growth import Addition, named
@@ -122,7 +123,8 @@ def grow(folder: str | Path, table: Table, key: str | None = None) -> int:
 def _other_number(folder: Path, added: int, given: int) -> str:
     return (
         f"Batches of rows that were added to the database in {folder}: {added}. Batches that are "
-        f"given: {given}. Give all of them, in the order in which they were added."
+        f"given: {given}. Give all of them as {dialect.named('batches')}, in the order in which "
+        "they were added."
     )
 
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scumble import dialect
 from scumble.database.counting import Counter
 from scumble.database.entry import APPEND, Entry
 from scumble.database.turn import Turn
@@ -71,5 +72,5 @@ def missing(number: int) -> LedgerError:
     """The error of a program that does not have the rows of a batch."""
     return LedgerError(
         f"Rows were added to this database as batch {number}, which this program was not given. "
-        "Open it again with all batches."
+        f"Open it again with all {dialect.named('batches')}."
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
+from scumble.dialect import named
 from scumble.engine.base import BATCH_ROWS, Source, attempt, distinct, guarded
 from scumble.errors import SourceError
 from scumble.spelling import is_bytes, is_text
@@ -202,7 +203,7 @@ class DatabaseTable(Source):
         if chosen is None:
             have = ", ".join(repr(name) for name in shown) or "none"
             lacks = (
-                "several tables; name one with table (--table)"
+                f"several tables; name one with {named('table')}"
                 if table is None
                 else f"no table {table!r}"
             )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.attribute import Attribute
+from scumble.dialect import setting
 from scumble.engine.base import attempt
 from scumble.engine.persons import Persons, identifiers
 from scumble.engine.source import Source, open_source
@@ -184,7 +185,8 @@ class Rows:
                 row = start + int(np.argmax(nobody)) + 1
                 raise DomainError(
                     f"Column '{persons.name}', row {row}: there is no identifier, so the rows of "
-                    "this person cannot be limited. Choose outside='drop' to leave such rows out.",
+                    "this person cannot be limited. Choose "
+                    f"{setting('outside', 'drop')} to leave such rows out.",
                     column=persons.name,
                     row=row,
                 )
@@ -242,8 +244,9 @@ class Rows:
         no_null = "" if attribute.missing else "; a missing value does not belong to it"
         return DomainError(
             f"Column '{name}', row {start + place + 1}: {value} is outside the domain "
-            f"({attribute.describe()}{no_null}). Change the schema, or choose outside='drop' to "
-            f"leave such rows out, or {blank}outside='missing' to blank such values.",
+            f"({attribute.describe()}{no_null}). Change the schema, or choose "
+            f"{setting('outside', 'drop')} to leave such rows out, or {blank}"
+            f"{setting('outside', 'missing')} to blank such values.",
             column=name,
             row=start + place + 1,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from scumble.dialect import named
 from scumble.engine.base import Source
 from scumble.engine.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.engine.frames import ArrowStream, ArrowTable, PandasFrame
@@ -29,7 +30,9 @@ def open_source(source: object, *, table: str | None = None) -> Source:
     if isinstance(source, str | Path):
         return _open_path(str(source), table)
     if table is not None:
-        raise SourceError("Only a DuckDB file has tables to choose from; leave 'table' out.")
+        raise SourceError(
+            f"Only a DuckDB file has tables to choose from; leave {named('table')} out."
+        )
     if isinstance(source, pa.Table):
         return ArrowTable(source)
     if isinstance(source, pa.RecordBatch):

@@ -256,7 +256,7 @@ def _weakness(mechanism: Mechanism, schema: Schema, outside: str, seeded: bool) 
     if not found and outside == "drop" and isinstance(mechanism, Publisher):
         return (
             "Rows with a value outside its domain are left out, and that somebody is missing tells "
-            "about that person: extend the domain, or use outside='missing'."
+            "about that person: extend the domain, or have such values read as missing."
         )
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from scumble.dialect import named
 from scumble.errors import PromiseError
 from scumble.guarantee import at_least, at_most, float_at_least, float_at_most
 from scumble.ledgers.bill import Bill
@@ -141,8 +142,8 @@ def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None
         return
     if not bill.loss.pure and limit.delta is None:
         raise PromiseError(
-            "The promise of this release has a δ, and the ledger allows a pure ε only: leave delta "
-            "out, or use a ledger with one. Nothing was charged."
+            f"The promise of this release has a δ, and the ledger allows a pure ε only: leave "
+            f"{named('delta')} out, or use a ledger with one. Nothing was charged."
         )
     total = min(full, key=limit.left_epsilon)
     how = f" ({bill.remark.rstrip('.')})" if bill.remark else ""

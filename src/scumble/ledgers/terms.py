@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from scumble.database.entry import check_word
+from scumble.dialect import named, setting
 from scumble.errors import LedgerError, ParameterError
 from scumble.guarantee import delta_share, loss, positive
 from scumble.ledgers.limit import Limit
@@ -58,7 +59,8 @@ class Terms:
         names = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive or ())
         if (neighbours == "values") != bool(names):
             raise ParameterError(
-                "A Ledger has a list of sensitive columns with neighbours='values', and only then: "
+                "A ledger has a list of sensitive columns "
+                f"({named('sensitive')}) with {setting('neighbours', 'values')}, and only then: "
                 "with 'replace' and 'add_remove' all columns are protected."
             )
         for each in names:
@@ -130,16 +132,19 @@ def _check_parts(
     check_word("parts", parts)
     if neighbours == "replace" or contribution != 1 or parts in sensitive:
         raise ParameterError(
-            "A Ledger has parts only where each person is in one of them, in neighbouring tables "
-            "too: with neighbours='add_remove', or 'values' and a column that is not sensitive, "
-            "and one row for a person."
+            "A ledger has parts only where each person is in one of them, in neighbouring tables "
+            f"too: with {setting('neighbours', 'add_remove')}, or 'values' and a column that is "
+            "not sensitive, and one row for a person."
         )
 
 
 def _part(pure: object, epsilon: Fraction | None, delta: object) -> Fraction:
     """The part of ε for releases without δ, in a ledger that has both."""
     if epsilon is None or delta is None:
-        raise ParameterError("A Ledger takes pure as a part of epsilon, together with a delta.")
+        raise ParameterError(
+            f"A ledger takes {named('pure')} as a part of {named('epsilon')}, together with a "
+            f"{named('delta')}."
+        )
     found = positive("Ledger", "pure", pure)
     if found >= epsilon:
         raise ParameterError.of("Ledger", "pure", f"below epsilon ({float(epsilon):g})", pure)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from scumble.dialect import named, setting
 from scumble.errors import ParameterError, PromiseError, SchemaError
 from scumble.evidence import Evidence, Tuples
 from scumble.guarantee import Guarantee, loss, positive, share
@@ -103,13 +104,17 @@ class AlphaBeta(Publisher):
         keep = _HALF if self._keep is None else share("AlphaBeta", "keep", self._keep)
         if "alpha" in numbers:
             if self._keep is not None:
-                raise ParameterError("AlphaBeta takes no keep with alpha: it is alpha + beta.")
+                raise ParameterError(
+                    f"AlphaBeta takes no {named('keep')} with {named('alpha')}: it is alpha + beta."
+                )
             keep = numbers["alpha"] + numbers["beta"]
             if keep >= 1:
                 allowed = f"below 1 − beta ({self._given['beta']})"
                 raise ParameterError.of("AlphaBeta", "alpha", allowed, self._given["alpha"])
         if exclusive and "gamma" not in numbers:
-            raise ParameterError("AlphaBeta takes adversary='exclusive' with gamma only.")
+            raise ParameterError(
+                f"AlphaBeta takes {setting('adversary', 'exclusive')} with {named('gamma')} only."
+            )
         if exclusive and keep != _HALF:
             raise ParameterError.of("AlphaBeta", "keep", "1/2 for exclusive attackers", self._keep)
         if "d" in numbers and numbers["d"] >= numbers["gamma"]:
@@ -117,7 +122,7 @@ class AlphaBeta(Publisher):
             raise ParameterError.of("AlphaBeta", "d", allowed, self._given["d"])
         if self._sources is not None and (exclusive or self._views > 1):
             raise ParameterError(
-                "AlphaBeta takes sources for one view and independent attackers only."
+                f"AlphaBeta takes {named('sources')} for one view and independent attackers only."
             )
         sources = None if self._sources is None else _shares(self._sources)
         return Request(keep, exclusive=exclusive, views=self._views, sources=sources, **numbers)
@@ -206,7 +211,7 @@ class AlphaBeta(Publisher):
         if not isinstance(law, Included) or law.views == law.most:
             raise PromiseError(
                 f"All views that the promise covers ({self._views}) are published; plan more from "
-                "the start, as in AlphaBeta(..., views=3)."
+                f"the start, as {setting('views', 3)}."
             )
         true = true_tuples(rows, self._duplicates, self._multiplicity)
         if len(true) != law.rows:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.attribute import Attribute
+from scumble.dialect import setting
 from scumble.errors import PromiseError, SchemaError
 from scumble.evidence import Evidence, Groups
 from scumble.guarantee import Guarantee, percent_at_most
@@ -173,8 +174,9 @@ class Anatomy(Publisher):
         if not self._suppress:
             raise PromiseError(
                 f"A value of {names} is too frequent for l = {self._least}: it may have at most "
-                f"one in {self._least} of the rows. Ask for a smaller l, or say suppress=True "
-                "(--suppress) to leave out as few rows with too frequent values as possible."
+                f"one in {self._least} of the rows. Ask for a smaller l, or say "
+                f"{setting('suppress', True)} to leave out as few rows with too frequent values as "
+                "possible."
             )
         kept = capped(counts, self._least)
         lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())

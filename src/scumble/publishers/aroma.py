@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scumble.dialect import named
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Evidence, Records
 from scumble.guarantee import Guarantee, loss, positive, share
@@ -209,15 +210,17 @@ class Aroma(Publisher):
             raise ParameterError.of("publish", "levels", "a list of different k", list(sizes))
         if self._count is not None:
             raise ParameterError(
-                "Levels of Aroma are a list of k: give the largest as k, and no epsilon and f."
+                f"Levels of Aroma are a list of k: give the largest as {named('k')}, and no "
+                f"{named('epsilon')} and {named('f')}."
             )
         if known[-1] != self.k:
             allowed = f"the largest of the levels ({known[-1]})"
             raise ParameterError.of("Aroma", "k", allowed, self.k)
         if self._closeness is not None or self._identifier is not None:
             raise ParameterError(
-                "Levels of Aroma go without closeness and without identifier: views that are drawn "
-                "again together would not follow the law of any of them, and a book keeps one bag."
+                f"Levels of Aroma go without {named('closeness')} and without "
+                f"{named('identifier')}: views that are drawn again together would not follow "
+                "the law of any of them, and a book keeps one bag."
             )
         return [Aroma(k=size, pool=self._pool.given) for size in known]
 
@@ -257,7 +260,7 @@ class Aroma(Publisher):
     def _updatable(self) -> str:
         if self._identifier is None:
             raise ParameterError(
-                "This release cannot be updated: it was made without Aroma(..., identifier=COLUMN)."
+                f"This release cannot be updated: it was made without {named('identifier')}."
             )
         return self._identifier
 

@@ -8,6 +8,7 @@ from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from scumble.dialect import setting
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Evidence, Tuples
 from scumble.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, positive, share
@@ -82,7 +83,7 @@ class Frapp(Publisher):
         self._reading = reading
         rhos = {"rho1": rho1, "rho2": rho2}
         given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, **rhos, "k": k}
-        owner = f"Frapp with reading='{reading}'"
+        owner = f"Frapp with {setting('reading', reading)}"
         self._given = request.one_of(owner, given, *_CHOICES[reading])
         read = _of_a_set if reading == "published" else request.numbers
         self._numbers = read("Frapp", self._given)

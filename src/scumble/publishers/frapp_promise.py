@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
+from scumble.dialect import setting
 from scumble.errors import PromiseError
 from scumble.guarantee import (
     Guarantee,
@@ -32,7 +33,6 @@ PUBLISHED_LIMITS = (
 )
 MOST_TIMES = 6
 _SLACK = Fraction(11, 10)  # of γ: how far the first order may be off
-_ADVICE = "Use a smaller k, publish more attributes, or use reading='local'."
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,20 @@ def require(k: Fraction, gamma: Fraction, counts: Counts) -> None:
     prior = k * counts.rows / counts.size
     if prior >= gamma:
         raise PromiseError(
-            "Frapp with reading='published' speaks of priors up to k·n/m, n rows out of m possible "
-            f"ones: here that is no less than the posterior γ that is promised. {_ADVICE}"
+            f"Frapp with {setting('reading', 'published')} speaks of priors up to k·n/m, n rows "
+            "out of m possible ones: here that is no less than the posterior γ that is promised. "
+            + _advice()
         )
     if counts.rows and counts.posterior(prior, 1) > _SLACK * gamma:
         raise PromiseError(
-            "Frapp with reading='published' is made for priors k·n/m, n rows out of m possible "
-            "ones, far below γ: here a row seen once would end above γ by more than a tenth of it. "
-            + _ADVICE
+            f"Frapp with {setting('reading', 'published')} is made for priors k·n/m, n rows out of "
+            "m possible ones, far below γ: here a row seen once would end above γ by more than a "
+            "tenth of it. " + _advice()
         )
+
+
+def _advice() -> str:
+    return f"Use a smaller k, publish more attributes, or use {setting('reading', 'local')}."
 
 
 def local(gamma: Fraction, *, anyway: bool = False) -> Guarantee:

@@ -10,6 +10,7 @@ from numbers import Integral
 from types import NoneType
 from typing import Any
 
+from scumble.dialect import named
 from scumble.errors import ParameterError, SchemaError
 from scumble.guarantee import loss, positive, share
 from scumble.schema import Schema
@@ -23,8 +24,9 @@ def one_of(owner: str, given: Mapping[str, Any], *choices: str) -> dict[str, Any
     found = {name: value for name, value in given.items() if value is not None}
     if set(found) not in [set(choice.split(" with ")) for choice in choices]:
         several = "either" if len(choices) == 2 else "exactly one of"
-        listed = f"{', '.join(choices[:-1])}, or {choices[-1]}"
-        got = ", ".join(found) or "none of them"
+        words = [" with ".join(map(named, choice.split(" with "))) for choice in choices]
+        listed = f"{', '.join(words[:-1])}, or {words[-1]}"
+        got = ", ".join(map(named, found)) or "none of them"
         raise ParameterError(f"{owner} takes {several} {listed}. Got {got} instead.")
     return found
 

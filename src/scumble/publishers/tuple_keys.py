@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from scumble.dialect import named, setting
 from scumble.engine.rows import Rows
 from scumble.errors import PromiseError
 from scumble.publishers.runs import Keys, in_order
@@ -59,8 +60,8 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
     if duplicates == "error":
         raise PromiseError(
             "Some rows of the table are equal, and AlphaBeta publishes a set. Choose "
-            "duplicates='collapse' to count equal rows once, or give multiplicity=M to tell up to "
-            "M equal rows apart."
+            f"{setting('duplicates', 'collapse')} to count equal rows once, or give a "
+            f"{named('multiplicity')} to tell so many equal rows apart."
         )
     times = f" ({int(np.count_nonzero(~firsts))} rows)" if rows.reveal else ""
     rows.remark(f"Equal rows were made one{times}: the release counts different rows.")
@@ -73,8 +74,8 @@ def _occurrences(firsts: Mask, multiplicity: int) -> npt.NDArray[Any]:
     numbers = places - np.maximum.accumulate(np.where(firsts, places, 0))
     if numbers.max(initial=0) >= multiplicity:
         raise PromiseError(
-            f"Some row of the table occurs more than {multiplicity} times, which multiplicity="
-            f"{multiplicity} does not allow. Give a larger one."
+            f"Some row of the table occurs more than {multiplicity} times, which "
+            f"{setting('multiplicity', multiplicity)} does not allow. Give a larger one."
         )
     return numbers.astype(np.uint64)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.channels import UniformChannel
+from scumble.dialect import setting
 from scumble.errors import ParameterError, SchemaError
 from scumble.evidence import Records
 from scumble.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
@@ -89,7 +90,7 @@ class Uniform(Publisher):
             if schema.size(channel.attributes) >= 1 << 64:
                 raise SchemaError(
                     "The compound of the sensitive attributes has 2^64 values or more; "
-                    'use several="each", or fewer sensitive attributes.'
+                    f"use {setting('several', 'each')}, or fewer sensitive attributes."
                 )
 
     def channels(self, schema: Schema) -> tuple[UniformChannel, ...]:

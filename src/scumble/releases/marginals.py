@@ -9,6 +9,7 @@ from typing import Any, Literal
 from scumble.designs import residual_plan
 from scumble.designs.residual_plan import closure
 from scumble.designs.residuals import Table
+from scumble.dialect import named
 from scumble.errors import ParameterError
 from scumble.guarantee import positive
 from scumble.person import Neighbours
@@ -73,7 +74,10 @@ class Marginals(TableSummary):
             person=person,
         )
         if (ways is None) == (sets is None):
-            raise ParameterError("Marginals takes either ways or sets. Got both or none instead.")
+            raise ParameterError(
+                f"Marginals takes either {named('ways')} or {named('sets')}. Got both or none "
+                "instead."
+            )
         self.ways = None if ways is None else self._checked_ways(ways)
         self.sets = self._checked_sets(sets) if sets is not None else None
         self.weights = self._checked_weights(weights)

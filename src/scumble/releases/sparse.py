@@ -13,6 +13,7 @@ import pyarrow as pa
 from scumble.designs.sparse import RULES, Rule
 from scumble.designs.sparse import Sparse as Design
 from scumble.designs.sparse_law import Tails
+from scumble.dialect import named
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence, Measurements
 from scumble.guarantee import positive, share
@@ -106,7 +107,7 @@ class Sparse(AttributeSummary):
         if "priority" in self.rule:
             return whole("Sparse", "size", size, least=2, most=MOST_PUBLISHED)
         if size is not None:
-            raise ParameterError(f"Sparse with the rule '{self.rule}' takes no size.")
+            raise ParameterError(f"Sparse with the rule '{self.rule}' takes no {named('size')}.")
         return None
 
     @property

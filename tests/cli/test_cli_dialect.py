@@ -1,0 +1,109 @@
+"""In the shell, sentences name options; in Python, parameters. No sentence is written for one."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from terminal import run
+
+import scumble as sc
+from scumble.dialect import named, setting, speaking
+from scumble.dialect_shell import ShellDialect
+
+PACKAGE = Path(sc.__file__).parent
+FRONT = ("cli", "options", "shell", "demo", "listing")
+
+
+def publish(place, *words):
+    return run(
+        "publish", place / "people.csv", "-s", place / "people.toml", "-o", place / "never", *words
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-m", "uniform", "-e", "0"), "--epsilon must be a number above 0 and at most 100. Got 0"),
+        (("-m", "uniform", "--rho1", "0.5"), "--gamma, --keep, or --rho1 with --rho2. Got --rho1 "),
+        (("-m", "uniform", "-e", "1", "--part", "x"), "created with --parts. Give such a --ledger"),
+        (("-m", "alphabeta", "-e", "1", "--adversary", "exclusive"), "--adversary exclusive with"),
+        (("-m", "anatomy", "--l", "14"), "or say --suppress to leave out"),
+        (
+            ("-m", "frapp", "--reading", "published", "-e", "1"),
+            "Frapp with --reading published takes either --k with --gamma",
+        ),
+        (
+            ("-m", "histogram", "-a", "sex,sex", "-e", "1", "--neighbours", "replace"),
+            "different attribute names. Got 'sex,sex' instead.",
+        ),
+        (
+            ("-m", "sparse", "-a", "sex", "-e", "1", "--neighbours", "replace", "--rule=priority"),
+            "--size must be a whole number from 2 to 10000000. Got nothing instead.",
+        ),
+    ],
+)  # fmt: skip
+def test_sentences_name_options(place, words, sentence):
+    done = publish(place, *words)
+    assert done.code in (2, 7)
+    assert sentence in done.err
+
+
+def test_a_value_outside_its_domain(place, tmp_path):
+    table = tmp_path / "odd.csv"
+    lines = (place / "people.csv").read_text().splitlines()
+    table.write_text("\n".join([*lines[:2], lines[2].replace("male", "nobody")]))
+    done = run("publish", table, "-s", place / "people.toml", "-m", "uniform", "-e", "1",
+               "-o", tmp_path / "v")  # fmt: skip
+    assert done.code == 4
+    assert "choose --outside drop to leave such rows out" in done.err
+    assert "--outside missing" in done.err
+    with pytest.raises(sc.DomainError, match="choose outside='drop' to leave"):
+        sc.publish(table, place / "people.toml", sc.Uniform(epsilon=1))
+
+
+def test_commands_within_commands(place, tmp_path):
+    """`db` and `ledger` are groups: the options are those of the command in the group."""
+    made = run("ledger", "create", tmp_path / "l", "--neighbours", "replace", "--sensitive", "sex")
+    assert "(--sensitive) with --neighbours values, and only then" in made.err
+    asked = ("db", "create", tmp_path / "d", place / "people.csv", "-s", place / "people.toml")
+    made = run(*asked, "-e", "0.5", "--noise", "40", "--quota", "anna=9")
+    assert made.err.startswith("Error: --quota must be enough for one answer")
+
+
+def test_what_was_not_typed_as_an_option_keeps_its_owner(place, tmp_path):
+    done = run("compare", place / "people.csv", "-s", place / "people.toml", "-m", "aroma",
+               "--setting", "aroma:k=1", "-o", tmp_path / "c.html")  # fmt: skip
+    assert "The 'k' parameter of Aroma must be" in done.err
+
+
+def test_python_is_spoken_again_afterwards(place):
+    assert publish(place, "-m", "uniform", "-e", "0").code == 2
+    assert (named("outside"), setting("outside", "drop")) == ("outside", "outside='drop'")
+    with pytest.raises(sc.ParameterError, match="The 'epsilon' parameter of Uniform must be"):
+        sc.Uniform(epsilon=0)
+
+
+def test_flags_and_unknown_options():
+    with speaking(ShellDialect(lambda: None)):
+        assert setting("views", 3) == "--views 3"
+        assert setting("false_cells", 10) == "--false-cells 10"
+        assert setting("suppress", True) == "--suppress"
+        assert setting("suppress", False) == "no --suppress"
+        assert setting("rule", "filter priority") == "--rule 'filter priority'"
+        assert named("several") == "--compound"
+
+
+def test_no_sentence_is_written_in_pythons_words():
+    """What an error says about parameters goes through `named` and `setting`."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        if path.name.startswith(FRONT) or path.parent.name == "demo":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise):
+                texts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+                wrong = [t for t in texts if isinstance(t, str) and re.search(r"\b\w+=['\"\w]", t)]
+                found += [f"{path.name}: {text}" for text in wrong]
+    allowed = ("words for a missing value need missing=True", "name=value")  # of Python, of audit
+    assert [each for each in found if not any(part in each for part in allowed)] == []
