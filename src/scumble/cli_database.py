@@ -79,6 +79,7 @@ def append(
     source: options.Source,
     table: options.Table = None,
     key: given.AppendKey = None,
+    again: given.Again = False,
     as_json: options.Json = False,
 ) -> None:
     """Add rows of new people to a database, as a batch with the whole promise.
@@ -89,7 +90,7 @@ def append(
     from scumble.database.folder import Table, grow
 
     with console.progress("Reading") as progress:
-        number = grow(folder, Table(source, table, progress), key)
+        number = grow(folder, Table(source, table, progress), key, again=again)
     if as_json:
         console.print_json({"database": str(folder), "batch": number})
     else:

@@ -96,6 +96,12 @@ AppendKey = Annotated[
     str | None,
     typer.Option("--key", metavar="TEXT", help="Idempotency key: added again with it, added once."),
 ]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Add rows although the database has the same: they are other people."
+    ),
+]
 Analyst = Annotated[
     str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for quotas and history.")
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from scumble.dialect import named
+from scumble.dialect import named, setting
 from scumble.engine.counter import RowCounter
 from scumble.engine.part import PartOfSource
 from scumble.engine.rows import Outside, Rows
@@ -134,8 +134,9 @@ def _read(
         return source
     if ledger is None or ledger.terms.parts is None:
         raise ParameterError(
-            f"A part is published under a ledger that was created with {named('parts')}. Give such "
-            f"a {named('ledger')}, or leave {named('part')} out."
+            "A part is published under a ledger that was created with "
+            f"{setting('parts', 'COLUMN')}. Give such a {named('ledger')}, or leave "
+            f"{named('part')} out."
         )
     return PartOfSource(source, schema[ledger.terms.parts], part)
 

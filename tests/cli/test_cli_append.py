@@ -86,8 +86,37 @@ def test_a_key_adds_rows_once(folder, more):
     assert first.out == again.out
     other = run("db", "append", folder, more[1], "--key", "november")
     assert (other.code, other.out) == (2, "")
-    assert "'key'" in other.err
+    assert "--key must be a new one for other rows" in other.err
     assert run("db", "status", folder, "--json").json["batches"] == 2
+
+
+def test_the_same_rows_twice_are_refused(place, folder, more, tmp_path):
+    """Also in another order, with a new key, and if they are those of the table itself."""
+    assert run("db", "append", folder, more[0]).code == 0
+    table = pyarrow.parquet.read_table(more[0])
+    turned = tmp_path / "turned.parquet"
+    pyarrow.parquet.write_table(table.take(list(reversed(range(len(table))))), turned)
+    for file, words, batch in (
+        (more[0], (), 2),
+        (turned, (), 2),
+        (more[0], ("--key", "new"), 2),
+        (place / "people.parquet", (), 1),
+    ):
+        done = run("db", "append", folder, file, *words)
+        assert (done.code, done.out) == (7, "")
+        assert f"in the database already, as batch {batch}" in done.err
+        assert "say --again" in done.err
+    assert run("db", "status", folder, "--json").json["batches"] == 2
+    assert run("db", "append", folder, more[1]).code == 0
+
+
+def test_other_people_may_have_the_same_values(place, folder, more):
+    assert run("db", "append", folder, more[0], "--key", "one").code == 0
+    for _ in range(2):  # the second is a retry
+        done = run("db", "append", folder, more[0], "--key", "two", "--again", "--json")
+        assert done.json["batch"] == 3
+    assert run("db", "append", folder, more[0], "--key", "one", "--json").json["batch"] == 2
+    assert ask(place, folder, YOUNG, more[0], more[0]).code == 0
 
 
 def test_status_history_verify_and_plot(place, folder, more, tmp_path):

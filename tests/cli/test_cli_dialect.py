@@ -26,7 +26,7 @@ def publish(place, *words):
     [
         (("-m", "uniform", "-e", "0"), "--epsilon must be a number above 0 and at most 100. Got 0"),
         (("-m", "uniform", "--rho1", "0.5"), "--gamma, --keep, or --rho1 with --rho2. Got --rho1 "),
-        (("-m", "uniform", "-e", "1", "--part", "x"), "created with --parts. Give such a --ledger"),
+        (("-m", "uniform", "-e", "1", "--part", "x"), "with --parts COLUMN. Give such a --ledger"),
         (("-m", "alphabeta", "-e", "1", "--adversary", "exclusive"), "--adversary exclusive with"),
         (("-m", "anatomy", "--l", "14"), "or say --suppress to leave out"),
         (
@@ -65,7 +65,7 @@ def test_a_value_outside_its_domain(place, tmp_path):
 def test_commands_within_commands(place, tmp_path):
     """`db` and `ledger` are groups: the options are those of the command in the group."""
     made = run("ledger", "create", tmp_path / "l", "--neighbours", "replace", "--sensitive", "sex")
-    assert "(--sensitive) with --neighbours values, and only then" in made.err
+    assert "sensitive columns with --neighbours values, and only then" in made.err
     asked = ("db", "create", tmp_path / "d", place / "people.csv", "-s", place / "people.toml")
     made = run(*asked, "-e", "0.5", "--noise", "40", "--quota", "anna=9")
     assert made.err.startswith("Error: --quota must be enough for one answer")

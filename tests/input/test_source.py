@@ -264,7 +264,7 @@ REFUSED = {
     "not duckdb": (lambda folder: write_csv(folder, CSV * 999, "a.duckdb"), "is damaged"),
     "no table": (
         write_database,
-        "name one with table (--table). Its tables: 'people', 'seen', 'other.odd.name'.",
+        "name one with table='NAME'. Its tables: 'people', 'seen', 'other.odd.name'.",
     ),
     "number": (lambda folder: 3, "Got a int instead"),
     "lazy": (lambda folder: pl.from_arrow(TABLE).lazy(), "Call .collect() on it first"),

@@ -100,7 +100,7 @@ def test_what_is_no_part_is_refused(ledger: sc.Ledger, part: object) -> None:
 def test_parts_need_a_ledger_that_has_some(tmp_path: Path) -> None:
     plain = sc.Ledger.create(tmp_path / "plain", epsilon=1, neighbours="add_remove")
     for given in (plain, None):
-        with pytest.raises(sc.ParameterError, match="created with parts=COLUMN"):
+        with pytest.raises(sc.ParameterError, match="created with parts='COLUMN'"):
             publish(given, 0.1, "f")
 
 

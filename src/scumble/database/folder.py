@@ -108,16 +108,18 @@ def addition(journal: Journal, table: Table) -> Addition:
     return Addition.of(counter, _kept(journal.folder / KEY))
 
 
-def grow(folder: str | Path, table: Table, key: str | None = None) -> int:
+def grow(folder: str | Path, table: Table, key: str | None = None, *, again: bool = False) -> int:
     """Add rows to the database in a folder, whose earlier rows need not be there; the number of
-    the batch that they are.
+    the batch that they are. Rows that are there already are refused, but for `again`.
     """
     check_word("key", key)
     with Journal.open(folder) as journal:
         rows = addition(journal, table)
         with journal.turn() as turn:
-            added = sum(entry.kind == APPEND for entry in turn.news())
-            return int(rows.enter(turn, key, added + 2).payload["batch"])
+            added = [entry for entry in turn.news() if entry.kind == APPEND]
+            if not again and (key is None or turn.find(key) is None):
+                rows.refuse_twice(journal.promise["data"], added)
+            return int(rows.enter(turn, key, len(added) + 2).payload["batch"])
 
 
 def _other_number(folder: Path, added: int, given: int) -> str:

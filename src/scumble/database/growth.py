@@ -11,15 +11,16 @@ from scumble import dialect
 from scumble.database.counting import Counter
 from scumble.database.entry import APPEND, Entry
 from scumble.database.turn import Turn
-from scumble.errors import LedgerError, ParameterError
+from scumble.errors import LedgerError, ParameterError, PromiseError
 
 
 @dataclass(frozen=True)
 class Addition:
     """Rows that are to be added, read and encoded.
 
-    None are refused because another batch is like them: who could make up a batch would learn from
-    that whether it is one that is there. Only a retry is compared with what it retries.
+    Who could make up a batch would learn from a refusal whether it is one that is there. So they
+    are compared only with what they retry, and by who has the key of the folder and could do the
+    same alone.
     """
 
     counter: Counter
@@ -31,6 +32,21 @@ class Addition:
     def of(cls, counter: Counter, secret: bytes) -> Addition:
         salt = secrets.token_hex(16)
         return cls(counter, secret, salt, fingerprint(counter, secret, salt))
+
+    def refuse_twice(self, table: str, batches: Sequence[Entry]) -> None:
+        """Complain about rows that are there already, in the table or in a batch: as a rule they
+        are the same people, added by mistake.
+        """
+        same = [1] if self.counter.fingerprint(self.secret) == table else []
+        same += [
+            each.payload["batch"] for each in batches if is_of(each, self.counter, self.secret)
+        ]
+        if same:
+            raise PromiseError(
+                f"These rows are in the database already, as batch {same[0]}, and nobody may be in "
+                "two batches. Nothing was added. If they are other people who happen to have the "
+                f"same values, say {dialect.setting('again', True)}."
+            )
 
     def enter(self, turn: Turn, key: str | None, number: int) -> Entry:
         """The entry of the batch: a new one with this number, or the one that has the key."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
-from scumble.dialect import named
+from scumble.dialect import setting
 from scumble.engine.base import BATCH_ROWS, Source, attempt, distinct, guarded
 from scumble.errors import SourceError
 from scumble.spelling import is_bytes, is_text
@@ -203,7 +203,7 @@ class DatabaseTable(Source):
         if chosen is None:
             have = ", ".join(repr(name) for name in shown) or "none"
             lacks = (
-                f"several tables; name one with {named('table')}"
+                f"several tables; name one with {setting('table', 'NAME')}"
                 if table is None
                 else f"no table {table!r}"
             )

@@ -59,9 +59,9 @@ class Terms:
         names = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive or ())
         if (neighbours == "values") != bool(names):
             raise ParameterError(
-                "A ledger has a list of sensitive columns "
-                f"({named('sensitive')}) with {setting('neighbours', 'values')}, and only then: "
-                "with 'replace' and 'add_remove' all columns are protected."
+                "A ledger has a list of sensitive columns with "
+                f"{setting('neighbours', 'values')}, and only then: with 'replace' and "
+                "'add_remove' all columns are protected."
             )
         for each in names:
             check_word("sensitive", each)

@@ -260,7 +260,7 @@ class Aroma(Publisher):
     def _updatable(self) -> str:
         if self._identifier is None:
             raise ParameterError(
-                f"This release cannot be updated: it was made without {named('identifier')}."
+                f"This release cannot be updated: it was made without an {named('identifier')}."
             )
         return self._identifier
 
