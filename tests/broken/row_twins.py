@@ -18,8 +18,8 @@ from scumble.audit.claim import Claim, judged
 from scumble.audit.distinguish import distinguish
 from scumble.audit.game import SECRET, WHO
 from scumble.audit.order import order_finding
-from scumble.audit.ratios import tuple_loss
 from scumble.audit.shown_rows import VALUES, secret_schema
+from scumble.audit.tuple_odds import TupleOdds
 from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.noise.source import Source
@@ -78,7 +78,8 @@ def two_views(mechanism: sc.AlphaBeta):
             table = pa.table({WHO: np.arange(runs), SECRET: np.full(runs, value)})
             first = sc.publish(table, schema, mechanism, seed=seed + place)
             outputs.append(masks_of(mechanism, first, table, seed + 2 + place))
-        most = tuple_loss(replace(first.evidence.presence, views=2), replaced=True)
+        law = replace(first.evidence.presence, views=2)
+        most = TupleOdds(law, schema.size()).loss(replaced=True)
         return [judged(repr(mechanism), most, distinguish(*outputs), "two views")]
 
     return check

@@ -9,13 +9,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scumble.channels import BagChannel
 from scumble.errors import ParameterError
 from scumble.evidence import Groups, Records, Tuples
 from scumble.pool_law import PoolLaw
+from scumble.presence import Included
 from scumble.release import Release
+from scumble.schema import Schema
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,14 +35,37 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
     if isinstance(channel, BagChannel) and isinstance(channel.law, PoolLaw):
         # A member of the bag is the true one in proportion to its count over its share.
         likelihood /= np.array([float(share) for share in channel.law.shares])
+    elif isinstance(release.evidence, Tuples):
+        likelihood = _of_tuples(likelihood, release.evidence, release.schema, target)
     return _likeliest(likelihood, rng)
 
 
+def _of_tuples(shown: Floats, evidence: Tuples, schema: Schema, target: str) -> Floats:
+    """How likely each value is, up to a factor for each target: the oftener its tuple is shown, and
+    with sources the likelier, the less it looks like noise.
+    """
+    law = evidence.presence
+    if not isinstance(law, Included) or not law.sources:
+        return shown
+    noise = np.full(shown.shape, float(law.noise))
+    for axis, name in enumerate((target, schema.sensitive[0].name)):
+        if name in law.sources:
+            weights = np.array([float(share) for share in law.sources[name]]) * schema[name].size
+            noise *= weights[:, None] if axis == 0 else weights
+    alpha = float(law.kept - law.noise)
+    found: Floats = np.where(shown > 0, 1 + alpha / noise, 1 - alpha / (1 - noise))
+    return found
+
+
 def shown(release: Release, target: str) -> Floats:
-    """How often each sensitive value is shown with every code of `target`."""
+    """How often each sensitive value is shown with every code of `target`; of copies that are told
+    apart the first, for nobody else has the target's.
+    """
     evidence, schema = release.evidence, release.schema
     [sensitive] = schema.sensitive
     table = pq.read_table(release.folder / evidence.files[0])
+    if isinstance(evidence, Tuples) and Included.occurrence in table.column_names:
+        table = table.filter(pc.equal(table[Included.occurrence], 0))
     who = schema[target].encode(table[target])[0].astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], BagChannel):

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from scumble.audit.adversary import bags
-from scumble.audit.exposure import exposure
+from scumble.audit.exposure import Exposure, exposure
 from scumble.audit.finding import Finding, Verdict
-from scumble.audit.ratios import channel_ratio, delta_of, posterior, tuple_loss
+from scumble.audit.ratios import channel_ratio, delta_of
+from scumble.audit.split_claims import Parts
+from scumble.audit.tuple_odds import TupleOdds
 from scumble.channels import BagChannel, UniformChannel
 from scumble.evidence import Groups, Records, Tuples
 from scumble.guarantee import Guarantee, posterior_at_most
@@ -75,9 +77,34 @@ def _rho(release: Release, promise: Guarantee) -> Finding | None:
     return _at_most(promise, "rho2", max(ends), f"the posterior of a prior of {float(prior):.3g}")
 
 
+def _restricted(release: Release, promise: Guarantee) -> Finding | None:
+    """Where a share of at most ρ1 in the table can end: by the channels, and by the rows shown."""
+    parts, asked = Parts.of(release), release.manifest.parameters.get("rho2")
+    if parts is None or asked is None:
+        return None
+    prior, claimed = Fraction(str(promise.parameters["rho1"])), promise.parameters["rho2"]
+    seen, most = parts.seen(prior, CONFIDENCE), parts.most(prior)
+    end = parts.end(Fraction(str(asked)))
+    if seen <= claimed and (end is not None or most <= claimed):
+        what = f"the posterior of a value that a share of {float(prior):.3g} of the rows have"
+        return _at_most(promise, "rho2", float(most if end is None else end), what)
+    sentence = (
+        f"The rows that are shown imply a posterior of at least {seen:.4g} for some value that at "
+        f"most a share of {float(prior):.3g} of the rows have; promised is {claimed:.4g}."
+    )
+    verdict: Verdict = "refuted" if seen > claimed else "stands"
+    numbers = {"found": seen, "claimed": claimed}
+    return Finding("shown rows", _claim(promise), verdict, sentence, numbers, CONFIDENCE)
+
+
 def _exposed(release: Release, promise: Guarantee) -> Finding | None:
-    found = exposure(release.manifest)
-    if found is None or found.values != promise.parameters.get("values"):
+    found, values = exposure(release.manifest), promise.parameters.get("values")
+    evidence = release.evidence
+    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Replaced):
+        # of a whole row, for who is told which row is whose
+        size, keep = release.schema.size(evidence.columns), evidence.presence.keep
+        found = Exposure(size, float(keep + (1 - keep) / size))
+    if found is None or found.values != values:
         return None
     return _at_most(promise, "p", found.success, "the success of the best adversary")
 
@@ -111,18 +138,34 @@ def _profile(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _tuples(release: Release, promise: Guarantee) -> Finding | None:
-    presence = _included(release)
-    if presence is None or "d" not in promise.parameters:
+    """Where a prior can end; and how far it can fall, where that is promised too."""
+    odds, given = _odds(release), promise.parameters
+    if odds is None or not ("d" in given or ("k" in given and odds.law.sources)):
         return None
-    highest, _ = posterior(presence, Fraction(promise.parameters["d"]))
-    return _at_most(promise, "gamma", float(highest), "the highest posterior of a tuple")
+    end = (
+        odds.end(Fraction(given["d"])) if "d" in given else odds.end_by_share(Fraction(given["k"]))
+    )
+    low = given.get("least", 0.0)
+    if odds.least < Fraction(low):
+        what = "one through the smallest factor by which a prior can fall"
+        return _finding(promise, 1 / float(odds.least), 1 / low, what)
+    return _at_most(promise, "gamma", float(end), "the highest posterior of a tuple")
+
+
+def _exclusive(release: Release, promise: Guarantee) -> Finding | None:
+    odds = _odds(release)
+    if odds is None:
+        return None
+    end = odds.end_of_one(Fraction(promise.parameters["d"]))
+    what = "the highest posterior of one of several tuples of which exactly one is true"
+    return _at_most(promise, "gamma", float(end), what)
 
 
 def _added(release: Release, promise: Guarantee) -> Finding | None:
-    presence = _included(release)
-    if presence is None:
+    odds = _odds(release)
+    if odds is None:
         return None
-    loss = tuple_loss(presence, replaced=promise.neighbourhood == "replace one person")
+    loss = odds.loss(replaced=promise.neighbourhood == "replace one person")
     return _at_most(promise, "epsilon", loss, "the loss of one tuple, view by view")
 
 
@@ -154,11 +197,12 @@ def _close(release: Release, promise: Guarantee) -> Finding | None:
     return _finding(promise, worst, 1.0, what)
 
 
-def _included(release: Release) -> Included | None:
+def _odds(release: Release) -> TupleOdds | None:
     evidence = release.evidence
-    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Included):
-        return evidence.presence if evidence.presence.sources is None else None
-    return None
+    if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, Included):
+        return None
+    law = evidence.presence
+    return TupleOdds(law, release.schema.size(evidence.columns) * law.multiplicity)
 
 
 def _at_most(promise: Guarantee, name: str, found: float, what: str) -> Finding:
@@ -193,6 +237,8 @@ _CHECKS: Mapping[str, Check] = {
     "p-exposure": _exposed,
     "(ε, δ)-LDP profile": _profile,
     "(d, γ)-privacy": _tuples,
+    "(d, γ), d-exclusive attackers": _exclusive,
+    "restricted (ρ1, ρ2)-privacy": _restricted,
     "ε-DP": _added,
     "l-diversity": _diverse,
     "(n, 0)-closeness": _close,

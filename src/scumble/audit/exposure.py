@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
+from scumble.audit.tuple_exposure import included, replaced
 from scumble.channels import Channel, SplitChannel, UniformChannel
 from scumble.evidence import Records, Tuples
 from scumble.pool_law import PoolLaw
-from scumble.presence import Included, Replaced
+from scumble.presence import Included
 from scumble.release import Manifest
 from scumble.schema import Schema
 from scumble.subset_law import SubsetLaw
@@ -37,7 +38,7 @@ class Exposure:
 
 def exposure(manifest: Manifest) -> Exposure | None:
     """The exposure of the sensitive attributes of a release taken as one; None where it depends on
-    the private table.
+    the private table, or takes too long.
     """
     evidence, schema = manifest.evidence, manifest.schema
     if isinstance(evidence, Records):
@@ -47,8 +48,18 @@ def exposure(manifest: Manifest) -> Exposure | None:
         sensitive = [attribute.name for attribute in schema.sensitive]
         if not sensitive:
             return None
-        return _tuples(evidence.presence, schema.size(evidence.columns), schema.size(sensitive))
+        return _tuples(evidence, schema, schema.size(sensitive))
     return None
+
+
+def _tuples(evidence: Tuples, schema: Schema, values: int) -> Exposure | None:
+    presence = evidence.presence
+    found = (
+        included(presence, schema, evidence.columns)
+        if isinstance(presence, Included)
+        else replaced(presence, schema.size(evidence.columns), values)
+    )
+    return None if found is None else Exposure(values, *found)
 
 
 def _channel(channel: Channel, schema: Schema) -> float:
@@ -69,18 +80,3 @@ def subset(law: SubsetLaw) -> float:
     inside = law.inclusion / law.size
     outside = (1 - law.inclusion) / (law.values - law.size)
     return float(max(inside, outside))
-
-
-def _tuples(presence: Included | Replaced, domain: int, values: int) -> Exposure:
-    """A true tuple is there with probability `kept` and each of the others of the person with
-    `noise`: the adversary picks one of those that are there, or any if none is.
-    """
-    if isinstance(presence, Included):
-        kept, noise = float(presence.kept), float(presence.noise)
-    else:  # the chance that at least one of the replaced rows fell on a given tuple
-        noise = 1 - (1 - float(1 - presence.keep) / domain) ** presence.rows
-        kept = float(presence.keep) + (1 - float(presence.keep)) * noise
-    nobody = (1 - kept) * (1 - noise) ** (values - 1)
-    one_of_them = (1 - (1 - noise) ** values) / (values * noise)  # E[1/(1 + X)], X binomial
-    hit = kept * one_of_them
-    return Exposure(values, hit + nobody / values, hit / (1 - nobody))
