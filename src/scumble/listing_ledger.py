@@ -54,6 +54,8 @@ def show(ledger: Ledger, delta: float | None) -> None:
     }
     if len(statement.totals) > 1:
         lines["by part"] = statement.by_part()
+    if why := statement.why():
+        lines["why"] = why
     for name, value in lines.items():
         listing.hanging(f"{name:<9}", value)
     if charges:

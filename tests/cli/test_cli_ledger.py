@@ -64,6 +64,28 @@ def test_show_adds_up(charged):
     assert "2: 2 times the promised loss: a person who changes" in done.out
 
 
+def test_show_says_why_sums_of_two_kinds_are_no_plain_sums(place, tmp_path):
+    """With a limit: why total and rest are not all of it. Without one: how two kinds add up."""
+    gaussian = ("-m", "hierarchy", "-a", "age", "--neighbours", "replace", "-e", "0.3",
+                "--delta", "1e-9")  # fmt: skip
+    limited = tmp_path / "limited"
+    assert create(limited, "--epsilon", "1", "--delta", "1e-9").code == 0
+    assert "why" not in run("ledger", "show", limited).out
+    assert counts(place, limited, tmp_path / "one", "0.1").code == 0
+    assert publish(place, limited, tmp_path / "two", *gaussian).code == 0
+    shown = " ".join(run("ledger", "show", limited).out.split())
+    assert "total 2 releases cost together ε = 0.5, δ = 1e-9." in shown
+    assert "left ε = 0.27" in shown
+    assert "need not add up to the limit" in shown
+    free = tmp_path / "free"
+    assert create(free).code == 0
+    assert counts(place, free, tmp_path / "three", "0.1").code == 0
+    assert publish(place, free, tmp_path / "four", *gaussian).code == 0
+    assert "why" not in run("ledger", "show", free).out  # a ρ alone, until a δ is named
+    shown = " ".join(run("ledger", "show", free, "--delta", "1e-9").out.split())
+    assert "the better of two ways" in shown
+
+
 def test_show_as_json(charged):
     found = run("ledger", "show", charged, "--json").json
     assert found["total"]["epsilon"] == 0.4

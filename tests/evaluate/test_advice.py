@@ -109,3 +109,20 @@ def test_a_schema_without_a_secret_is_refused():
     open_table = sc.Schema((sc.Attribute("age", "quasi", sc.IntegerRange(0, 9)),))
     with pytest.raises(sc.SchemaError, match="one sensitive attribute"):
         advise(open_table, rows=10, publish="rows", attacker_prior=0.1)
+
+
+def test_a_setting_is_listed_once():
+    """Where the same k of Aroma stands for several ε, it is said of the smallest."""
+    _, found = advise(
+        SCHEMA, rows=1000, publish="rows", attacker_prior=0.1, epsilon=[20, 12, 15, 12]
+    )
+    commands = [each.command for each in found]
+    assert len(commands) == len(set(commands))
+    [aroma] = [each for each in found if each.method == "aroma"]
+    assert aroma.setting == "k = 2"
+    assert "as ε = 12," in aroma.reason
+    assert [each.setting for each in found if each.method == "uniform"] == [
+        "ε = 12",
+        "ε = 15",
+        "ε = 20",
+    ]

@@ -121,14 +121,24 @@ def advise(
     values = schema.sensitive[0].size if named else 1
     count = whole("advise", "rows", rows, least=1)
     question = Question(count, float(share("advise", "part", part)), values)
-    losses = [loss("advise", each) for each in (epsilon or EPSILONS)]
+    losses = sorted(loss("advise", each) for each in (epsilon or EPSILONS))
     makers = {"rows": _rows, "summaries": _summaries, "answers": _answers}
     found = [
         each
         for step in losses
         for each in makers[publish](schema, question, step, prior, names, table)
     ]
-    return question, found
+    return question, _once(found)
+
+
+def _once(found: Sequence[Advice]) -> list[Advice]:
+    """A setting that stands for several ε is listed once, with the smallest of them: it is at
+    least as good for the others.
+    """
+    firsts: dict[str, Advice] = {}
+    for each in found:
+        firsts.setdefault(each.command, each)
+    return list(firsts.values())
 
 
 def _usual(schema: Schema) -> list[str]:

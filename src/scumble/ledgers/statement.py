@@ -106,6 +106,24 @@ class Statement:
             found.append(f"ε = {at_least(gaussian)} with δ = {at_most(limit.delta)}")
         return ", or ".join(found) or "nothing"
 
+    def why(self) -> str:
+        """Why the total is no plain sum, or the rest no plain difference; empty if both are."""
+        limit, both = self.terms.limit, bool(self.total.epsilon and self.total.rho)
+        if limit is not None and limit.delta is not None and self.counted:
+            return (
+                "The total is what these releases cost as they are. What is left is counted at one "
+                f"order, α = {float(limit.order):.3g}, that was fixed when the ledger was made, so "
+                "that the limit holds whatever is chosen after looking: there a pure ε takes the "
+                "smaller of ε and αε²/2, Gaussian noise takes αρ, and so the total and what is "
+                "left need not add up to the limit. Pure releases alone may add up to all of it."
+            )
+        if both and self.epsilon is not None:
+            return (
+                "Pure losses add up as ε, Gaussian noise as ρ. Together they are stated in the "
+                "better of two ways: the sum of ε and the ε of ρ, or all as ρ, a pure ε as ε²/2."
+            )
+        return ""
+
     def to_dict(self) -> dict[str, Any]:
         """Numbers for programs: losses rounded up, what is left rounded down."""
         limit, epsilon = self.terms.limit, self.epsilon
