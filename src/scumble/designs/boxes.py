@@ -87,8 +87,14 @@ class Boxes:
         found.high[axis] = start + (place + 1) * sizes[origin] // count[origin] - 1
         return found, origin
 
-    def sums(self, summed: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum of each box out of a summed-area table: 2^d corners with alternating signs."""
+    def sums(
+        self, summed: npt.NDArray[Any], before: tuple[npt.NDArray[Any], ...] = ()
+    ) -> npt.NDArray[Any]:
+        """The sum of each box out of a summed-area table: 2^d corners with alternating signs.
+
+        `before` has for each box the table that it is summed in, if there are many: their places
+        along the directions before those of the boxes.
+        """
         total = np.zeros(len(self), summed.dtype)
         for corner in product((False, True), repeat=len(self.low)):
             place = tuple(
@@ -96,19 +102,22 @@ class Boxes:
                 for upper, low, high in zip(corner, self.low, self.high, strict=True)
             )
             if (len(corner) - sum(corner)) % 2:
-                total -= summed[place]
+                total -= summed[before + place]
             else:
-                total += summed[place]
+                total += summed[before + place]
         return total
 
 
-def summed_area(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Entry (i, j, …) is the sum of all entries of the tensor before i, before j, …."""
-    summed = np.zeros([size + 1 for size in tensor.shape], tensor.dtype)
-    inside: tuple[Any, ...] = (..., *[slice(1, None)] * tensor.ndim)
+def summed_area(tensor: npt.NDArray[Any], before: int = 0) -> npt.NDArray[Any]:
+    """Entry (i, j, …) is the sum of all entries of the tensor before i, before j, …; a table for
+    each place along so many directions `before` those.
+    """
+    shape = [size + (axis >= before) for axis, size in enumerate(tensor.shape)]
+    summed = np.zeros(shape, tensor.dtype)
+    inside: tuple[Any, ...] = (..., *[slice(1, None)] * (tensor.ndim - before))
     inner = summed[inside]  # by the dots a view, also of a single number
     inner[...] = tensor
-    for axis in range(tensor.ndim):
+    for axis in range(before, tensor.ndim):
         np.cumsum(inner, axis=axis, out=inner)
     return summed
 

@@ -22,6 +22,16 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Lists of nodes one after the other: that of group g begins at starts[g] and ends before
+    starts[g + 1].
+    """
+
+    starts: Integers
+    nodes: Integers
+
+
+@dataclass(frozen=True, eq=False)
 class Forest:
     """Nodes by their parents (−1 for a root), each parent before its children, and the variance of
     the noise of each node: infinite for inner nodes that were not measured.
@@ -65,6 +75,34 @@ class Forest:
         )
         return found
 
+    def group_moments(
+        self, groups: Groups, first: Floats, second: Floats, variances: Floats, fourths: Floats
+    ) -> Floats:
+        """The moments of errors of sums of weights · estimates of nodes, for many groups of nodes:
+        in three rows, the covariance of the two sums with the given weights, the fourth cumulant of
+        the first, and the largest of its coefficients. The noise of a node has these variances and
+        fourth cumulants.
+        """
+        from scumble.designs import forest_kernels
+
+        own, below = self._spread
+        shares = own * self._precisions
+        even = forest_kernels.below_even(self.parents, own, below, shares, variances, fourths)
+        found: Floats = forest_kernels.group_moments(
+            self.parents,
+            *self._children,
+            own,
+            below,
+            shares,
+            variances,
+            fourths,
+            even,
+            groups.starts,
+            groups.nodes,
+            np.stack([first, second]),
+        )
+        return found
+
     def under(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Which nodes are below a marked one."""
         from scumble.designs import forest_kernels
@@ -77,6 +115,12 @@ class Forest:
         used = self.coefficients(weights)
         measured = np.isfinite(self.variances)
         return float((used[measured] ** 2 * self.variances[measured]).sum())
+
+    @cached_property
+    def _children(self) -> tuple[Integers, Integers]:
+        """Where the children of each node begin, and all children by their parents."""
+        starts = np.searchsorted(np.sort(self.parents), np.arange(len(self.parents) + 1))
+        return starts, np.argsort(self.parents, kind="stable")
 
     @cached_property
     def _precisions(self) -> Floats:

@@ -84,3 +84,112 @@ def under(parents: Array, marked: Array) -> Array:
         if parent >= 0:
             found[node] = found[parent] or marked[parent]
     return found
+
+
+@_compiled
+def below_even(
+    parents: Array, own: Array, below: Array, shares: Array, variances: Array, fourths: Array
+) -> Array:
+    """What the noises of a subtree add if nothing in it has a weight and `adjoint` reaches its root
+    with 1: the sums of variances · coefficients² and of fourth cumulants · coefficients⁴, and the
+    largest coefficient, in three rows.
+    """
+    found = np.zeros((3, len(parents)))
+    for node in range(len(parents) - 1, -1, -1):
+        share = shares[node]
+        found[0, node] += variances[node] * share**2
+        found[1, node] += fourths[node] * share**4
+        found[2, node] = max(found[2, node], share)
+        parent = parents[node]
+        if parent >= 0:
+            passed = own[parent] / below[parent]
+            found[0, parent] += passed**2 * found[0, node]
+            found[1, parent] += passed**4 * found[1, node]
+            found[2, parent] = max(found[2, parent], passed * found[2, node])
+    return found
+
+
+@_compiled
+def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array) -> int:
+    """The given nodes and all above them, in rising order, in the front of `found`; how many."""
+    count = 0
+    for node in nodes:
+        while node >= 0 and marks[node] != mark:
+            marks[node] = mark
+            found[count] = node
+            count += 1
+            node = parents[node]
+    found[:count].sort()
+    return count
+
+
+@_compiled
+def _pulled(
+    parents: Array, own: Array, below: Array, reached: Array, found: Array, shared: Array
+) -> None:
+    """The passes of `adjoint` along the nodes that weights reach; `found` has the weights, and
+    `shared` zeros. In the end `shared` is what each node gives to any child beside its weight.
+    """
+    for place in range(len(reached) - 1, -1, -1):
+        node = reached[place]
+        found[node] += shared[node]
+        parent = parents[node]
+        if parent >= 0:
+            shared[parent] += own[node] / below[parent] * found[node]
+    for node in reached:
+        if parents[node] >= 0:
+            found[node] += shared[parents[node]]
+        if below[node] > 0.0:
+            shared[node] = found[node] * own[node] / below[node] - shared[node]
+
+
+@_compiled
+def group_moments(
+    parents: Array,
+    first_child: Array,
+    children: Array,
+    own: Array,
+    below: Array,
+    shares: Array,
+    variances: Array,
+    fourths: Array,
+    even: Array,
+    starts: Array,
+    nodes: Array,
+    weights: Array,
+) -> Array:
+    """For every group of two weighted sums of nodes: the sums of variances · the products of both
+    coefficients and of fourth cumulants · the fourth powers of the first one, and the largest of
+    the first, in three rows. Group g has the nodes from starts[g] to starts[g + 1], and for each
+    two weights. Only nodes above them are visited, and their children.
+    """
+    size, groups = len(parents), len(starts) - 1
+    moments = np.zeros((3, groups))
+    marks = np.full(size, -1)
+    visited = np.zeros(size, np.int64)
+    found, shared = np.zeros((2, size)), np.zeros((2, size))
+    for group in range(groups):
+        begin, end = starts[group], starts[group + 1]
+        count = _reached(parents, nodes[begin:end], group, marks, visited)
+        reached = visited[:count]
+        for row in range(2):
+            for node in reached:
+                found[row, node] = shared[row, node] = 0.0
+            for place in range(begin, end):
+                found[row, nodes[place]] += weights[row, place]
+            _pulled(parents, own, below, reached, found[row], shared[row])
+        second = fourth = largest = 0.0
+        for node in reached:
+            one, other = found[0, node] * shares[node], found[1, node] * shares[node]
+            second += variances[node] * one * other
+            fourth += fourths[node] * one**4
+            largest = max(largest, abs(one))
+            one, other = shared[0, node], shared[1, node]
+            for place in range(first_child[node], first_child[node + 1]):
+                child = children[place]
+                if marks[child] != group:
+                    second += even[0, child] * one * other
+                    fourth += even[1, child] * one**4
+                    largest = max(largest, even[2, child] * abs(one))
+        moments[0, group], moments[1, group], moments[2, group] = second, fourth, largest
+    return moments

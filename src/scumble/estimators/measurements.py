@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Law, Unknown
-from scumble.estimators.reading import NoisyShare, NoisyTotal, Reader
+from scumble.estimators.group_readings import Average, Grouping, GroupReader, OneByOne
+from scumble.estimators.reading import NoisyShare, NoisyTotal, Reader, Reading
 from scumble.estimators.weights import Part, Weights, joined
 from scumble.evidence import Measurements
 from scumble.query import Expression, Query
@@ -81,39 +83,65 @@ class Question:
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
         amount = self._amount()
-        for key, codes in self._groups():
-            within = condition.fixed(self.schema, codes)
-            if not codes or within.largest():
-                yield key, self._estimate(within, amount)
+        if self.query.groups:
+            return self._by_group(condition, amount)
+        return iter([((), self._estimate(condition, amount))])
 
     def _estimate(self, condition: Weights, amount: Part | None) -> Estimate:
         if amount is None:
-            return self._total(condition)
+            return self._total(self._read(condition))
         weighted = joined(self.schema, [*condition.parts, amount])
         if self.query.aggregate == "sum":
-            return self._total(weighted)
-        return self._mean(weighted, condition, amount)
-
-    def _total(self, weights: Weights) -> Estimate:
-        if not weights.largest():
-            return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
-        reading = self.reader.read(weights)
-        law: Law = NoisyTotal(reading) if reading.variance else Exact()
-        return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
-
-    def _mean(self, weighted: Weights, condition: Weights, amount: Part) -> Estimate:
+            return self._total(self._read(weighted))
         if not condition.largest():
             return self._unknown()
         total, count, covariance = self.reader.pair(weighted, condition)
         if not count.value:
             return self._unknown()
-        possible = _possible(self.schema, condition, amount)
         apart = Part(amount.names, amount.values - total.value / count.value)
         centred = self.reader.read(joined(self.schema, [*condition.parts, apart]))
-        ends = float(possible.min()), float(possible.max())
-        law = NoisyShare(total, count, covariance, *ends, centred)
+        [ends] = _ends(self.schema, condition, amount, Grouping((), ()))
+        return self._share(NoisyShare(total, count, covariance, *ends, centred))
+
+    def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
+        """The groups that the condition leaves possible, each with its estimate."""
+        grouping = self._grouping()
+        possible = np.flatnonzero(grouping.largest(condition)).tolist()
+        found = self._estimates(condition, amount, grouping, possible)
+        labels = [self.schema[name].labels().to_pylist() for name in grouping.names]
+        keys = list(product(*labels))
+        return ((keys[place], each) for place, each in zip(possible, found, strict=True))
+
+    def _estimates(
+        self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        reader = self.reader
+        readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
+        if amount is None:
+            counts = readers.by_group(condition, grouping)
+            return (self._total(counts.at(group)) for group in groups)
+        weighted = joined(self.schema, [*condition.parts, amount])
+        if self.query.aggregate == "sum":
+            sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
+            return (self._total(sums.at(group) if some[group] else None) for group in groups)
+        shares = readers.shares(Average(condition, amount, weighted), grouping)
+        ends = _ends(self.schema, condition, amount, grouping)
+        return (self._share(shares.law(group, *ends[group])) for group in groups)
+
+    def _read(self, weights: Weights) -> Reading | None:
+        return self.reader.read(weights) if weights.largest() else None
+
+    def _total(self, reading: Reading | None) -> Estimate:
+        if reading is None:
+            return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
+        law: Law = NoisyTotal(reading) if reading.variance else Exact()
+        return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
+
+    def _share(self, law: NoisyShare) -> Estimate:
+        if not law.count.value:
+            return self._unknown()
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
-        notes = self._notes(dict.fromkeys((*total.notes, *count.notes, *law.notes)))
+        notes = self._notes(dict.fromkeys((*law.total.notes, *law.count.notes, *law.notes)))
         return Estimate(law.value, law, method, notes)
 
     def _unknown(self) -> Estimate:
@@ -142,19 +170,14 @@ class Question:
         *_, amounts = self.engine.evaluate([*own, argument], names)
         return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
 
-    def _groups(self) -> Iterator[tuple[Key, dict[str, int]]]:
-        """Every combination of values of the groups, with its codes."""
+    def _grouping(self) -> Grouping:
         groups = self.query.groups
-        sizes = self._shape(groups)
-        if (total := self.schema.size(groups) if groups else 1) > MOST_GROUPS:
+        if (total := self.schema.size(groups)) > MOST_GROUPS:
             raise QueryError(
                 f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
                 f"{MOST_GROUPS} are possible. Group by fewer attributes."
             )
-        labels = [self.schema[name].labels().to_pylist() for name in groups]
-        for codes in np.ndindex(*sizes):
-            key = tuple(values[code] for values, code in zip(labels, codes, strict=True))
-            yield key, dict(zip(groups, codes, strict=True))
+        return Grouping(groups, tuple(self._shape(groups)))
 
     def _ordered(self, expression: Expression) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in expression.attributes)
@@ -163,9 +186,21 @@ class Question:
         return [self.schema[name].size for name in names]
 
 
-def _possible(schema: Schema, condition: Weights, amount: Part) -> Any:
-    """The amounts that the condition leaves possible."""
+def _ends(
+    schema: Schema, condition: Weights, amount: Part, grouping: Grouping
+) -> list[tuple[float, float]]:
+    """The least and the largest amount that the condition leaves possible, by group."""
     near = [part for part in condition.parts if not set(part.names).isdisjoint(amount.names)]
     both = joined(schema, [*near, Part(amount.names, np.ones_like(amount.values))]).parts[-1]
-    others = tuple(axis for axis, name in enumerate(both.names) if name not in amount.names)
-    return amount.values[both.values.any(axis=others)]
+    shape = [
+        n if a in amount.names else 1 for a, n in zip(both.names, both.values.shape, strict=True)
+    ]
+    amounts = np.broadcast_to(amount.values.reshape(shape), both.values.shape)
+    others = tuple(axis for axis, name in enumerate(both.names) if name not in grouping.names)
+    names = [name for name in both.names if name in grouping.names]
+    there = both.values != 0
+    least = np.min(amounts, axis=others, initial=np.inf, where=there)
+    most = np.max(amounts, axis=others, initial=-np.inf, where=there)
+    spread = (grouping.spread(np.asarray(each), names) for each in (least, most))
+    ends = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in spread)
+    return list(zip(*ends, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.designs.boxes import Boxes, summed_area
-from scumble.estimators.weights import Part, Weights
+from scumble.estimators.weights import Part, Tensor, Weights
 
 Floats = npt.NDArray[np.float64]
 Truths = npt.NDArray[np.bool_]
@@ -18,10 +18,33 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class RegionMeans:
-    """The mean weight of the cells of each box, and whether the weights in a box differ."""
+    """The mean weight of the cells of each box, whether the weights in a box change from one cell
+    to the next, and whether some are not 0.
+    """
 
     means: Floats
     uneven: Truths
+    used: Truths
+
+    @classmethod
+    def ones(cls, boxes: int) -> RegionMeans:
+        """Every cell has weight 1."""
+        return cls(np.ones(boxes), np.zeros(boxes, bool), np.ones(boxes, bool))
+
+    @property
+    def cut(self) -> Truths:
+        """Which boxes are used in part, or unevenly."""
+        return self.uneven & self.used
+
+    def times(self, other: RegionMeans) -> RegionMeans:
+        """Of products of weights that are about different attributes: so are the means."""
+        return RegionMeans(
+            self.means * other.means, self.uneven | other.uneven, self.used & other.used
+        )
+
+    def at(self, places: Places) -> RegionMeans:
+        """Those of some boxes."""
+        return RegionMeans(self.means[places], self.uneven[places], self.used[places])
 
 
 class BoxMeans:
@@ -30,52 +53,66 @@ class BoxMeans:
     """
 
     def __init__(self, boxes: Boxes, names: Sequence[str]) -> None:
-        self._boxes = boxes
-        self._names = tuple(names)
+        self.boxes = boxes
+        self.names = tuple(names)
         self._known: dict[tuple[str, ...], tuple[Boxes, Places]] = {}
 
     def means(self, weights: Weights) -> RegionMeans:
-        """Parts are about different attributes, so that the mean of their product over a box is the
-        product of their means; each comes from a summed-area table.
-        """
-        means = np.ones(len(self._boxes))
-        uneven, used = np.zeros(len(self._boxes), bool), np.ones(len(self._boxes), bool)
+        found = RegionMeans.ones(len(self.boxes))
         for part in weights.parts:
-            inside, which = self._different(part.names)
-            some = _counts(inside, part.values != 0) > 0
-            # A table of fractions rounds; where a box has no weight at all it must not.
-            sums = np.where(some, inside.sums(summed_area(part.values)), 0.0)
-            means *= (sums / inside.cells)[which]
-            uneven |= _changes(inside, part)[which]
-            used &= some[which]
-        return RegionMeans(means, uneven & used)
+            found = found.times(self.part(part))
+        return found
+
+    def part(self, part: Part) -> RegionMeans:
+        """Of the weights of one part."""
+        inside, which = self._different(part.names)
+        return tensor_means(part.values, inside).at(which)
 
     def _different(self, names: tuple[str, ...]) -> tuple[Boxes, Places]:
         """The boxes of some attributes, each interval of a single one once; and which of them each
         box has.
         """
         if names not in self._known:
-            axes = [self._names.index(name) for name in names]
-            low, high = self._boxes.low[axes], self._boxes.high[axes]
-            first = which = np.arange(len(self._boxes))
-            if len(axes) == 1:
-                packed = low[0] * (int(high.max()) + 1) + high[0]
+            inside = self.along(names)
+            first = which = np.arange(len(self.boxes))
+            if len(names) == 1:
+                packed = inside.low[0] * (int(inside.high.max()) + 1) + inside.high[0]
                 _, first, which = np.unique(packed, return_index=True, return_inverse=True)
-            self._known[names] = (Boxes(low[:, first], high[:, first]), which)
+            self._known[names] = (inside.take(first), which)
         return self._known[names]
 
+    def along(self, names: Sequence[str]) -> Boxes:
+        """The boxes of some attributes."""
+        axes = [self.names.index(name) for name in names]
+        return Boxes(self.boxes.low[axes], self.boxes.high[axes])
 
-def _changes(boxes: Boxes, part: Part) -> Truths:
+
+def tensor_means(
+    values: Tensor, boxes: Boxes, before: tuple[npt.NDArray[np.int64], ...] = ()
+) -> RegionMeans:
+    """Of the entries of a tensor in each box, or in one of many tensors, as `before` says; each
+    comes from a summed-area table.
+    """
+    used = _counts(boxes, values != 0, before) > 0
+    # A table of fractions rounds; where a box has no weight at all it must not.
+    sums = np.where(used, boxes.sums(summed_area(values, len(before)), before), 0.0)
+    return RegionMeans(sums / boxes.cells, _changes(boxes, values, before), used)
+
+
+def _changes(boxes: Boxes, values: Tensor, before: tuple[npt.NDArray[np.int64], ...]) -> Truths:
     """Whether the weights change from one code to the next anywhere in a box."""
     found = np.zeros(len(boxes), bool)
-    for axis in range(part.values.ndim):
-        steps = np.diff(part.values, axis=axis, prepend=np.nan) != 0
+    for axis in range(len(boxes.low)):
+        steps = np.diff(values, axis=len(before) + axis, prepend=np.nan) != 0
         inner = boxes.low.copy()
         inner[axis] += 1  # a step onto the first code of a box is not inside it
-        found |= _counts(Boxes(inner, boxes.high), steps) > 0
+        found |= _counts(Boxes(inner, boxes.high), steps, before) > 0
     return found
 
 
-def _counts(boxes: Boxes, truths: Truths) -> npt.NDArray[np.int64]:
-    counts: npt.NDArray[np.int64] = boxes.sums(summed_area(truths.astype(np.int64)))
+def _counts(
+    boxes: Boxes, truths: Truths, before: tuple[npt.NDArray[np.int64], ...]
+) -> npt.NDArray[np.int64]:
+    summed = summed_area(truths.astype(np.int64), len(before))
+    counts: npt.NDArray[np.int64] = boxes.sums(summed, before)
     return counts

@@ -12,8 +12,11 @@ from scumble.designs.boxes import Boxes
 from scumble.designs.forest import Forest
 from scumble.designs.regions import Regions, RegionTree
 from scumble.engine.duckdb import Engine
+from scumble.estimators.group_readings import Average, Grouping, Readings, Shares
 from scumble.estimators.reading import Reading
+from scumble.estimators.region_groups import meetings
 from scumble.estimators.region_means import BoxMeans
+from scumble.estimators.region_sums import FittedLeaves, cut_note
 from scumble.estimators.weights import Weights
 from scumble.evidence import Measurements
 from scumble.schema import Schema
@@ -40,42 +43,47 @@ class RegionsReader:
         return reader
 
     def _start(self, tree: RegionTree, names: Sequence[str], design: Regions) -> None:
-        self._forest = tree.forest(design.laws)
-        self._fitted = self._forest.estimates(tree.noisy)
-        self._ends = np.flatnonzero(_ends(self._forest, self._fitted, design.prune))
-        self._leaf_counts = self._fitted[self._ends]
-        self._boxes = tree.boxes.take(self._ends)
-        self._means = BoxMeans(self._boxes, names)
-        measured = np.isfinite(self._forest.variances)
-        self._variances = np.where(measured, self._forest.variances, 0.0)
-        self._fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
+        forest = tree.forest(design.laws)
+        fitted = forest.estimates(tree.noisy)
+        ends = np.flatnonzero(_ends(forest, fitted, design.prune))
+        variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
+        fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
+        self._leaves = FittedLeaves(forest, ends, fitted[ends], variances, fourths)
+        self._means = BoxMeans(tree.boxes.take(ends), names)
 
     @property
     def leaves(self) -> Boxes:
         """The boxes inside which rows are taken to be spread evenly."""
-        return self._boxes
+        return self._means.boxes
 
     @property
     def counts(self) -> Floats:
         """The estimated number of rows in each leaf."""
-        return self._leaf_counts
+        return self._leaves.counts
 
     def read(self, weights: Weights) -> Reading:
-        return self._read(weights).reading(self._variances, self._fourths)
+        return self._read(weights).reading(self._leaves)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         one, other = self._read(first), self._read(second)
-        covariance = _dot(one.coefficients * self._variances, other.coefficients)
-        first_reading = one.reading(self._variances, self._fourths)
-        return first_reading, other.reading(self._variances, self._fourths), covariance
+        covariance = _dot(one.coefficients * self._leaves.variances, other.coefficients)
+        return one.reading(self._leaves), other.reading(self._leaves), covariance
+
+    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+        some = meetings(self._means, grouping)
+        return Readings.joined([self._leaves.readings(each, weights) for each in some])
+
+    def shares(self, average: Average, grouping: Grouping) -> Shares:
+        some = meetings(self._means, grouping)
+        return Shares.joined([self._leaves.shares(each, average) for each in some])
 
     def _read(self, weights: Weights) -> _Read:
         found = self._means.means(weights)
-        by_node = np.zeros(len(self._fitted))
-        by_node[self._ends] = found.means
-        value = _dot(found.means, self._leaf_counts)
-        cut = int(found.uneven.sum())
-        return _Read(value, self._forest.coefficients(by_node), cut)
+        forest = self._leaves.forest
+        by_node = np.zeros(len(forest.parents))
+        by_node[self._leaves.nodes] = found.means
+        value = _dot(found.means, self._leaves.counts)
+        return _Read(value, forest.coefficients(by_node), int(found.cut.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +94,14 @@ class _Read:
     coefficients: Floats
     cut: int
 
-    def reading(self, variances: Floats, fourths: Floats) -> Reading:
+    def reading(self, leaves: FittedLeaves) -> Reading:
         squares = self.coefficients**2
         return Reading(
             self.value,
-            _dot(squares, variances),
-            _dot(squares**2, fourths),
+            _dot(squares, leaves.variances),
+            _dot(squares**2, leaves.fourths),
             float(np.abs(self.coefficients).max(initial=0.0)),
-            (_cut_note(self.cut),) if self.cut else (),
+            (cut_note(self.cut),) if self.cut else (),
         )
 
 
@@ -108,11 +116,3 @@ def _ends(forest: Forest, fitted: Floats, prune: int | None) -> npt.NDArray[np.b
         return forest.leaves
     small = fitted < prune
     return (small | forest.leaves) & ~forest.under(small)
-
-
-def _cut_note(leaves: int) -> str:
-    which = "a leaf" if leaves == 1 else f"{leaves} leaves"
-    return (
-        f"the question takes part of {which} of the tree, inside which rows were taken to be "
-        "spread evenly: an error by that is not in the interval"
-    )
