@@ -22,6 +22,7 @@ _SENTENCES = (
     (r"unicode|utf-?8", "it is not UTF-8 text"),
     (r"unterminated quote", "a quote is opened and not closed"),
     (r"expected number of columns", "a line has another number of fields than the header"),
+    (r"invalid state", "its lines do not all end alike (dos2unix makes them so), or it is damaged"),
     (r"line size|line .* too long", "a line is too long"),
     (r"gzip|compressed", "its gzip compression is damaged"),
     (r"convert|expected (bytes|a string)", "its values are of several types; make them all text"),
@@ -58,8 +59,14 @@ class Source(ABC):
             count = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
             raise SourceError(
                 f"{self.description} has no column {_listed(lost)}. "
-                f"It has {count}{shown}.{self.hint}"
+                f"It has {count}{shown}.{self._letters(lost) or self.hint}"
             )
+
+    def _letters(self, lost: Sequence[str]) -> str:
+        """A hint, if a name is there but for upper and lower case."""
+        lower = {name.lower() for name in self.columns}
+        near = [name for name in lost if name.lower() in lower]
+        return f" Upper and lower case count: it has {_listed(near)} otherwise." if near else ""
 
 
 def distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:
