@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +12,13 @@ import typer
 
 from scumble import console, options
 from scumble import options_compare as given
-from scumble.errors import ParameterError
+from scumble.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from scumble.evaluate.comparison import Comparison, Results
     from scumble.evaluate.workloads_truth import TrueTable
-
-_SHARES = ("relative", "median")
 
 
 def compare(
@@ -37,6 +38,7 @@ def compare(
     seed: given.Seed = 0,
     table: options.Table = None,
     outside: given.Outside = "error",
+    jobs: given.Jobs = None,
     resume: given.Resume = False,
     force: options.Force = False,
     as_json: options.Json = False,
@@ -47,12 +49,13 @@ def compare(
     and --resume goes on.
     """
     from scumble.evaluate.comparison import Comparison
-    from scumble.evaluate.comparison_points import MEASURES
+    from scumble.evaluate.comparison_page import write
+    from scumble.evaluate.comparison_points import check_measure
     from scumble.evaluate.comparison_questions import questions as asked
     from scumble.evaluate.comparison_settings import Settings, read_settings
+    from scumble.evaluate.comparison_workers import usable_cores
 
-    if measure not in MEASURES:
-        raise ParameterError.of("compare", "measure", f"one of {', '.join(MEASURES)}", measure)
+    check_measure(measure)
     _check_output(output, resume=resume, force=force)
     names, losses = _names(methods), _numbers(epsilon)
     settings = read_settings(setting or [])
@@ -61,11 +64,17 @@ def compare(
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
     chosen = asked(workload, known, questions, seed)
     choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
-    comparison = Comparison(known, chosen, choices, repeats)
+    comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
-    stopped = _run(comparison, results)
-    _tell(results, measure, output, as_json=as_json)
+    try:
+        stopped = _run(comparison, results, jobs or usable_cores())
+    except Exception:  # a mistake of ours must not cost hours of work
+        if results.runs:
+            write(results, measure, output)
+        raise
+    with _undisturbed() if stopped else nullcontext():
+        _tell(results, measure, output, as_json=as_json)
     if stopped:
         raise typer.Exit(console.INTERRUPTED)
 
@@ -136,23 +145,43 @@ def _results(
     return found
 
 
-def _run(comparison: Comparison, results: Results) -> bool:
-    """All that is not done yet; whether the person had enough before the end."""
+def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
+    """All that is not done yet; whether something stopped it before the end."""
     total = len(comparison.choices) * comparison.repeats
+    why = "Stopped"
     with console.progress("Comparing", total) as progress:
         try:
-            for done, _ in comparison.runs(results):
-                if progress is not None:
-                    progress(done)
+            with closing(comparison.runs(results, jobs)) as runs:
+                for done in runs:
+                    if progress is not None:
+                        progress(done)
+            return False
         except KeyboardInterrupt:
-            console.say("Stopped: this is what is done until now. --resume goes on.")
-            return True
-    return False
+            pass
+        except ScumbleError as error:
+            why = str(error)
+    console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
+    return True
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who is impatient and presses Ctrl-C twice gets what is done all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
+    from scumble.evaluate.comparison_measures import MEASURES
     from scumble.evaluate.comparison_page import OWNER, PREVIEW, write
-    from scumble.evaluate.comparison_points import MEASURES, as_fields, points, sentence
+    from scumble.evaluate.comparison_points import points, sentence
+    from scumble.evaluate.comparison_table import as_fields
 
     for name, reason in results.left_out.items():
         console.say(f"{name} is left out: {reason}")
@@ -163,10 +192,11 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
     if as_json:
         console.print_json([as_fields(point, values) for point in found])
     else:
+        shown = MEASURES[measure]
         for point in found:
             mean = point.error.mean
-            error = f"{100 * mean:,.0f} %" if measure in _SHARES else f"{mean:.4g}"
-            words = sentence(point, values)
-            typer.echo(f"{point.name}: {words} {MEASURES[measure].capitalize()} {error}.")
+            error = f"{100 * mean:,.0f} %" if shown.percent else f"{mean:.4g}"
+            title = f"{shown.words[0].upper()}{shown.words[1:]}"
+            typer.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)
     console.say(f"Wrote {', '.join(map(str, written))}.")

@@ -75,6 +75,17 @@ Page = Annotated[
         "--output", "-o", metavar="FILE", help="The page (.html); CSV and JSON lie beside it."
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="NUMBER",
+        min=1,
+        help="Processes that make releases; as many as there are processors, if none is said. The "
+        "results are the same.",
+    ),
+]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with what an earlier run wrote there.")
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from terminal import run
 
-from scumble.evaluate import comparison
+from scumble.evaluate import comparison_run
 
 QUESTIONS = """\
 -- how many are ill
@@ -50,14 +50,14 @@ def test_stopped_and_resumed(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "c.html"
-    publish, calls = comparison.publish, iter(range(100))
+    publish, calls = comparison_run.publish, iter(range(100))
 
     def stopped(*given: object, **named: object) -> object:
         if next(calls) == 3:
             raise KeyboardInterrupt
         return publish(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(comparison, "publish", stopped)
+    monkeypatch.setattr(comparison_run, "publish", stopped)
     arguments = [*words, "-m", "uniform,subset", "-e", "1", "-o", page]
     first = run(*arguments)
     assert first.code == 130

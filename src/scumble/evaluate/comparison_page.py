@@ -8,20 +8,16 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from math import floor, isnan, log10
 from pathlib import Path
 from string import Template
 
 from scumble._version import __version__
 from scumble.evaluate.comparison import Results
-from scumble.evaluate.comparison_points import (
-    MEASURES,
-    SANITY,
-    Point,
-    as_csv,
-    as_fields,
-    points,
-    sentence,
-)
+from scumble.evaluate.comparison_measures import BETA, MEASURES, SHARE
+from scumble.evaluate.comparison_points import Point, points, sentence
+from scumble.evaluate.comparison_table import as_csv, as_fields
+from scumble.evaluate.measures import Spread
 from scumble.plot.comparison import Mark
 
 OWNER = (
@@ -41,8 +37,9 @@ _READING = (
     "hollow marks promise nothing to whoever is unlucky, and beat no full one. Pale bars are two "
     "standard errors over the repeats."
 )
-_NAMES = {"α for β = 5 %": "α (β 5 %)", "ρ for β = 5 %": "ρ (β 5 %)", "root": "root mean sq."}
-_SHARES = ("relative", "median", "coverage")
+# One table says how wrong the answers are, the other what papers tell besides.
+_FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
+_SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
 
 
 def marks(found: Sequence[Point]) -> list[Mark]:
@@ -78,9 +75,11 @@ def page(results: Results, measure: str, *, when: datetime | None = None) -> str
         figure=_figure(found, values, measure),
         reading=escape(_READING),
         sentences="".join(_choice(point, values) for point in found),
-        numbers=_numbers(found),
-        explained=escape(_explained(results)),
-        bands=_bands(found),
+        numbers=_numbers(found, _FIRST, more=True),
+        explained=escape(_explained(results, found)),
+        further=_numbers(found, _SECOND),
+        measure=escape(MEASURES[_of_bands(measure)].words.capitalize()),
+        bands=_bands(found, _of_bands(measure)),
         left_out=_left_out(results),
         questions=_questions(results.questions),
         version=__version__,
@@ -133,13 +132,22 @@ def _setup(results: Results, found: Sequence[Point]) -> str:
     )
 
 
-def _explained(results: Results) -> str:
-    bound = max(SANITY * int(results.about["rows"]), 1.0)
+def _explained(results: Results, found: Sequence[Point]) -> str:
+    bound = max(SHARE * int(results.about["rows"]), 1.0)
+    intervals = sorted({point.intervals for point in found})
+    looked = (
+        f"{intervals[0]:,}" if len(intervals) == 1 else f"{intervals[0]:,} to {intervals[-1]:,}"
+    )
     return (
-        f"Relative errors are |estimate − truth| / max(truth, {bound:,.3g}), so that a count of "
-        "nearly nobody does not decide; sums and averages are measured by themselves. Coverage is "
-        "the share of the intervals of 95 % that held the truth, of a sample. α and ρ: 95 % of the "
-        "answers are within α · rows, and within ρ √rows."
+        "Means over the repeats ± the standard deviation of one. Relative errors are |estimate − "
+        f"truth| / max(truth, {bound:,.3g}), so that a count of nearly nobody does not decide (no "
+        "bound: / truth, where the truth is above 0); sums and averages are measured by "
+        "themselves. Coverage is the share of the intervals of 95 % that held the truth, of "
+        f"{looked} for each setting. Biased is the share of the answers whose mean error over the "
+        "repeats is further from 0 than chance takes one answer in a hundred. L1 of tables is the "
+        "sum of |estimated − true share| over all cells of a GROUP BY, from 0 to about 2. "
+        f"{100 * (1 - BETA):g} % of the answers are within α · rows, and within ρ √rows; a share β "
+        f"is off by more than {100 * SHARE:g} % of the rows."
     )
 
 
@@ -149,8 +157,8 @@ def _figure(found: Sequence[Point], values: int, measure: str) -> str:
 
     if not available():
         return f"<p>{escape(MISSING)}</p>"
-    percent = measure in ("relative", "median")
-    return svg(comparison(marks(found), 1 / values, MEASURES[measure], percent=percent))
+    shown = MEASURES[measure]
+    return svg(comparison(marks(found), 1 / values, shown.words, percent=shown.percent))
 
 
 def _choice(point: Point, values: int) -> str:
@@ -163,23 +171,34 @@ def _choice(point: Point, values: int) -> str:
     )
 
 
-def _numbers(found: Sequence[Point]) -> str:
-    names = list(dict.fromkeys(name for point in found for name in point.numbers))
-    head = ["best guess", *(_NAMES.get(name, name) for name in names)]
-    rows = [
-        [_percent(point.success), *(_number(name, point.numbers.get(name)) for name in names)]
-        for point in found
-    ]
+def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = False) -> str:
+    """Some measures of every setting; with `more`, what the attacker can do and how many answers
+    are biased.
+    """
+    names = [name for name in wanted if any(name in point.numbers for point in found)]
+    head = [MEASURES[name].head for name in names]
+    rows = [[_spread(name, point.numbers.get(name)) for name in names] for point in found]
+    if more:
+        head = ["best guess", *head, "biased"]
+        rows = [
+            [_percent(point.success), *row, "" if (b := point.biased) is None else _percent(b)]
+            for point, row in zip(found, rows, strict=True)
+        ]
     return _table(head, found, rows)
 
 
-def _bands(found: Sequence[Point]) -> str:
-    every = sorted({(low, high) for point in found for low, high, *_ in point.bands})
-    head = [f"{100 * low:g}–{min(100 * high, 100):g} %" for low, high in every]
+def _of_bands(measure: str) -> str:
+    """The measure by which the bands are told: that of the axis, if it is one of single answers."""
+    return measure if MEASURES[measure].single else "relative"
+
+
+def _bands(found: Sequence[Point], measure: str) -> str:
+    words = {(b.low, b.high): (b.words, b.counts) for point in found for b in point.bands}
+    head = [f"{words[band][0]} ({words[band][1]:,} counts)" for band in sorted(words)]
     rows = []
     for point in found:
-        known = {(low, high): error for low, high, _, error in point.bands}
-        rows.append([_percent(known[band]) if band in known else "" for band in every])
+        known = {(band.low, band.high): band.error for band in point.bands}
+        rows.append([_spread(measure, known.get(band)) for band in sorted(words)])
     return _table(head, found, rows)
 
 
@@ -193,10 +212,21 @@ def _table(head: Iterable[str], found: Sequence[Point], rows: Iterable[Sequence[
     return "".join(lines)
 
 
-def _number(name: str, value: float | None) -> str:
-    if value is None:
+def _spread(name: str, given: Spread | None) -> str:
+    """A mean over runs, and the deviation of one run where there are several."""
+    if given is None:
         return ""
-    return _percent(value) if name in _SHARES else f"{value:,.3g}"
+    scale = 100 if MEASURES[name].percent else 1
+    mean, deviation = scale * given.mean, scale * given.deviation
+    text = _digits(mean) if isnan(deviation) else f"{_digits(mean)} ± {_digits(deviation, 2)}"
+    return f"{text} %" if scale == 100 else text
+
+
+def _digits(number: float, count: int = 3) -> str:
+    """So many digits, without a power of ten where the number can be read at once."""
+    if not number or not 1e-4 <= abs(number) < 1e7:
+        return f"{number:.{count}g}"
+    return f"{number:,.{max(0, count - 1 - floor(log10(abs(number))))}f}"
 
 
 def _percent(value: float) -> str:

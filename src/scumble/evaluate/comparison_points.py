@@ -4,35 +4,44 @@ in a sentence.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from scumble.errors import ParameterError
-from scumble.evaluate import measures
-from scumble.evaluate.comparison import Results, Run
+from scumble.evaluate.comparison import Results
+from scumble.evaluate.comparison_measures import (
+    ERRORS,
+    MEASURES,
+    Measured,
+    apart,
+    biased,
+    measured,
+    within,
+)
+from scumble.evaluate.comparison_run import Run
 from scumble.evaluate.comparison_settings import PRIOR
 from scumble.evaluate.measures import Answers, Spread, spread
 from scumble.guarantee import at_most, percent_at_least, percent_at_most
 
-Floats = npt.NDArray[np.float64]
-
-SANITY = 0.001  # of the rows: counts below it are not measured by themselves
 _DOUBTFUL = 0.85  # coverage of intervals of 95 % that few runs do not come to by chance
 _SAME = 1e-6  # exposures that differ by less are the same
-BANDS = (0.0, 0.001, 0.01, 0.1, 1.01)
-MEASURES = {
-    "relative": "mean relative error",
-    "median": "median relative error",
-    "absolute": "mean absolute error",
-    "root": "root mean square error",
-}
+
+
+@dataclass(frozen=True)
+class Band:
+    """The error of counts that select a share of the rows from `low` up to before `high`."""
+
+    low: float
+    high: float
+    counts: int
+    error: Spread
+
+    @property
+    def words(self) -> str:
+        return f"{100 * self.low:g}–{min(100 * self.high, 100):g} %"
 
 
 @dataclass(frozen=True)
@@ -46,9 +55,11 @@ class Point:
     posterior: float | None
     delta: float
     error: Spread
-    numbers: dict[str, float]
+    numbers: dict[str, Spread]  # by every measure
+    intervals: int  # that were looked at
+    biased: float | None  # share of the questions
     typical: tuple[float, float] | None  # a count, and what 19 of 20 errors of such stay within
-    bands: tuple[tuple[float, float, int, float], ...]
+    bands: tuple[Band, ...]
     beaten_by: str = ""
 
     @property
@@ -61,10 +72,15 @@ class Point:
         return self.posterior is not None
 
 
+def check_measure(name: str) -> None:
+    """Refuse what cannot stand on the axis."""
+    if name not in ERRORS:
+        raise ParameterError.of("compare", "measure", f"one of {', '.join(ERRORS)}", name)
+
+
 def points(results: Results, measure: str) -> list[Point]:
     """One for each setting that has a run, in the order in which they were first made."""
-    if measure not in MEASURES:
-        raise ParameterError.of("compare", "measure", f"one of {', '.join(MEASURES)}", measure)
+    check_measure(measure)
     by_name: dict[tuple[str, str], list[Run]] = {}
     for run in results.runs:
         by_name.setdefault((run.method, run.words), []).append(run)
@@ -73,24 +89,13 @@ def points(results: Results, measure: str) -> list[Point]:
 
 
 def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
-    truth = np.array(results.truth)
-    values = np.array([run.values for run in runs])
-    rows = int(results.about["rows"])
-    counts = np.array(results.counts, bool)
-    answers = Answers(truth, values, rows)
-    # A count is measured against itself or a small share of the rows, anything else by itself.
-    scale = np.where(counts, max(SANITY * rows, 1.0), np.abs(truth))
-    each: dict[str, Callable[[], Floats]] = {
-        "relative": lambda: measures.relative(answers, sanity=scale),
-        "median": lambda: measures.relative_median(answers, sanity=scale),
-        "absolute": lambda: measures.absolute(answers),
-        "root": lambda: measures.root(answers),
-        "bias": lambda: measures.bias(answers),
-        "α for β = 5 %": lambda: measures.alpha_for(answers, 0.05),
-        "ρ for β = 5 %": lambda: measures.rho_for(answers, 0.05),
-    }
-    tried = sum(run.intervals for run in runs)
-    covered = {"coverage": sum(run.held for run in runs) / tried} if tried else {}
+    found = _measured(results, runs)
+    numbers = measured(found)
+    if measure not in numbers:
+        raise ParameterError(
+            f"The questions have no {MEASURES[measure].words}: it needs counts by GROUP BY, or "
+            "true answers above 0. Choose another --measure."
+        )
     first = runs[0]
     return Point(
         method=first.method,
@@ -99,16 +104,28 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
         basis=first.basis,
         posterior=first.posterior,
         delta=first.delta,
-        error=spread(each[measure]()),
-        numbers={name: float(found().mean()) for name, found in each.items()} | covered,
-        typical=_typical(answers.chosen(counts)),
-        bands=_bands(answers.chosen(counts)),
+        error=numbers[measure],
+        numbers=numbers,
+        intervals=sum(run.intervals for run in runs),
+        biased=biased(found.answers),
+        typical=_typical(found.answers.chosen(found.counts)),
+        bands=_bands(found, measure if MEASURES[measure].single else "relative"),
+    )
+
+
+def _measured(results: Results, runs: Sequence[Run]) -> Measured:
+    rows = int(results.about["rows"])
+    return Measured(
+        Answers(np.array(results.truth), np.array([run.values for run in runs]), rows),
+        np.array(results.counts, bool),
+        np.array([run.distances for run in runs]),
+        np.array([np.nan if run.coverage is None else run.coverage for run in runs]),
     )
 
 
 def _typical(counts: Answers) -> tuple[float, float] | None:
-    """The median of the true counts in two digits, and the error that 19 of 20 answers to counts
-    from half to twice as large stay within.
+    """The median of the true counts, and the error that 19 of 20 answers to counts from half to
+    twice as large stay within.
     """
     if not len(counts.truth):
         return None
@@ -116,15 +133,15 @@ def _typical(counts: Answers) -> tuple[float, float] | None:
     near = (counts.truth >= middle / 2) & (counts.truth <= 2 * middle)
     if not near.any():
         near[:] = True
-    errors = np.abs(counts.chosen(near).errors)
-    return middle, float(np.quantile(errors, 0.95, method="inverted_cdf"))
+    return middle, within(counts.chosen(near).errors, 0.95)
 
 
-def _bands(counts: Answers) -> tuple[tuple[float, float, int, float], ...]:
-    """By selectivity: from, to, how many counts, mean relative error."""
+def _bands(found: Measured, measure: str) -> tuple[Band, ...]:
+    """By selectivity; a band without anything to measure is left out."""
     return tuple(
-        (low, high, len(some.truth), float(measures.relative(some, sanity=1.0).mean()))
-        for low, high, some in counts.by_selectivity(BANDS)
+        Band(low, high, len(some.answers.truth), spread(runs))
+        for low, high, some in found.by_selectivity()
+        if (runs := MEASURES[measure].of(some)) is not None
     )
 
 
@@ -145,16 +162,16 @@ def _beats(other: Point, point: Point) -> bool:
         return False
     if other.success < point.success * (1 - _SAME):
         return other.error.mean <= point.error.mean
-    apart = math.hypot(other.error.stderr, point.error.stderr)
-    return other.error.mean + (0 if math.isnan(apart) else 3 * apart) < point.error.mean
+    return other.error.mean + apart(other.error, point.error) < point.error.mean
 
 
 def sentence(point: Point, values: int) -> str:
     """What a choice means, for who has to make it."""
     learned, erred = _learned(point, values), _erred(point)
     missed = ""
-    if point.numbers.get("coverage", 1.0) < _DOUBTFUL:
-        held = f"{100 * point.numbers['coverage']:.0f} %"
+    coverage = point.numbers.get("coverage")
+    if coverage is not None and coverage.mean < _DOUBTFUL:
+        held = f"{100 * coverage.mean:.0f} %"
         missed = f" Its intervals of 95 % held the truth in {held} of the cases only."
     beaten = f" {point.beaten_by} exposes no more and errs no more." if point.beaten_by else ""
     return f"{learned}; {erred}.{missed}{beaten}"
@@ -175,7 +192,7 @@ def _learned(point: Point, values: int) -> str:
 
 def _erred(point: Point) -> str:
     if point.typical is None:
-        return f"the answers are off by {100 * point.numbers['median']:.2g} % in the median"
+        return f"the answers are off by {100 * point.numbers['median'].mean:.2g} % in the median"
     count, error = point.typical
     return (
         f"a count of {_digits(count)} will be within ±{_digits(error, up=True)} nineteen times in "
@@ -190,39 +207,3 @@ def _digits(number: float, *, up: bool = False) -> str:
     step = 10.0 ** max(0, math.floor(math.log10(number)) - 1)
     whole = math.ceil(number / step) if up else round(number / step)
     return f"{whole * step:,.0f}"
-
-
-def as_csv(found: Sequence[Point]) -> str:
-    """One line for each setting."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    numbers = list(found[0].numbers) if found else []
-    head = ["method", "setting", "DP", "success", "basis", "posterior", "error", "error stderr"]
-    writer.writerow([*head, "runs", *numbers, "beaten by"])
-    for point in found:
-        place = [point.success, point.basis, point.posterior, point.error.mean, point.error.stderr]
-        writer.writerow(
-            [point.method, point.words, point.private, *place, point.error.runs]
-            + [point.numbers.get(name) for name in numbers]
-            + [point.beaten_by]
-        )
-    return text.getvalue()
-
-
-def as_fields(point: Point, values: int) -> dict[str, Any]:
-    """A point for a program to read."""
-    return {
-        "method": point.method,
-        "setting": point.words,
-        "private": point.private,
-        "success": point.success,
-        "basis": point.basis,
-        "posterior": point.posterior,
-        "error": point.error.mean,
-        "error stderr": None if math.isnan(point.error.stderr) else point.error.stderr,
-        "runs": point.error.runs,
-        **point.numbers,
-        "bands": [list(band) for band in point.bands],
-        "beaten by": point.beaten_by,
-        "sentence": sentence(point, values),
-    }

@@ -1,0 +1,117 @@
+"""One release of one setting, and what its answers and its exposure come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.evaluate.comparison_asked import Asked, Floats, Places
+from scumble.evaluate.comparison_exposure import exposed
+from scumble.evaluate.comparison_settings import PRIOR, Choice
+from scumble.evaluate.workloads_truth import Codes, TrueTable
+from scumble.publishing import publish
+from scumble.query import Query
+from scumble.schema import Schema
+
+
+@dataclass(frozen=True)
+class Run:
+    """The answers of one release, how far its tables are from the true ones, what it exposes, and
+    the share of some intervals that held the truth.
+    """
+
+    method: str
+    words: str
+    repeat: int
+    values: list[float]
+    distances: list[float]
+    success: float
+    basis: str
+    posterior: float | None
+    delta: float
+    coverage: float | None
+    intervals: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that is to be made; its number among all of a comparison."""
+
+    number: int
+    choice: Choice
+    repeat: int
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """All that a process needs to make runs, in a form that can be sent to it."""
+
+    schema: Schema
+    codes: Mapping[str, Codes]
+    rows: int
+    queries: tuple[Query, ...]
+    truth: Floats
+    seed: int
+
+    @classmethod
+    def of(cls, table: TrueTable, queries: Sequence[Query], seed: int) -> Material:
+        codes = {each.name: table.codes(each.name) for each in table.schema.published}
+        truth: npt.NDArray[np.float64] = np.concatenate([*table.answers(queries), np.empty(0)])
+        return cls(table.schema, codes, table.rows, tuple(queries), truth, seed)
+
+
+class Runner:
+    """Makes runs in this process."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.table = TrueTable(material.schema, material.codes, material.rows)
+        self.asked = Asked(material.schema, material.queries)
+        self.truth = material.truth
+
+    @cached_property
+    def kept(self) -> Places:
+        """The answers that can be compared."""
+        return self.asked.kept(self.truth)
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        """In memory, as it is published: once for all runs."""
+        schema = self.material.schema
+        return pa.table({a.name: a.decode(self.table.codes(a.name)) for a in schema.published})
+
+    def run(self, choice: Choice, repeat: int) -> Run:
+        """Publish once and measure; a setting that cannot be raises its reason. The same seed makes
+        the same release, in whatever process: nobody else ever sees it.
+        """
+        seed = _seed(self.material.seed, choice, repeat)
+        release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
+        found = self.asked.answers(release)
+        values = self.asked.values(found)
+        share, intervals = self.asked.coverage(found, self.truth, self.kept, repeat)
+        place = exposed(release, self.table, PRIOR)
+        return Run(
+            method=choice.method,
+            words=choice.words,
+            repeat=repeat,
+            values=self.asked.rounded(values, self.truth, self.kept),
+            distances=self.asked.distances(values, self.truth),
+            success=place.success,
+            basis=place.basis,
+            posterior=place.posterior,
+            delta=max((g.parameters.get("delta", 0.0) for g in release.guarantees), default=0.0),
+            coverage=share,
+            intervals=intervals,
+        )
+
+
+def _seed(seed: int, choice: Choice, repeat: int) -> int:
+    """Another one for every run, that depends on no other run."""
+    words = f"{seed}, {choice.name}, {repeat}"
+    return int.from_bytes(sha256(words.encode()).digest()[:8], "big")
