@@ -28,8 +28,8 @@ def compare(
     source: given.Source = None,
     epsilon: given.Epsilons = None,
     setting: given.Setting = None,
-    workload: given.Workload = "conjunctions",
-    questions: given.Questions = 30,
+    workload: given.Workload = "breakdowns",
+    questions: given.Questions = None,
     repeats: given.Repeats = 10,
     measure: given.Measure = "relative",
     neighbours: given.Neighbours = "replace",
@@ -62,7 +62,7 @@ def compare(
     if not losses and set(names) - set(settings):
         raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
-    chosen = asked(workload, known, questions, seed)
+    chosen = asked(workload, known, _count(questions), seed)
     choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
     comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
@@ -89,6 +89,15 @@ def _numbers(text: str | None) -> list[float]:
 
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     return sorted({float(loss("compare", part)) for part in parts})
+
+
+def _count(questions: str | None) -> int | None:
+    """How many questions; 0 for all, None if nothing was said."""
+    if questions is None or questions == "all":
+        return None if questions is None else 0
+    if not questions.isdecimal() or int(questions) == 0:
+        raise ParameterError.of("compare", "questions", "a number above 0, or all", questions)
+    return int(questions)
 
 
 def _check_output(output: Path, *, resume: bool, force: bool) -> None:

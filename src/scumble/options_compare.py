@@ -46,14 +46,20 @@ Workload = Annotated[
     typer.Option(
         "--workload",
         "-w",
-        metavar="FILE",
-        help="Your questions as a file of SQL; or conjunctions, selections, marginals, ranges, "
-        "prefixes:COLUMN, intervals:COLUMN.",
+        metavar="FILE|NAME",
+        help="Your questions as a file of SQL; or a generator: breakdowns, conjunctions, "
+        "selections, marginals, ranges, prefixes:COLUMN, intervals:COLUMN; with options as "
+        "conjunctions:ways=3,floor=0.001, marginals:ways=2, ranges:volume=0.1,centres=data.",
     ),
 ]
 Questions = Annotated[
-    int,
-    typer.Option("--questions", metavar="NUMBER", min=1, help="How many a generator makes."),
+    str | None,
+    typer.Option(
+        "--questions",
+        metavar="NUMBER|all",
+        help="How many a generator makes; 30 with groups or 400 single ones, if nothing is said.",
+        show_default=False,
+    ),
 ]
 Repeats = Annotated[
     int,
@@ -62,7 +68,10 @@ Repeats = Annotated[
 Measure = Annotated[
     str,
     typer.Option(
-        "--measure", metavar="NAME", help="Of the error: relative, median, absolute or root."
+        "--measure",
+        metavar="NAME",
+        help="The error on the axis: relative, median, unbounded (without sanity bound), absolute, "
+        "root, squared, marginal (L1 of tables), alpha, beta or rho; the files have all.",
     ),
 ]
 Neighbours = Annotated[
@@ -100,7 +109,12 @@ Rows = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option("--seed", metavar="NUMBER", min=0, help="Of the questions and of the stand-in."),
+    typer.Option(
+        "--seed",
+        metavar="NUMBER",
+        min=0,
+        help="Of the questions, the releases and the stand-in: the same comparison again.",
+    ),
 ]
 Outside = Annotated[
     str,

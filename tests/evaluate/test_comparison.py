@@ -46,7 +46,7 @@ def table() -> TrueTable:
 @pytest.fixture(scope="module")
 def compared(table: TrueTable) -> tuple[Comparison, Results]:
     """Two repeats of four publishers, a summary, and one that cannot be."""
-    workload = questions("conjunctions", table, 4, 0)
+    workload = questions("breakdowns", table, 4, 0)
     names = ["uniform", "aroma", "partition", "anatomy", "histogram"]
     choices = Settings(table, workload, "replace").choices(
         [*names, "quadtree"], [1.0, 3.0], {"quadtree": {"epsilon": [1], "height": [-1]}}
@@ -258,14 +258,52 @@ def test_stand_ins_keep_to_the_schema() -> None:
 
 
 def test_generators_by_name(table: TrueTable, tmp_path: Path) -> None:
-    sizes = {"selections": 5, "marginals": 5, "ranges": 5, "prefixes:age": 10, "intervals:age": 5}
+    sizes = {
+        "breakdowns": 5,
+        "breakdowns:ways=1,floor=0.1": 5,
+        "conjunctions": 5,
+        "conjunctions:ways=1,floor=0.01": 5,
+        "selections": 5,
+        "selections:ways=1": 5,
+        "marginals": 3,
+        "marginals:ways=1": 3,
+        "ranges": 5,
+        "ranges:volume=0.25,centres=data": 5,
+        "prefixes:age": 10,
+        "intervals:age": 5,
+    }
     for name, size in sizes.items():
-        assert len(questions(name, table, 5, 0)) == size
+        found = questions(name, table, 5, 0)
+        assert len(found) == size, name
+        for query in found.queries:  # the texts say the same
+            assert replace(from_sql([query.text], SCHEMA).queries[0], text="") == replace(
+                query, text=""
+            )
+    assert len(questions("selections:ways=1", table, 0, 0)) == 10 + 2 + 8
+    assert (
+        len(questions("selections", table, None, 0)) == 11 * 3 * 9 - 1
+    )  # all: they are fewer than 400
     mine = tmp_path / "mine.sql"
     mine.write_text("SELECT COUNT(*) FROM t\n")
     assert len(questions(str(mine), table, 5, 0)) == 1
-    with pytest.raises(ParameterError, match="workload"):
-        questions("nothing", table, 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("nothing", "a file of SQL, or one of breakdowns"),
+        ("marginals:floor=1", "ways=2"),
+        ("marginals:ways=two", "ways=2"),
+        ("marginals:ways=9", "attributes that there are"),
+        ("prefixes", "of which column"),
+        ("ranges:centres=here", "centres"),
+    ],
+)
+def test_refused_generators(table: TrueTable, given: str, complaint: str) -> None:
+    with pytest.raises(ParameterError, match=complaint):
+        questions(given, table, 5, 0)
+    with pytest.raises(ParameterError, match="give their number"):
+        questions("ranges", table, 0, 0)
 
 
 def test_settings_are_read() -> None:

@@ -74,10 +74,24 @@ def test_a_sample_of_selections_is_even() -> None:
     assert all(abs(number - 100 * share) < limit for number in times.values())
 
 
-def test_marginals_add_up_to_the_rows(true: TrueTable) -> None:
+def test_marginals_are_whole_tables(true: TrueTable) -> None:
     found = workloads.marginals(SCHEMA, ways=3)
-    assert len(found) == 10 * 3 * 4 + 10 * 3 * 3 + 10 * 4 * 3 + 3 * 4 * 3
-    assert true.counts(found.queries).sum() == 4 * ROWS
+    tables = true.answers(found.queries)
+    assert [len(each) for each in tables] == [10 * 3 * 4, 10 * 3 * 3, 10 * 4 * 3, 3 * 4 * 3]
+    assert all(each.sum() == ROWS for each in tables)
+    some = workloads.marginals(SCHEMA, ways=2, most=4, seed=1).queries
+    assert len({query.groups for query in some}) == 4
+
+
+def test_breakdowns_have_many_rows(true: TrueTable) -> None:
+    found = workloads.breakdowns(true, count=10, floor=0.1, groups=["ill"], seed=2)
+    assert all(query.groups == ("ill",) for query in found.queries)
+    assert all(len(query.attributes) in (2, 3) for query in found.queries)
+    assert min(each.sum() for each in true.answers(found.queries)) >= 0.1 * ROWS
+    with pytest.raises(ParameterError, match="smaller floor"):
+        workloads.breakdowns(true, count=10, floor=0.99, groups=["ill"])
+    alone = TrueTable(SCHEMA.select(["ill"]), {"ill": true.codes("ill")}, ROWS)
+    assert len(workloads.breakdowns(alone, count=10, floor=0.1, groups=["ill"])) == 1
 
 
 def test_conjunctions_keep_to_the_floor(true: TrueTable) -> None:
@@ -92,9 +106,9 @@ def test_conjunctions_keep_to_the_floor(true: TrueTable) -> None:
 def test_conjunctions_that_are_all_there_are_all_found(true: TrueTable) -> None:
     """A floor that only few reach: everything above it is found, and drawing ends."""
     found = workloads.conjunctions(true, count=1000, floor=0.1, attributes=["town"], ways=1)
-    every = workloads.marginals(SCHEMA, ["town", "ill"], ways=2)
+    every = workloads.selections(SCHEMA, ["town", "ill"], ways=2)
     pairs = zip(every.queries, true.counts(every.queries), strict=True)
-    large = [query.text for query, number in pairs if number >= 0.1 * ROWS]
+    large = [q.text for q, number in pairs if number >= 0.1 * ROWS and len(q.attributes) == 2]
     assert {query.text for query in found.queries} == set(large)
     with pytest.raises(ParameterError, match="smaller floor"):
         workloads.conjunctions(true, count=10, floor=0.99)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
-
-import numpy as np
+from types import MappingProxyType
+from typing import Any
 
 from scumble.attribute import Attribute
 from scumble.errors import ParameterError
@@ -14,61 +14,108 @@ from scumble.evaluate import workloads
 from scumble.evaluate.workloads import Workload
 from scumble.evaluate.workloads_truth import TrueTable
 
-KINDS = ("conjunctions", "selections", "marginals", "ranges", "prefixes:COLUMN", "intervals:COLUMN")
 _GROUPS = 200  # values of the sensitive attributes for which every question is asked
-_FLOOR = 0.02  # of the rows
-_VOLUME = 0.1
+_TABLES, _COUNTS = 30, 400  # questions, if nobody says how many: with groups, and without
+_ALL = 10_000  # breakdowns: more than have many rows
+
+Options = dict[str, Any]
+Generator = Callable[[TrueTable, int | None, int, Options], Workload]
 
 
-def questions(given: str, table: TrueTable, count: int, seed: int) -> Workload:
-    """A file of SQL, or a generator with so many questions."""
-    schema = table.schema
-    kind, _, column = given.partition(":")
-    if kind == "conjunctions":
-        return _conjunctions(table, count, seed)
-    if kind == "selections":
-        return workloads.selections(schema, most=count, seed=seed)
-    if kind == "marginals":
-        return workloads.marginals(schema, most=count, seed=seed)
-    if kind == "ranges":
-        names = [each.name for each in schema.published if each.size > 2]
-        return workloads.ranges(schema, volume=_VOLUME, count=count, attributes=names, seed=seed)
-    if kind == "prefixes" and column:
-        return workloads.prefixes(schema, column)
-    if kind == "intervals" and column:
-        return workloads.intervals(schema, column, count=count, seed=seed)
+def questions(given: str, table: TrueTable, count: int | None, seed: int) -> Workload:
+    """A file of SQL; or a generator with its options, and so many questions (0 for all)."""
+    name, _, rest = given.partition(":")
+    if name in GENERATORS:
+        generator, known = GENERATORS[name]
+        return generator(table, count, seed, _options(given, rest, known))
     if not Path(given).is_file():
-        allowed = f"a file of SQL, or one of {', '.join(KINDS)}"
+        allowed = f"a file of SQL, or one of {', '.join(GENERATORS)}"
         raise ParameterError.of("compare", "workload", allowed, given)
-    return workloads.from_sql(given, schema)
+    return workloads.from_sql(given, table.schema)
 
 
-def _conjunctions(table: TrueTable, count: int, seed: int) -> Workload:
-    """Conjunctions of one or two other attributes that many rows satisfy, each asked for every
-    sensitive value at once.
-    """
+def _breakdowns(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
+    groups = _grouped(table.schema.sensitive)
+    number = _most(count, _TABLES) or _ALL
+    return workloads.breakdowns(table, count=number, groups=groups, seed=seed, **options)
+
+
+def _conjunctions(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
+    number = _several("conjunctions", count)
+    return workloads.conjunctions(table, count=number, seed=seed, **options)
+
+
+def _selections(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
+    return workloads.selections(table.schema, most=_most(count, _COUNTS), seed=seed, **options)
+
+
+def _marginals(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
+    return workloads.marginals(table.schema, most=_most(count, _TABLES), seed=seed, **options)
+
+
+def _ranges(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
     schema = table.schema
-    groups = _grouped(schema.sensitive)
-    others = [each.name for each in schema.published if each not in schema.sensitive]
-    if not others:
-        return workloads.marginals(schema, ways=1)
-    every = workloads.selections(schema, others, ways=2, most=max(100 * count, 1000), seed=seed)
-    large = np.flatnonzero(table.counts(every.queries) >= _FLOOR * table.rows)
-    order = np.random.default_rng(seed).permutation(large)[:count]
-    if not len(order):
-        raise ParameterError("No conjunction selects enough rows; give questions in a file.")
-    asked = tuple(
-        replace(
-            every.queries[place],
-            groups=groups,
-            text=f"SELECT {', '.join(groups)}, COUNT(*) "
-            f"{every.queries[place].text.removeprefix('SELECT COUNT(*) ')} "
-            f"GROUP BY {', '.join(groups)}",
-        )
-        for place in order
+    names = [each.name for each in schema.published if each.size > 2]
+    number = _several("ranges", count)
+    return workloads.ranges(
+        schema, count=number, attributes=names, table=table, seed=seed, **options
     )
-    words = f"conjunctions of one or two attributes, by {' and '.join(groups)}"
-    return Workload(words, asked)
+
+
+def _prefixes(table: TrueTable, _count: int | None, _seed: int, options: Options) -> Workload:
+    return workloads.prefixes(table.schema, _column("prefixes", options))
+
+
+def _intervals(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
+    column = _column("intervals", options)
+    number = _several("intervals", count)
+    return workloads.intervals(table.schema, column, count=number, seed=seed)
+
+
+# Each with its options and their defaults, by which their values are read.
+GENERATORS: Mapping[str, tuple[Generator, Options]] = MappingProxyType(
+    {
+        "breakdowns": (_breakdowns, {"ways": 2, "floor": 0.02}),
+        "conjunctions": (_conjunctions, {"ways": 3, "floor": 0.001}),
+        "selections": (_selections, {"ways": 3}),
+        "marginals": (_marginals, {"ways": 2}),
+        "ranges": (_ranges, {"volume": 0.1, "centres": "uniform"}),
+        "prefixes": (_prefixes, {"column": ""}),
+        "intervals": (_intervals, {"column": ""}),
+    }
+)
+
+
+def _options(given: str, text: str, known: Mapping[str, Any]) -> Options:
+    """`ways=3,floor=0.01`; a column may stand by itself."""
+    found = dict(known)
+    for part in filter(None, text.split(",")):
+        name, sign, value = part.partition("=")
+        if not sign and "column" in known:
+            name, value = "column", part
+        try:
+            found[name] = type(known[name])(value)
+        except (KeyError, ValueError):
+            allowed = ", ".join(f"{each}={value}" for each, value in known.items())
+            raise ParameterError.of("compare", "workload", f"NAME:{allowed}", given) from None
+    return found
+
+
+def _most(count: int | None, usual: int) -> int | None:
+    """How many questions; None for all."""
+    return usual if count is None else count or None
+
+
+def _several(name: str, count: int | None) -> int:
+    if count == 0:
+        raise ParameterError(f"There are too many {name} to ask all; give their number.")
+    return count or _COUNTS
+
+
+def _column(name: str, options: Options) -> str:
+    if not options["column"]:
+        raise ParameterError(f"Say of which column: --workload {name}:COLUMN.")
+    return str(options["column"])
 
 
 def _grouped(sensitive: tuple[Attribute, ...]) -> tuple[str, ...]:

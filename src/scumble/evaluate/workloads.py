@@ -56,7 +56,8 @@ def selections(
     every other.
     """
     sets = list(_sets(schema, attributes, range(1, ways + 1)))
-    queries = _cells(schema, sets, most, seed)
+    phrases, boxes = Phrases(schema), _boxes(schema, sets, most, seed)
+    queries = tuple(phrases.count(box) for box in boxes)
     return Workload(f"selections by up to {ways} attributes", queries)
 
 
@@ -68,9 +69,43 @@ def marginals(
     most: int | None = None,
     seed: int = 0,
 ) -> Workload:
-    """All cells of all marginals of `ways` attributes; or `most` of them."""
+    """The tables of all sets of `ways` attributes, one GROUP BY each; or `most` of them."""
+    phrases = Phrases(schema)
     sets = list(_sets(schema, attributes, [ways]))
-    return Workload(f"cells of {ways}-way marginals", _cells(schema, sets, most, seed))
+    if not sets:
+        raise ParameterError.of("marginals", "ways", "a number of attributes that there are", ways)
+    if most is not None and most < len(sets):
+        chosen = np.random.default_rng(seed).choice(len(sets), most, replace=False)
+        sets = [sets[place] for place in np.sort(chosen).tolist()]
+    return Workload(f"{ways}-way marginals", tuple(phrases.count({}, names) for names in sets))
+
+
+def breakdowns(
+    table: TrueTable,
+    *,
+    count: int,
+    floor: float,
+    groups: Sequence[str],
+    ways: int = 2,
+    seed: int = 0,
+) -> Workload:
+    """Conjunctions of one to `ways` other attributes that at least a share `floor` of the rows
+    satisfy, every one as likely as every other, each broken down by some groups.
+    """
+    schema, phrases = table.schema, Phrases(table.schema)
+    hidden = [attribute.name for attribute in schema.sensitive]
+    others = [name for name in _names(schema, None) if name not in (*hidden, *groups)]
+    if not others:
+        return Workload(f"counts by {' and '.join(groups)}", (phrases.count({}, groups),))
+    least = float(share("breakdowns", "floor", floor)) * table.rows
+    sets = list(_sets(schema, others, range(1, ways + 1)))
+    boxes = _boxes(schema, sets, max(100 * count, 1000), seed)
+    reached = table.counts([phrases.count(box) for box in boxes]) >= least
+    large = np.random.default_rng(seed).permutation(np.flatnonzero(reached))[:count]
+    if not len(large):
+        raise ParameterError("No such conjunction selects so many rows; choose a smaller floor.")
+    words = f"conjunctions of up to {ways} attributes, by {' and '.join(groups)}"
+    return Workload(words, tuple(phrases.count(boxes[place], groups) for place in large.tolist()))
 
 
 def conjunctions(
@@ -195,10 +230,10 @@ def _sets(
         yield from combinations(names, width)
 
 
-def _cells(
+def _boxes(
     schema: Schema, sets: Sequence[tuple[str, ...]], most: int | None, seed: int
-) -> tuple[Query, ...]:
-    """A question for every cell of every set, or for some of them."""
+) -> list[Box]:
+    """Every cell of every set, or some of them, each as likely as every other."""
     sizes = [prod(schema[name].size for name in names) for names in sets]
     total = sum(sizes)
     if min(total, total if most is None else most) > _MOST:
@@ -208,14 +243,13 @@ def _cells(
     else:
         chosen = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    phrases, queries = Phrases(schema), []
+    boxes = []
     for place, names in enumerate(sets):
         first, last = np.searchsorted(chosen, starts[place : place + 2])
         shape = [schema[name].size for name in names]
         cells = np.unravel_index(chosen[first:last] - starts[place], shape)
-        for cell in zip(*(column.tolist() for column in cells), strict=True):
-            queries.append(phrases.count(_points(names, cell)))
-    return tuple(queries)
+        boxes += [_points(names, cell) for cell in zip(*(c.tolist() for c in cells), strict=True)]
+    return boxes
 
 
 def _points(names: Sequence[str], cell: Sequence[int]) -> Box:

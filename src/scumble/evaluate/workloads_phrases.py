@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from scumble.database.space import Space
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 from scumble.sql import parse
+from scumble.sql.normal import spelled
 
 Interval = tuple[int, int]  # codes, both ends included
 
@@ -23,13 +24,18 @@ class Phrases:
         self._schema = schema
         self._known: dict[tuple[str, Interval], tuple[tuple[Expression, ...], str]] = {}
 
-    def count(self, box: Mapping[str, Interval]) -> Query:
-        """How many rows have a code in every interval; attributes in the order of the schema."""
+    def count(self, box: Mapping[str, Interval], groups: Sequence[str] = ()) -> Query:
+        """How many rows have a code in every interval, attributes in the order of the schema; for
+        each of some groups, if any.
+        """
         parts = [self._part(name, box[name]) for name in self._schema.names if name in box]
         clauses = tuple(clause for part, _ in parts for clause in part)
         words = " AND ".join(text for _, text in parts if text)
         text = f"{_COUNT} WHERE {words}" if words else _COUNT
-        return Query("count", clauses=clauses, text=text)
+        if groups:
+            names = ", ".join(map(spelled, groups))
+            text = f"SELECT {names}, {text.removeprefix('SELECT ')} GROUP BY {names}"
+        return Query("count", clauses=clauses, groups=tuple(groups), text=text)
 
     def _part(self, name: str, interval: Interval) -> tuple[tuple[Expression, ...], str]:
         key = name, interval
