@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scumble import console, listing_study, options
 from scumble.errors import ParameterError
+
+if TYPE_CHECKING:
+    from scumble.evaluate.people import People
+    from scumble.evaluate.verdicts import Verdict
+    from scumble.plot import Panel
+
+Row = dict[str, Any]
+Study = dict[str, list[Row]]
+Step = Callable[[str], None]
 
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and runs: under a minute.")]
 Folder = Annotated[
@@ -46,20 +57,17 @@ def alpha_beta(
     The columns are those of Adult, if none are named. The results are for the owner of the table:
     they hold true counts, which no promise covers.
     """
-    from scumble.evaluate import alpha_beta_report, people
-    from scumble.evaluate.alpha_beta import COLUMNS, FULL, MADE_UP, QUICK, Laboratory, study
+    from scumble.evaluate import alpha_beta as experiment
+    from scumble.evaluate.alpha_beta_report import panels, verdicts
 
-    scale = QUICK if quick else FULL
-    if data is None:
-        table = people.fictitious(scale.people, _names(columns) or MADE_UP)
-    else:
-        table = people.read(data, _names(columns) or COLUMNS)
-    with console.steps() as step:
-        found = dict(study(Laboratory(table, scale, step)))
-    said = list(alpha_beta_report.verdicts(found))
-    if output is not None:
-        listing_study.save("alpha-beta", found, said, alpha_beta_report.panels, output)
-    listing_study.report(found, said, as_json=as_json, hidden=("figure 2",))
+    scale = experiment.QUICK if quick else experiment.FULL
+    table = _people(data, columns, experiment.COLUMNS, experiment.MADE_UP, scale.people)
+
+    def study(step: Step) -> Study:
+        return dict(experiment.study(experiment.Laboratory(table, scale, step)))
+
+    paper = Paper("alpha-beta", study, verdicts, panels, hidden=("figure 2",))
+    paper.repeat(output, as_json=as_json)
 
 
 def small_domain(
@@ -76,28 +84,24 @@ def small_domain(
     The columns are those of the stand-in for its census, if none are named. The results are for the
     owner of the table: they hold true counts, which no promise covers.
     """
-    from scumble.evaluate import people, small_domain_report
     from scumble.evaluate import small_domain as experiment
+    from scumble.evaluate.small_domain_report import panels, verdicts
 
     scale = experiment.QUICK if quick else experiment.FULL
-    if data is None:
-        table = people.fictitious(scale.people, _names(columns) or experiment.MADE_UP)
-        even = balanced or "occupation"
-    else:
-        table = people.read(data, _names(columns) or experiment.COLUMNS)
-        even = balanced or experiment.BALANCED
+    table = _people(data, columns, experiment.COLUMNS, experiment.MADE_UP, scale.people)
+    even = balanced or ("occupation" if data is None else experiment.BALANCED)
     uneven = skewed or experiment.SKEWED
     for name in (even, uneven):
         if name not in table.names:
             known = f"among the columns {', '.join(table.names)}"
             raise ParameterError.of("reproduce", "balanced and skewed", known, name)
-    with console.steps() as step:
+
+    def study(step: Step) -> Study:
         laboratory = experiment.Laboratory(table, scale, step, even=even, skewed=uneven)
-        found = dict(experiment.study(laboratory))
-    said = list(small_domain_report.verdicts(found))
-    if output is not None:
-        listing_study.save("small-domain", found, said, small_domain_report.panels, output)
-    listing_study.report(found, said, as_json=as_json, hidden=("figure 3",))
+        return dict(experiment.study(laboratory))
+
+    paper = Paper("small-domain", study, verdicts, panels, hidden=("figure 3", "figure 6"))
+    paper.repeat(output, as_json=as_json)
 
 
 def aroma(
@@ -113,23 +117,49 @@ def aroma(
     for the owner of the table: they hold true counts, which no promise covers.
     """
     from scumble.evaluate import aroma as experiment
-    from scumble.evaluate import people
     from scumble.evaluate.aroma_panels import panels
     from scumble.evaluate.aroma_report import verdicts
 
     scale = experiment.QUICK if quick else experiment.FULL
-    names = _names(columns) or (experiment.MADE_UP if data is None else experiment.COLUMNS)
-    if len(names) != 2:
+    table = _people(data, columns, experiment.COLUMNS, experiment.MADE_UP, scale.people)
+    if len(table.names) != 2:
         known = "two names: an age, and a sensitive column"
         raise ParameterError.of("reproduce", "columns", known, columns)
-    table = people.fictitious(scale.people, names) if data is None else people.read(data, names)
-    with console.steps() as step:
-        found = dict(experiment.study(experiment.Laboratory(table, scale, step)))
-    said = list(verdicts(found))
-    if output is not None:
-        listing_study.save("aroma", found, said, panels, output)
-    listing_study.report(found, said, as_json=as_json)
+
+    def study(step: Step) -> Study:
+        return dict(experiment.study(experiment.Laboratory(table, scale, step)))
+
+    Paper("aroma", study, verdicts, panels).repeat(output, as_json=as_json)
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+@dataclass(frozen=True)
+class Paper:
+    """The experiments of a paper: how they are run, judged and drawn, and the tables that are too
+    long to print.
+    """
+
+    name: str
+    study: Callable[[Step], Study]
+    verdicts: Callable[[Study], Iterable[Verdict]]
+    panels: Callable[[str, Sequence[Row]], list[Panel]]
+    hidden: tuple[str, ...] = ()
+
+    def repeat(self, output: Path | None, *, as_json: bool) -> None:
+        with console.steps() as step:
+            found = self.study(step)
+        said = list(self.verdicts(found))
+        if output is not None:
+            listing_study.save(self.name, found, said, self.panels, output)
+        listing_study.report(found, said, as_json=as_json, hidden=self.hidden)
+
+
+def _people(
+    data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
+) -> People:
+    """The columns asked for, or those of the experiment, of a table or of made-up people."""
+    from scumble.evaluate import people
+
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    if data is None:
+        return people.fictitious(count, names or made_up)
+    return people.read(data, names or known)

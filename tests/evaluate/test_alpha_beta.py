@@ -19,7 +19,9 @@ from scumble.evaluate.alpha_beta import (
     Laboratory,
     Scale,
     Selections,
+    cumulative,
     predicted,
+    scatter,
     study,
     usefulness,
 )
@@ -99,6 +101,21 @@ def test_the_study_is_whole(table):
         assert len(panels(name, rows)) == {"figure 2": 2, "figure 3": 1, "parameters": 2}.get(
             name, 0
         )
+
+
+def test_scatter_and_cumulated_errors_are_of_the_same_outcomes(table):
+    """Dots are pairs of the first run; the deviation of two runs is half their distance."""
+    laboratory = Laboratory(table, TINY, lambda _: None)
+    for method in METHODS:
+        first, second = laboratory.runs(method, 10, 0.2)
+        pairs = set(zip(first.truth.tolist(), first.estimates.tolist(), strict=True))
+        rows = [row for row in scatter(laboratory) if row["method"] == method]
+        assert len(rows) == TINY.dots
+        assert all((row["truth"], row["estimate"]) in pairs for row in rows)
+        whole = next(iter(cumulative(laboratory)))
+        means = first.errors.mean(), second.errors.mean()
+        assert whole[method] == pytest.approx(sum(means) / 2)
+        assert whole[f"± {method}"] == pytest.approx(abs(means[0] - means[1]) / 2)
 
 
 def test_verdicts_tell_agreement_from_difference():

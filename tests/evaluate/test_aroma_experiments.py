@@ -21,9 +21,10 @@ from scumble.evaluate.aroma import (
     study,
     uniform_pool,
 )
+from scumble.evaluate.aroma_output import Ranges
 from scumble.evaluate.aroma_panels import panels
 from scumble.evaluate.aroma_report import _again, _output, verdicts
-from scumble.evaluate.aroma_rivals import Ranges, loss_for, noise_for
+from scumble.evaluate.aroma_rivals import loss_for, noise_for
 from scumble.evaluate.aroma_views import expected, exposed, publish, tuple_counts, weights
 from scumble.guarantee import epsilon_for_exposure
 from scumble.publishers.aroma_risk import exposure, profile
@@ -38,6 +39,7 @@ TINY = Scale(
     queries=80,
     bags=500,
     rivals=300,
+    timed=600,
 )
 
 
@@ -158,9 +160,14 @@ def test_verdicts_tell_agreement_from_difference():
 def test_the_study_is_whole(laboratory):
     found = dict(study(laboratory))
     said = list(verdicts(found))
-    assert len(said) == 17
+    assert len(said) == 24
     assert all(": agrees." in str(each) or ": differs" in str(each) for each in said)
     assert all(panels(name, rows) for name, rows in found.items())
+    errors = found["figures 8 and 9"]
+    assert [row["method"] for row in errors] == ["Aroma", "αβ", "FRAPP"] * 2
+    assert all(row["deviation"] >= 0 and row["theory"] > 0 for row in errors)
+    same = found["one count, equal exposure"]
+    assert same[1]["exposure"] == pytest.approx(same[0]["exposure"], abs=0.001)
 
 
 def test_command(tmp_path, monkeypatch):
@@ -168,11 +175,17 @@ def test_command(tmp_path, monkeypatch):
     monkeypatch.setattr(aroma, "QUICK", TINY)
     done = command("reproduce", "aroma", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
-    assert done.out.count("\n- ") == 17
+    assert done.out.count("\n- ") == 24
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"figure-4.png", "figure-7a.svg", "equal-exposure.png", "aroma.json"} <= names
+    assert {"figure-4.png", "figure-10.svg", "equal-exposure.png", "aroma.json"} <= names
     content = json.loads((tmp_path / "out" / "aroma.json").read_text("utf-8"))
-    assert len(content["verdicts"]) == 17
+    assert len(content["verdicts"]) == 24
+
+
+def test_a_first_column_without_numbers():
+    done = command("reproduce", "aroma", "--quick", "--columns", "region,condition")
+    assert done.code == 2
+    assert "must be an age" in done.err
 
 
 def test_columns_that_do_not_fit():

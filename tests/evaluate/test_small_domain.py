@@ -12,9 +12,25 @@ from terminal import run as command
 
 import scumble as sc
 from scumble.evaluate import people, small_domain
-from scumble.evaluate.small_domain import Laboratory, Outcome, Scale, probabilities, study
+from scumble.evaluate.small_domain import (
+    Laboratory,
+    Outcome,
+    Scale,
+    frequencies,
+    probabilities,
+    study,
+)
 from scumble.evaluate.small_domain_answers import Pool, estimates
-from scumble.evaluate.small_domain_report import _even, _retention, panels, verdicts
+from scumble.evaluate.small_domain_report import (
+    _balance,
+    _even,
+    _fast,
+    _near,
+    _retention,
+    evenness,
+    panels,
+    verdicts,
+)
 
 TINY = Scale(3000, (50, 100), (6, 3), (10, 4), 25, 2)
 
@@ -96,9 +112,10 @@ def test_the_study_is_whole(table):
     steps: list[str] = []
     found = dict(study(Laboratory(table, TINY, steps.append, even="occupation")))
     assert len(steps) == len(set(steps)) == 2 * 3 * (2 + 1 + 2 + 1)  # nothing is published twice
-    assert list(found)[-1] == "figure 5"
+    assert list(found)[-1] == "figure 6"
+    assert len(found["figure 6"]) == 50 + 10
     said = list(verdicts(found))
-    assert len(said) == 11
+    assert len(said) == 14
     assert all(": agrees." in str(each) or ": differs" in str(each) for each in said)
     assert all(panels(name, rows) for name, rows in found.items() if name.startswith("figure"))
 
@@ -123,16 +140,53 @@ def test_verdicts_tell_agreement_from_difference():
     assert [each.agrees for each in _even(rows(1.5, 2.0), [])][:2] == [False, True]
 
 
+def test_frequencies(table):
+    """Figure 6: the shares of each attribute add up to one, the largest first."""
+    laboratory = Laboratory(table, TINY, lambda _: None, even="occupation")
+    rows = list(frequencies(laboratory))
+    for name, size in (("occupation", 50), ("education", 10)):
+        shares = [row["share"] for row in rows if row["attribute"] == name]
+        assert len(shares) == size
+        assert sum(shares) == pytest.approx(1)
+        assert shares == sorted(shares, reverse=True)
+        assert shares[0] == np.bincount(table.column(name)).max() / table.rows
+
+
+def test_verdicts_on_the_other_figures():
+    def dots(partition: float, anatomy: float):
+        return [
+            {"method": m, "truth": 10, "estimate": 10 + sign * off}
+            for m, off in (("PP", partition), ("UP", 9.0), ("Ana", anatomy))
+            for sign in (-1, 1)
+        ]
+
+    assert [each.agrees for each in _near(dots(1, 2))] == [True]
+    assert [each.agrees for each in _near(dots(3, 2))] == [False]
+    even, skewed = [0.3, 0.3, 0.4], [0.9, 0.05, 0.05]
+    rows = [{"attribute": "a", "share": s} for s in even]
+    rows += [{"attribute": "b", "share": s} for s in skewed]
+    assert [each.agrees for each in _balance(rows)] == [True]
+    assert [each.agrees for each in _balance(rows[::-1])] == [False]
+    seconds = [("a", "PP", 2.0), ("a", "Ana", 1.0), ("b", "PP", 40.0), ("b", "Ana", 0.5)]
+    rows = [{"attribute": a, "method": m, "rows": 9, "seconds": s} for a, m, s in seconds]
+    assert [each.agrees for each in _fast(rows)] == [False, True]
+
+
+def test_evenness_by_hand():
+    assert evenness([0.25] * 4) == pytest.approx(1)
+    assert evenness([0.5, 0.5, 0, 0]) == pytest.approx(0.5)
+
+
 def test_command(tmp_path, monkeypatch):
     """The command line on a small scale: figures, rows and one line for each verdict."""
     monkeypatch.setattr(small_domain, "QUICK", TINY)
     done = command("reproduce", "small-domain", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
-    assert done.out.count("\n- ") == 11
+    assert done.out.count("\n- ") == 14
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"figure-2-L.png", "figure-3.svg", "figure-5.png", "small-domain.json"} <= names
+    assert {"figure-2-L.png", "figure-3.svg", "figure-6.png", "small-domain.json"} <= names
     content = json.loads((tmp_path / "out" / "small-domain.json").read_text("utf-8"))
-    assert len(content["verdicts"]) == 11
+    assert len(content["verdicts"]) == 14
 
 
 def test_a_column_that_is_not_there():

@@ -198,7 +198,8 @@ def cumulative(laboratory: Laboratory) -> Iterator[Row]:
             row: Row = {"Q(I) at least": least, "selections": int(chosen.sum())}
             for method in METHODS:
                 runs = laboratory.runs(method, COUNT, BOUND)
-                row[method] = float(np.mean([each.errors[chosen].mean() for each in runs]))
+                found = [each.errors[chosen].mean() for each in runs]
+                row[method], row[f"± {method}"] = float(np.mean(found)), float(np.std(found))
             yield row | {"ratio": row["FRAPP"] / row["αβ"]}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scumble.evaluate.alpha_beta import BOUND, COUNT, METHODS, Row, Study, predicted
+from scumble.evaluate.clouds import clouds
 from scumble.evaluate.verdicts import Verdict
 from scumble.plot import Line, Panel
 
@@ -93,35 +94,18 @@ def _parameters(rows: Sequence[Row]) -> Iterator[Verdict]:
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
     """The panels of one figure; none for what is a table only."""
     if name == "figure 2":
-        return [_cloud(rows, method, look) for look, method in enumerate(METHODS)]
+        return clouds(rows, METHODS)
     if name == "figure 3":
         shown = [row for row in rows if row["Q(I) at least"]]
         x = [row["Q(I) at least"] for row in shown]
-        lines = [Line(m, x, [row[m] for row in shown], k) for k, m in enumerate(METHODS)]
-        up = "mean error, rows"
-        return [
-            Panel(
-                "Mean error, k = 10, γ = 0.2",
-                "true answer Q(I) at least",
-                up,
-                lines,
-                log_x=True,
-                log_y=True,
-            )
-        ]
+        lines = []
+        for look, method in enumerate(METHODS):
+            error, far = ([row[key] for row in shown] for key in (method, f"± {method}"))
+            lines.append(Line(method, x, error, look, spread=far))
+        title, across = "Mean error, k = 10, γ = 0.2", "true answer Q(I) at least"
+        up = "mean error, rows ± deviation"
+        return [Panel(title, across, up, lines, log_x=True, log_y=True)]
     return [_against(rows, varied) for varied in ("k", "γ")] if name == "parameters" else []
-
-
-def _cloud(rows: Sequence[Row], method: str, look: int) -> Panel:
-    part = [row for row in rows if row["method"] == method]
-    truth = [row["truth"] for row in part]
-    dots = Line("", truth, [row["estimate"] for row in part], look, dots=True)
-    most = float(max(row["truth"] for row in rows))
-    line = Line("perfect", [0.0, most], [0.0, most], bound=True)
-    spread = [row["estimate"] for row in rows]
-    # The same axes for both, or the eye compares nothing.
-    frame = min(spread), max(spread)
-    return Panel(method, "true answer", "estimate", [dots, line], from_zero=False, frame=frame)
 
 
 def _against(rows: Sequence[Row], varied: str) -> Panel:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 import scumble as sc
-from scumble.evaluate.aroma_views import Floats, publish, weights
+from scumble.errors import ParameterError
+from scumble.evaluate.aroma_views import Floats, View, publish
 from scumble.evaluate.people import Codes, People
 from scumble.guarantee import epsilon_for_exposure, exposure_at_most
 from scumble.mechanism import Mechanism
@@ -42,10 +44,20 @@ class Scale:
     queries: int = 2000
     bags: int = 20_000  # drawn for the rate of drawing again
     rivals: int = 4000  # people in the comparison with αβ
+    timed: int = 300_000  # rows of the views whose times are taken
 
 
 FULL = Scale(30_000, 20, (500, 1000, 2000, 5000, 10_000), (20, 49, 100, 200))
-QUICK = Scale(10_000, 3, (500, 2000, 5000), (20, 49), bags=5000, rivals=2000)
+QUICK = Scale(
+    10_000,
+    3,
+    (500, 2000, 5000),
+    (20, 49),
+    epsilons=(0.2, 0.5, 1.0),
+    bags=5000,
+    rivals=2000,
+    timed=30_000,
+)
 
 
 class Laboratory:
@@ -56,37 +68,51 @@ class Laboratory:
         self.people = people.some(min(people.rows, scale.people), seed)
         self.secrets: Codes = self.people.codes[:, 1]
         self.values = self.people.sizes[1]
-        self._views: dict[tuple[Any, ...], Floats] = {}
+        self._views: dict[tuple[Any, ...], View] = {}
 
     @property
     def rows(self) -> int:
         return self.people.rows
 
-    @property
+    @cached_property
+    def years(self) -> Floats:
+        """The ages, which a text file has as text."""
+        try:
+            labels = np.array([float(label) for label in self.people.labels[0]])
+        except ValueError:
+            raise ParameterError("The first of the columns must be an age, in years.") from None
+        return labels[self.people.codes[:, 0]]
+
+    @cached_property
     def truth(self) -> Floats:
         """The weights of a view without noise."""
         return np.eye(self.values)[self.secrets]
 
-    def weights(self, mechanism: Mechanism, run: int) -> Floats:
+    def view(self, mechanism: Mechanism, run: int) -> View:
         key = mechanism.name, *sorted((n, str(v)) for n, v in mechanism.parameters.items()), run
         if key not in self._views:
             given = ", ".join(f"{n} = {v}" for n, v in mechanism.parameters.items())
             self.step(f"{mechanism.name}, {given}, run {run + 1}")
-            view = weights(publish(self.secrets, self.values, mechanism, self.seed + run))
+            view = View.of(publish(self.secrets, self.values, mechanism, self.seed + run))
             if len(self._views) > 2 * self.scale.runs:  # they are large
                 self._views.pop(next(iter(self._views)))
             self._views[key] = view
         return self._views[key]
 
+    def views(self, mechanism: Mechanism) -> list[View]:
+        return [self.view(mechanism, run) for run in range(self.scale.runs)]
+
     def errors(self, mechanism: sc.Aroma, size: int, value: int | None = None) -> Floats:
-        """|error| of the counts of values (all, or one) in disjoint groups of so many people."""
+        """|error| of the counts of values (all, or one) in disjoint groups of so many people: a row
+        for each view.
+        """
         number = max(self.rows // size, 1)
         found = []
-        for run in range(self.scale.runs):
-            off = (self.weights(mechanism, run) - self.truth)[: number * size]
+        for view in self.views(mechanism):
+            off = (view.weights - self.truth)[: number * size]
             sums = np.abs(off.reshape(number, -1, self.values).sum(axis=1))
             found.append((sums if value is None else sums[:, value]).ravel())
-        return np.concatenate(found)
+        return np.stack(found)
 
 
 def uniform_pool(k: int, values: int = VALUES, caps: int | None = None) -> PoolLaw:
@@ -101,7 +127,10 @@ def deviation(k: int, size: int, f: float) -> float:
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     """All experiments, one after the other: the name and the rows of each."""
-    from scumble.evaluate.aroma_rivals import accumulated, equal, one_count, output, paper
+    from scumble.evaluate.aroma_counts import one_count, same_exposure
+    from scumble.evaluate.aroma_output import accumulated, output
+    from scumble.evaluate.aroma_rivals import averages, equal, paper
+    from scumble.evaluate.aroma_times import times
 
     yield "figure 4", list(sizes_for_loss())
     yield "figure 5", list(again(laboratory))
@@ -110,7 +139,10 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     yield "figure 7b", list(output(laboratory))
     yield "figures 8 and 9", list(paper(laboratory))
     yield "equal exposure", list(equal(laboratory))
+    yield "figure 10", list(averages(laboratory))
+    yield "figure 11", list(times(laboratory))
     yield "one count", list(one_count(laboratory))
+    yield "one count, equal exposure", list(same_exposure(laboratory))
 
 
 def sizes_for_loss() -> Iterator[Row]:
@@ -172,6 +204,7 @@ def _error(varied: str, size: int, k: int, share: float, errors: Floats) -> Row:
         "k": k,
         "f": share,
         "error": float(errors.mean()) / size,
+        "deviation": float(errors.mean(axis=1).std()) / size,
         "standard deviation": deviation(k, size, share) / size,
         "ratio": float(errors.mean()) / deviation(k, size, share),
     }

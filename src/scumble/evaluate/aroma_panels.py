@@ -7,6 +7,21 @@ from collections.abc import Callable, Sequence
 from scumble.evaluate.aroma import K, Row
 from scumble.plot import Line, Panel
 
+# The same colour for a method in every figure; the two panels of a count have their own.
+_LOOKS = {
+    "Aroma": 0,
+    "FRAPP": 1,
+    "αβ": 2,
+    "subset": 3,
+    "subset, ε": 4,
+    "uniform": 5,
+    "Aroma, n = 4 m": 4,
+    "AM": 2,
+    "AM, batch": 3,
+    "AM, other ends": 1,
+    "workload": 6,
+}
+
 
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
     """The panels of one figure."""
@@ -18,7 +33,10 @@ def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
         "figure 7b": _output,
         "figures 8 and 9": _paper,
         "equal exposure": _equal,
+        "figure 10": _averages,
+        "figure 11": _times,
         "one count": _count,
+        "one count, equal exposure": _same,
     }
     return makers[name](rows)
 
@@ -54,13 +72,15 @@ def _accuracy(rows: Sequence[Row]) -> list[Panel]:
     found = []
     for varied, words in (("q", "people in the group q"), ("k", "k"), ("f", "f")):
         part = [row for row in rows if row["varied"] == varied]
-        lines = _lines(part, varied, ["error"], 100)
-        law = [100 * row["standard deviation"] for row in part]
-        lines.append(Line("standard deviation", [row[varied] for row in part], law, bound=True))
-        log = varied != "f"
-        found.append(
-            Panel(f"Against {varied}", words, "error of a share, % points", lines, log, log)
-        )
+        x = [row[varied] for row in part]
+        keys = ("error", "deviation", "standard deviation")
+        error, far, law = ([100 * row[key] for row in part] for key in keys)
+        lines = [
+            Line("error", x, error, spread=far),
+            Line("standard deviation", x, law, bound=True),
+        ]
+        log, up = varied != "f", "error of a share, % points ± deviation"
+        found.append(Panel(f"Against {varied}", words, up, lines, log, log))
     return found
 
 
@@ -77,33 +97,79 @@ def _output(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _paper(rows: Sequence[Row]) -> list[Panel]:
-    return _beside(rows, ("Aroma", "αβ", "FRAPP"), "At the paper's equal posterior")
+    return _beside(rows, "At the paper's equal posterior", "mean error, rows")
 
 
 def _equal(rows: Sequence[Row]) -> list[Panel]:
-    return _beside(rows, ("Aroma", "αβ", "uniform", "subset", "subset, ε"), "At equal exposure")
+    return _beside(rows, "At equal exposure", "mean error, rows")
 
 
-def _beside(rows: Sequence[Row], names: Sequence[str], title: str) -> list[Panel]:
+def _averages(rows: Sequence[Row]) -> list[Panel]:
+    return _beside(rows, "Mean age of people with a value", "mean error, years")
+
+
+def _same(rows: Sequence[Row]) -> list[Panel]:
+    return _beside(rows, "One count at equal exposure", "mean relative error, %", 100)[:1]
+
+
+def _beside(rows: Sequence[Row], title: str, up: str, factor: float = 1) -> list[Panel]:
     """The errors, with theory, and what the best guess of a secret achieves against each."""
-    x = [row["k"] for row in rows]
-    errors = _lines(rows, "k", names)
-    errors += [
-        Line("theory" if name == names[0] else "", x, [row[f"theory, {name}"] for row in rows],
-             bound=True)
-        for name in names
-    ]  # fmt: skip
+    errors = _methods(rows, "k", factor)
     shown = [
-        Line(name, x, [row[f"exposure, {name}"] for row in rows], look)
-        for look, name in enumerate(names)
+        Line(name, [row["k"] for row in part], [row["exposure"] for row in part], _LOOKS[name])
+        for name, part in _parts(rows).items()
     ]
     return [
-        Panel(title, "k of Aroma", "mean error, rows", errors, log_x=True, log_y=True),
+        Panel(title, "k of Aroma", f"{up} ± deviation", errors, log_x=True, log_y=True),
         Panel("Exposure", "k of Aroma", "success of the best guess", shown, log_x=True),
     ]
 
 
+def _methods(rows: Sequence[Row], across: str, factor: float = 1) -> list[Line]:
+    """A line for each method, with the deviation of a single publication, and one for theory."""
+    found: list[Line] = []
+    for name, part in _parts(rows).items():
+        x = [row[across] for row in part]
+        error, far, theory = (
+            [factor * row[key] for row in part] for key in ("error", "deviation", "theory")
+        )
+        found.append(Line("" if found else "theory", x, theory, bound=True))
+        found.append(Line(name, x, error, _LOOKS[name], spread=far))
+    return found
+
+
+def _parts(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each method."""
+    names = dict.fromkeys(row["method"] for row in rows)
+    return {name: [row for row in rows if row["method"] == name] for name in names}
+
+
+def _times(rows: Sequence[Row]) -> list[Panel]:
+    found = []
+    for key, title, up in (
+        ("publish, s", "To publish", "processor time, s"),
+        ("answer, ms", "To answer a count", "processor time, ms"),
+        ("bytes a row", "Size of the view", "bytes a row"),
+    ):
+        lines = [
+            Line(name, [row["k"] for row in part], [row[key] for row in part], _LOOKS[name])
+            for name, part in _parts(rows).items()
+        ]
+        found.append(Panel(f"{title}, {rows[0]['rows']:,} rows", "k", up, lines))
+    return found
+
+
 def _count(rows: Sequence[Row]) -> list[Panel]:
-    lines = _lines(rows, "ε", ["Aroma", "uniform", "subset"])
-    title = "One count; ε is true of uniform and subset only"
-    return [Panel(title, "ε", "mean relative error", lines, log_y=True)]
+    local = ("Aroma", "subset", "uniform")
+    far = [100 * row[key] for row in rows for key in ("error", "theory")]
+    frame = min(far) / 2, 2 * max(far)
+    found = []
+    for title, inside in (
+        ("One count from rows; ε is not true of Aroma", True),
+        ("The same from noisy sums; somebody is trusted", False),
+    ):
+        part = [row for row in rows if (row["method"] in local) == inside]
+        up = "mean relative error, % ± deviation"
+        lines = _methods(part, "ε", 100)
+        found.append(Panel(title, "ε by the paper's reading", up, lines, log_y=True, frame=frame))
+    return found

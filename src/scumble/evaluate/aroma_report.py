@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import pi, sqrt
 
 from scumble.evaluate.aroma import EPSILON, K, Row, Study
+from scumble.evaluate.aroma_report_rivals import rivals
 from scumble.evaluate.verdicts import Verdict
 
 _NORMAL = sqrt(2 / pi)  # the mean of |error| of a normal error, in standard deviations
@@ -18,8 +19,7 @@ def verdicts(found: Study) -> Iterator[Verdict]:
     yield from _again(found["figure 5"])
     yield from _accuracy(found["figure 6"])
     yield from _output(found["figure 7a"], found["figure 7b"])
-    yield from _rivals(found["figures 8 and 9"], found["equal exposure"])
-    yield from _count(found["one count"])
+    yield from rivals(found)
 
 
 def _loss(rows: Sequence[Row]) -> Iterator[Verdict]:
@@ -123,56 +123,3 @@ def _output(growing: Sequence[Row], losses: Sequence[Row]) -> Iterator[Verdict]:
         all(r["first query"] < r["Aroma"] < r[last] for r in losses),
         "as in figure 7a; and Aroma's k gives no ε-DP: the two do not promise the same",
     )  # fmt: skip
-
-
-def _rivals(paper: Sequence[Row], same: Sequence[Row]) -> Iterator[Verdict]:
-    ratio = [row["αβ"] / row["Aroma"] for row in paper]
-    yield Verdict(
-        "figure 8",
-        "at the same posterior Aroma is more accurate than αβ",
-        f"αβ's error is {min(ratio):.1f} to {max(ratio):.1f} times as large; but it is exposed "
-        f"with {paper[0]['exposure, αβ']:.2f}, Aroma with {paper[0]['exposure, Aroma']:.2f}",
-        min(ratio) > 1,
-    )
-    roots = [row["FRAPP"] / row["Aroma"] / sqrt(row["k"]) for row in paper]
-    yield Verdict(
-        "figure 9",
-        "FRAPP's errors are about √k times as large",
-        f"{min(roots):.2f} to {max(roots):.2f} times √k; but its exposure is "
-        f"{paper[-1]['exposure, FRAPP']:.3f} where Aroma's is {paper[-1]['exposure, Aroma']:.3f} "
-        f"(k = {paper[-1]['k']})",
-        min(roots) > 0.7 and max(roots) < 1.4,
-    )
-    claims = {
-        "uniform": "than FRAPP, as uniform perturbation of the value",
-        "αβ": "than αβ, where all places are taken, its best case",
-        "subset": "than subset (not in the paper)",
-        "subset, ε": "than subset with the ε of uniform, which is exposed less (not in the paper)",
-    }
-    for rival, claim in claims.items():
-        ratio = [row[f"theory, {rival}"] / row["theory, Aroma"] for row in same]
-        pairs = ", ".join(f"{row[f'exposure, {rival}']:.3f}" for row in same)
-        yield Verdict(
-            "equal exposure",
-            f"Aroma has less error {claim}",
-            f"by theory {', '.join(f'{r:.2f}' for r in ratio)} times Aroma's error for k = "
-            f"{', '.join(str(row['k']) for row in same)}; exposed with {pairs}, Aroma with "
-            + ", ".join(f"{row['exposure, Aroma']:.3f}" for row in same),
-            min(ratio) > 1,
-            "no theorem says so of this method"
-            if rival.startswith("subset")
-            else "equal posteriors as the paper reads them are not equal for an adversary",
-        )
-
-
-def _count(rows: Sequence[Row]) -> Iterator[Verdict]:
-    low = rows[0]
-    yield Verdict(
-        "comparison with AM",
-        "the relative error of one count is below 0.1 at ε around 0.2",
-        f"{low['Aroma']:.2f} at ε = {low['ε']:g} (k = {low['k']}), by theory {low['theory']:.2f}; "
-        f"uniform {low['uniform']:.2f} and subset {low['subset']:.2f}, with a true ε = "
-        f"{low['ε']:g}; the exposure of Aroma implies ε ≥ {low['ε implied for Aroma']:.2f}",
-        low["Aroma"] < 0.1,
-        "the k that the theorem asks for makes that much noise in a count of this size",
-    )

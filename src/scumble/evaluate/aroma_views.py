@@ -4,6 +4,7 @@ every value. For experiments: the rows are known to whoever publishes them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -70,32 +71,50 @@ def tuple_counts(release: Release) -> Floats:
     return np.asarray((seen - noise * schema[PLACE].size) / (float(presence.kept) - noise))
 
 
-def expected(release: Release, truth: Codes) -> float:
-    """The mean |error| of the counts of all values by theory, for errors that are nearly normal."""
-    evidence = release.evidence
-    people, candidates = int(truth.sum()), release.schema[PLACE].size
+def row_noise(release: Release) -> tuple[Floats, Floats]:
+    """The variance that one row adds to the estimated count of each value: a row that has the
+    value, and one that has another. In a view of tuples every possible one is a row.
+    """
+    evidence, values = release.evidence, release.schema[SECRET].size
     if isinstance(evidence, Tuples):
         presence = cast(Included, evidence.presence)
         home, away = float(presence.kept), float(presence.noise)
     else:
         [channel] = cast(Records, evidence).channels
-        candidates = people
         if isinstance(channel, UniformChannel):
-            away = float(1 - channel.keep) / len(truth)
+            away = float(1 - channel.keep) / values
             home = float(channel.keep) + away
         else:
             law = cast(BagChannel, channel).law
             if isinstance(law, PoolLaw):
                 shares = np.array([float(share) for share in law.shares])
-                return _mean((law.size - 1) * people * shares * (1 - shares))
+                drawn: Floats = (law.size - 1) * shares * (1 - shares)
+                return drawn, drawn
             subset = cast(SubsetLaw, law)
             home, away = float(subset.inclusion), float(subset.chance)
-    noisy = truth * home * (1 - home) + (candidates - truth) * away * (1 - away)
-    return _mean(noisy / (home - away) ** 2)
+    gain, same = (home - away) ** 2, np.ones(values)
+    return home * (1 - home) / gain * same, away * (1 - away) / gain * same
 
 
-def _mean(variances: Floats) -> float:
-    return float(np.sqrt(2 / np.pi * variances).mean())
+def expected(release: Release, truth: Codes) -> float:
+    """The mean |error| of the counts of all values by theory, for errors that are nearly normal."""
+    tuples = isinstance(release.evidence, Tuples)
+    candidates = release.schema[PLACE].size if tuples else int(truth.sum())
+    home, away = row_noise(release)
+    return float(np.sqrt(2 / np.pi * (truth * home + (candidates - truth) * away)).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What an experiment needs of a published view."""
+
+    weights: Floats
+    noise: tuple[Floats, Floats]  # `row_noise`
+    exposure: float
+
+    @classmethod
+    def of(cls, release: Release) -> View:
+        return cls(weights(release), row_noise(release), exposed(release).success)
 
 
 def exposed(release: Release) -> Exposure:

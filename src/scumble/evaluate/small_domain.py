@@ -156,6 +156,7 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     yield "figure 4, L", list(errors(laboratory, skewed, whole, scale.skewed))
     yield "figure 4, T", list(errors(laboratory, skewed, sizes, scale.skewed[:1]))
     yield "figure 5", list(times(laboratory))
+    yield "figure 6", list(frequencies(laboratory))
 
 
 def probabilities(people: People) -> Iterator[Row]:
@@ -179,6 +180,7 @@ def errors(
             found = [each.relative(floor) for each in runs]
             known = [error for error in found if error is not None]
             row[f"s = {floor:.1%}"] = float(np.mean(known)) if known else None
+            row[f"± {floor:.1%}"] = float(np.std(known)) if known else None
         row["sub-tables"] = runs[0].facts.get("sub-tables")
         yield row
 
@@ -236,3 +238,12 @@ def times(laboratory: Laboratory) -> Iterator[Row]:
         runs = laboratory.runs(method, attribute, rows, level)
         seconds = min(each.seconds for each in runs)
         yield {"attribute": attribute, "rows": rows, "method": method, "seconds": seconds}
+
+
+def frequencies(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 6: the shares of all values of both attributes, the most frequent first."""
+    rows = laboratory.sizes[-1]
+    for attribute in (laboratory.even, laboratory.skewed):
+        counts = np.sort(laboratory.counts(attribute, rows))[::-1]
+        for rank, count in enumerate(counts.tolist(), 1):
+            yield {"attribute": attribute, "rank": rank, "share": count / rows}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from scumble.plot.figure import FAINT, INK, MARKERS, quiet
@@ -21,7 +21,7 @@ _APART = 0.055  # of the height of a panel: names do not come nearer to each oth
 @dataclass(frozen=True)
 class Line:
     """One named line; a bound is thin and grey, without marks, and `look` fixes colour and mark.
-    Dots are a cloud of points without a line.
+    Dots are a cloud of points without a line; `spread` is a pale band so far above and below.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Line:
     marks: bool = True
     dashed: bool = False
     dots: bool = False
+    spread: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Panel:
     log_y: bool = False
     from_zero: bool = True  # upwards, unless the axis is logarithmic
     frame: tuple[float, float] | None = None  # the ends of the upward axis, where they are fixed
+    room: float = 0.45  # for names on the right, of the width of the lines
 
 
 def curves(panels: Sequence[Panel]) -> Figure:
@@ -54,7 +56,8 @@ def curves(panels: Sequence[Panel]) -> Figure:
 
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(6.2 * columns, 4.1 * rows), layout="constrained")
+    # The resolution is that of clouds, which are pictures: thousands of outlines fill a file.
+    figure = Figure(figsize=(6.2 * columns, 4.1 * rows), layout="constrained", dpi=200)
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(rows, columns, number)
         quiet(axes)
@@ -70,8 +73,11 @@ def _draw(axes: Axes, panel: Panel) -> None:
     for line in panel.lines:
         colour = FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)]
         if line.dots:
-            axes.scatter(line.x, line.y, s=5, color=colour, alpha=0.5, linewidths=0)
+            cloud = axes.scatter(line.x, line.y, s=5, color=colour, alpha=0.5, linewidths=0)
+            cloud.set_rasterized(True)
             continue
+        if line.spread is not None:
+            _band(axes, line, colour, log=panel.log_y)
         axes.plot(
             line.x,
             line.y,
@@ -86,6 +92,13 @@ def _draw(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel(panel.up, color=INK)
     _scale(axes, panel)
     _name(axes, panel)
+
+
+def _band(axes: Axes, line: Line, colour: str, *, log: bool) -> None:
+    """A logarithmic axis has no zero: there the band ends a little below the line."""
+    pairs = list(zip(line.y, line.spread or (), strict=True))
+    low = [max(y - far, y / 3) if log else y - far for y, far in pairs]
+    axes.fill_between(line.x, low, [y + far for y, far in pairs], color=colour, alpha=0.14, lw=0)
 
 
 def _scale(axes: Axes, panel: Panel) -> None:
@@ -110,9 +123,9 @@ def _scale(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(*panel.frame)
     low, high = values[0], values[-1]
     if panel.log_x:
-        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** 0.45)
+        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** panel.room)
     else:
-        axes.set_xlim(low - 0.04 * (high - low), high + 0.45 * (high - low))
+        axes.set_xlim(low - 0.04 * (high - low), high + panel.room * (high - low))
     if panel.log_y:
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,.10g}")
@@ -132,16 +145,12 @@ def _power(x: float) -> str | None:
 def _name(axes: Axes, panel: Panel) -> None:
     """Put every name at the end of its line, moved up or down where names would meet."""
     transform = axes.transData + axes.transAxes.inverted()
-    ends = [float(transform.transform((line.x[-1], line.y[-1]))[1]) for line in panel.lines]
-    order = sorted(range(len(ends)), key=ends.__getitem__)
-    places = [max(end, _APART / 2) for end in ends]
-    for before, after in pairwise(order):
-        places[after] = max(places[after], places[before] + _APART)
-    over = max(0.0, max(places) - 0.99)
-    for place, line in zip(places, panel.lines, strict=True):
+    named = [line for line in panel.lines if line.name]
+    ends = [float(transform.transform((line.x[-1], line.y[-1]))[1]) for line in named]
+    for place, line in zip(_apart(ends), named, strict=True):
         axes.annotate(
             line.name,
-            (line.x[-1], place - over),
+            (line.x[-1], place),
             xycoords=("data", "axes fraction"),
             xytext=(8, 0),
             textcoords="offset points",
@@ -150,3 +159,21 @@ def _name(axes: Axes, panel: Panel) -> None:
             fontsize=9,
             fontweight="normal" if line.bound else "bold",
         )
+
+
+def _apart(ends: Sequence[float]) -> list[float]:
+    """The places nearest to the ends, by squares, that are far enough from each other: names that
+    would meet become a block around the mean of their ends.
+    """
+    order = sorted(range(len(ends)), key=ends.__getitem__)
+    blocks: list[list[float]] = []  # of ends, each less the room for the names below it
+    for rank, place in enumerate(order):
+        blocks.append([ends[place] - rank * _APART])
+        while len(blocks) > 1 and fmean(blocks[-2]) >= fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    level = [fmean(block) for block in blocks for _ in block]
+    highest = 0.99 - (len(ends) - 1) * _APART
+    found = [0.0] * len(ends)
+    for rank, place in enumerate(order):
+        found[place] = max(min(level[rank], highest), _APART / 2) + rank * _APART
+    return found
