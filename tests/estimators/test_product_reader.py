@@ -112,3 +112,16 @@ def test_axes_of_two_attributes() -> None:
     assert reader.cells.shape == tuple(sizes[name] for name in ("b", "a", "c"))
     assert found.value == pytest.approx(coefficients @ numbers)
     assert found.variance == pytest.approx(LAW.variance * (coefficients @ coefficients))
+
+
+def test_a_part_about_no_attribute_multiplies_all() -> None:
+    design = product_of("trees")
+    reader, _ = _reader(design)
+    asked = _parts(design, [(0,), (1,)], 2)
+    tripled = Weights((*asked.parts, Part((), np.array(-3.0))))
+    once, thrice, covariance = reader.pair(asked, tripled)
+    assert thrice.value == pytest.approx(-3 * once.value)
+    assert thrice.variance == pytest.approx(9 * once.variance)
+    assert thrice.fourth == pytest.approx(81 * once.fourth)
+    assert thrice.largest == pytest.approx(3 * once.largest)
+    assert covariance == pytest.approx(-3 * once.variance)

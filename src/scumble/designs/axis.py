@@ -38,6 +38,12 @@ class Axis(Protocol):
     def signed(self) -> bool:
         """Whether some number counts rows negatively."""
 
+    @property
+    def alike(self) -> Integers:
+        """A number for each cell: of cells with the same one, the weighted sums that are theirs
+        alone have equal coefficients, up to their order and signs, in every group.
+        """
+
     def measure(self, counts: Integers) -> list[Integers]:
         """A times the counts, by group."""
 

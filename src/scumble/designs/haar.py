@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scumble.designs.axis import Floats, Integers
+from scumble.designs.symmetry import alike
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Haar:
     @property
     def norms(self) -> tuple[tuple[int, int], ...]:
         return ((1, 1),) * (len(self._levels) + 1)
+
+    @property
+    def alike(self) -> Integers:
+        return alike(self.size, (2,) * len(self._levels))
 
     def measure(self, counts: Integers) -> list[Integers]:
         groups, sums = [], counts

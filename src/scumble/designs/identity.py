@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from scumble.designs.axis import Floats, Integers
 
 
@@ -22,6 +24,10 @@ class Identity:
     @property
     def lengths(self) -> tuple[int, ...]:
         return (self.size,)
+
+    @property
+    def alike(self) -> Integers:
+        return np.zeros(self.size, np.int64)
 
     def measure(self, counts: Integers) -> list[Integers]:
         return [counts]

@@ -81,6 +81,10 @@ class Nominal:
             for sizes, factors in both
         )
 
+    @property
+    def alike(self) -> Integers:
+        return np.arange(self.size)
+
     def measure(self, counts: Integers) -> list[Integers]:
         groups, nodes = [], counts[:, self.taxonomy.forth]
         kept = dict(self._levels)

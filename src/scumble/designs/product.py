@@ -102,7 +102,7 @@ class Product:
 
     def coefficients(self, places: Sequence[int], weights: Floats) -> list[Floats]:
         """What the numbers of every combination of groups of some axes add to a weighted sum of
-        their cells; `weights` has a direction for each of these axes.
+        their cells; `weights` has a direction for each of these axes, after any others.
         """
         return along(weights, places, lambda i: self.axes[i].adjoint)
 
@@ -151,11 +151,11 @@ def norms_of(axes: Sequence[Axis]) -> list[tuple[int, int]]:
 def along(
     tensor: NDArray[Any], places: Sequence[int], verb: Callable[[int], Callable[[Any], list[Any]]]
 ) -> list[NDArray[Any]]:
-    """A verb of each axis after the other, for all groups of those before: direction `i` of the
-    tensor is that of axis `places[i]`.
+    """A verb of each axis after the other, for all groups of those before: the last directions of
+    the tensor are those of the axes `places`.
     """
     tensors = [tensor]
-    for direction, place in enumerate(places):
+    for direction, place in enumerate(places, tensor.ndim - len(places)):
         act = verb(place)
         found = []
         for each in tensors:

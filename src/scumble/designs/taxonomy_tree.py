@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from scumble.designs.axis import Floats, Integers
 from scumble.designs.taxonomy import Taxonomy
 from scumble.designs.tree_squares import TreeSquares
@@ -42,6 +44,10 @@ class TaxonomyTree:
     @cached_property
     def _squares(self) -> TreeSquares:
         return TreeSquares(self.size, self.taxonomy.steps, self.weights)
+
+    @property
+    def alike(self) -> Integers:
+        return np.arange(self.size)
 
     def measure(self, counts: Integers) -> list[Integers]:
         levels = [counts[:, self.taxonomy.forth]]

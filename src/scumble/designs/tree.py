@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from scumble.designs.axis import Floats, Integers
 from scumble.designs.steps import Runs
+from scumble.designs.symmetry import alike
 from scumble.designs.tree_squares import TreeSquares
 
 
@@ -53,6 +54,10 @@ class Tree:
     @cached_property
     def _squares(self) -> TreeSquares:
         return TreeSquares(self.size, self._steps, self.weights)
+
+    @property
+    def alike(self) -> Integers:
+        return alike(self.size, self.fanouts)
 
     def measure(self, counts: Integers) -> list[Integers]:
         levels = [counts]

@@ -18,6 +18,8 @@ from scumble.schema import Schema
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
+_NONE = Reading(0.0, 0.0)  # of no cells
+
 
 @dataclass(frozen=True)
 class Grouping:
@@ -33,7 +35,8 @@ class Grouping:
 
     def codes(self, groups: Codes) -> dict[str, Codes]:
         """The codes of some groups, by attribute."""
-        return dict(zip(self.names, np.unravel_index(groups, self.shape), strict=True))
+        codes = np.unravel_index(groups, self.shape) if self.names else ()
+        return dict(zip(self.names, codes, strict=True))
 
     def largest(self, weights: Weights) -> Floats:
         """The largest absolute weight of a cell, by group."""
@@ -151,26 +154,25 @@ class OneByOne:
     reader: Reader
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
-        nothing = Reading(0.0, 0.0)
         fixed = self._fixed(weights, grouping)
-        return Readings.of(
-            [self.reader.read(each) if each.largest() else nothing for each in fixed]
-        )
+        return Readings.of([self.reader.read(each) if each.largest() else _NONE for each in fixed])
 
     def shares(self, average: Average, grouping: Grouping) -> Shares:
-        totals, counts, covariances, centred = [], [], [], []
-        for within in self._fixed(average.condition, grouping):
-            weighted = self._times(within, average.amount.values, average.amount)
-            total, count, covariance = self.reader.pair(weighted, within)
-            ratio = total.value / count.value if count.value else 0.0
-            apart = self._times(within, average.amount.values - ratio, average.amount)
-            totals.append(total)
-            counts.append(count)
-            covariances.append(covariance)
-            centred.append(self.reader.read(apart))
+        found = [
+            self._share(within, average.amount) if within.largest() else (_NONE, _NONE, 0.0, _NONE)
+            for within in self._fixed(average.condition, grouping)
+        ]
+        totals, counts, covariances, centred = zip(*found, strict=True)
         return Shares(
             Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
         )
+
+    def _share(self, within: Weights, amount: Part) -> tuple[Reading, Reading, float, Reading]:
+        weighted = self._times(within, amount.values, amount)
+        total, count, covariance = self.reader.pair(weighted, within)
+        ratio = total.value / count.value if count.value else 0.0
+        centred = self.reader.read(self._times(within, amount.values - ratio, amount))
+        return total, count, covariance, centred
 
     def _times(self, condition: Weights, values: Floats, amount: Part) -> Weights:
         return joined(self.schema, [*condition.parts, Part(amount.names, values)])

@@ -19,6 +19,9 @@ import numpy as np
 from scumble.designs.axis import Floats
 from scumble.designs.product import NUMBER, Product
 from scumble.engine.duckdb import Engine
+from scumble.estimators.group_readings import Average, Grouping, Readings, Shares
+from scumble.estimators.product_groups import ProductGroups
+from scumble.estimators.product_slabs import Slab, Table, fixed_table
 from scumble.estimators.reading import Reading
 from scumble.estimators.weights import Part, Weights
 from scumble.evidence import Measurements
@@ -80,6 +83,7 @@ class ProductReader:
         self._schema = schema
         self._numbers = numbers
         self._marginals = Remembered[tuple[str, ...], Floats](_MOST_KEPT)
+        self._tables = Remembered[int, Table](_MOST_KEPT)
         self._known = Remembered[tuple[int, bytes], Block](_MOST_BLOCKS)
 
     @cached_property
@@ -96,15 +100,32 @@ class ProductReader:
         ones, others = self._blocks(first, tied), self._blocks(second, tied)
         shared = [one.shared(other) for one, other in zip(ones, others, strict=True)]
         covariance = _contracted(self._design.variances, ones, shared)
+        covariance *= first.factor * second.factor
         return self._reading(first, ones), self._reading(second, others), covariance
+
+    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+        return self._groups(grouping).readings(weights)
+
+    def shares(self, average: Average, grouping: Grouping) -> Shares:
+        return self._groups(grouping).shares(average)
+
+    def _groups(self, grouping: Grouping) -> ProductGroups:
+        return ProductGroups(self._design, self._schema, grouping, self._marginal, self._fixed)
+
+    def _fixed(self, slab: Slab) -> Table:
+        """The table of a slab of one axis, which serves all questions by its attributes."""
+        [place] = slab.places
+        size = self._design.groups[place] * self._design.axes[place].size
+        return self._tables.of(place, size, lambda: fixed_table(slab, place))
 
     def _reading(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
         second, fourth = [block.squares for block in blocks], [block.fourths for block in blocks]
+        factor = weights.factor  # belongs to no block
         return Reading(
             self._value(weights),
-            _contracted(self._design.variances, blocks, second),
-            _contracted(self._design.fourths, blocks, fourth),
-            prod(block.largest for block in blocks),
+            _contracted(self._design.variances, blocks, second) * factor**2,
+            _contracted(self._design.fourths, blocks, fourth) * factor**4,
+            prod(block.largest for block in blocks) * abs(factor),
         )
 
     def _value(self, weights: Weights) -> float:

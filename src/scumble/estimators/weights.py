@@ -50,6 +50,11 @@ class Weights:
         found = [part.values for part in self.parts if part.names == (name,)]
         return found[0] if found else None
 
+    @property
+    def factor(self) -> float:
+        """The product of the parts that are about no attribute."""
+        return prod(float(part.values) for part in self.parts if not part.names)
+
     def largest(self) -> float:
         """The largest absolute weight of a cell."""
         return prod(float(np.abs(part.values).max(initial=0.0)) for part in self.parts)
