@@ -12,7 +12,10 @@ import numpy.typing as npt
 _BLOCK = 2048
 
 
-@numba.njit(cache=True, nogil=True)
+_compiled = numba.njit(cache=True, nogil=True)
+
+
+@_compiled
 def count_cells(
     codes: npt.NDArray[Any],
     places: npt.NDArray[np.int64],
@@ -21,19 +24,70 @@ def count_cells(
     counts: npt.NDArray[np.uint32],
 ) -> None:
     """Add each row to its cell in every table: the cells of table t begin at starts[t]."""
-    tables, width = places.shape
-    rows = codes.shape[1]
     cells = np.empty(_BLOCK, np.uint32)
-    for begin in range(0, rows, _BLOCK):
-        size = min(_BLOCK, rows - begin)
-        for table in range(tables):
-            cells[:] = starts[table]
-            # Column by column this is arithmetic that the compiler turns into vector instructions.
-            for axis in range(width):
-                stride = np.uint32(strides[table, axis])
-                if stride:
-                    column = codes[places[table, axis], begin : begin + size]
-                    for row in range(size):
-                        cells[row] += stride * np.uint32(column[row])
+    for begin in range(0, codes.shape[1], _BLOCK):
+        for table in range(len(places)):
+            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
             for row in range(size):
                 counts[cells[row]] += np.uint32(1)
+
+
+@_compiled
+def count_members(
+    codes: npt.NDArray[Any],
+    bags: npt.NDArray[Any],
+    places: npt.NDArray[np.int64],
+    strides: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.uint64],
+) -> None:
+    """Add each row's bag, given by how often it holds each value, to its cells, one for a value."""
+    cells = np.empty(_BLOCK, np.uint32)
+    for begin in range(0, codes.shape[1], _BLOCK):
+        for table in range(len(places)):
+            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
+            for row in range(size):
+                cell = cells[row]
+                for value in range(bags.shape[1]):
+                    counts[cell + value] += np.uint64(bags[begin + row, value])
+
+
+@_compiled
+def count_listed(
+    codes: npt.NDArray[Any],
+    bags: npt.NDArray[Any],
+    places: npt.NDArray[np.int64],
+    strides: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.uint64],
+) -> None:
+    """The same for bags that are lists of values."""
+    cells = np.empty(_BLOCK, np.uint32)
+    for begin in range(0, codes.shape[1], _BLOCK):
+        for table in range(len(places)):
+            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
+            for row in range(size):
+                for member in range(bags.shape[1]):
+                    counts[cells[row] + bags[begin + row, member]] += np.uint64(1)
+
+
+@_compiled
+def _place(
+    codes: npt.NDArray[Any],
+    begin: int,
+    places: npt.NDArray[np.int64],
+    strides: npt.NDArray[np.int64],
+    start: int,
+    cells: npt.NDArray[np.uint32],
+) -> int:
+    """Find the cells of a block of rows in one table. How many rows that are."""
+    size = min(_BLOCK, codes.shape[1] - begin)
+    cells[:] = start
+    # Column by column this is arithmetic that the compiler turns into vector instructions.
+    for axis in range(len(places)):
+        stride = np.uint32(strides[axis])
+        if stride:
+            column = codes[places[axis], begin : begin + size]
+            for row in range(size):
+                cells[row] += stride * np.uint32(column[row])
+    return size

@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import compress
+from math import prod
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from scumble.engine.duckdb import Engine
+from scumble.estimators.boxes import BoxSums, Sides, alike
 from scumble.estimators.clauses import Clauses
-from scumble.estimators.cubes import Cube, Cubes, affordable
+from scumble.estimators.cubes import Cube, Cubes, rounds
+from scumble.estimators.row_cubes import RowCubes
 from scumble.query import Query
 from scumble.schema import Schema
 
 Counted = tuple[int, int]  # tuples of the domain, and published ones, that satisfy a question
 
 
-def counted(schema: Schema, queries: Sequence[Query], engine: Engine) -> list[Counted | None]:
-    """For every question that is a plain count over few attributes, both counts."""
-    names = [frozenset(query.attributes) if _plain(query) else None for query in queries]
-    sets = affordable(schema, names)
-    together = [some in sets for some in names]
-    file = cast(Path, engine.view)  # the engine of a release has one
-    with ThreadPoolExecutor(1) as pool:  # the tuples are counted while the clauses are evaluated
-        counting = pool.submit(Cubes, file, schema, sets)
-        clauses = Clauses(schema, compress(queries, together), engine)
-        cubes = counting.result()
-    return [
-        _selected(cubes.of(some), clauses, query, schema) if some in sets and some else None
-        for query, some in zip(queries, names, strict=True)
-    ]
+def counted(schema: Schema, queries: Sequence[Query], engine: Engine) -> dict[int, Counted]:
+    """Both counts of every plain count over few attributes, by its place."""
+    names: dict[int, frozenset[str]] = {}
+    for places in alike(queries).values():
+        names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
+    rows = RowCubes(cast(Path, engine.view), schema)  # the engine of a release has a view
+    found: dict[int, Counted] = {}
+    for tables in rounds(schema, Counter(names.values())):
+        some = {place: named for place, named in names.items() if named in tables}
+        with ThreadPoolExecutor(1) as pool:  # the tuples are counted while clauses are evaluated
+            counting = pool.submit(Cubes, schema, tables, rows.count)
+            clauses = Clauses(schema, [queries[place] for place in sorted(some)], engine)
+            cubes = counting.result()
+        for each in tables:
+            places = [place for place, named in some.items() if named == each]
+            both = Counts(schema, each, cubes.of(each), clauses).of([queries[p] for p in places])
+            found |= dict(zip(places, both, strict=True))
+    return found
 
 
-def _plain(query: Query) -> bool:
-    return query.aggregate == "count" and not query.groups and bool(query.attributes)
+class Counts:
+    """Counts of questions about the same attributes."""
 
+    def __init__(
+        self, schema: Schema, names: frozenset[str], table: Cube, clauses: Clauses
+    ) -> None:
+        self._schema, self._table, self._clauses = schema, table, clauses
+        self._order = [name for name in schema.names if name in names]
+        rest = [each.name for each in schema.published if each.name not in names]
+        self._others = schema.size(rest)
 
-def _selected(cube: Cube, clauses: Clauses, query: Query, schema: Schema) -> Counted:
-    """What clauses on one attribute leave is cut out; in that block the others must hold."""
-    order = [name for name in schema.names if name in query.attributes]
-    places = []
-    for name in order:
-        alone = [clauses.along(c, [name]) for c in query.clauses if c.attributes == (name,)]
-        every = np.ones(schema[name].size, bool)
-        places.append(np.flatnonzero(np.logical_and.reduce([every, *alone])))
-    block = np.ix_(*places)
-    holds = np.ones([len(each) for each in places], bool)
-    for clause in query.clauses:
-        if len(clause.attributes) != 1:
-            holds = holds & np.broadcast_to(clauses.along(clause, order), cube.shape)[block]
-    others = schema.size([a.name for a in schema.published if a.name not in order])
-    return int(holds.sum()) * others, int(cube[block][holds].sum())
+    def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
+        sides = Sides(self._schema, self._clauses)
+        found = [sides.of(query, self._order) for query in queries]
+        sums = BoxSums(self._table, self._table.ndim).of([each for each in found if each])
+        shown = iter(sums.tolist())
+        for query, each in zip(queries, found, strict=True):
+            if each:
+                yield prod(side.size for side in each) * self._others, next(shown)
+            else:
+                yield self._alone(query)
+
+    def _alone(self, query: Query) -> Counted:
+        """Of a question with conditions on several attributes: every cell is looked at."""
+        holds = np.ones(self._table.shape, bool)
+        for clause in query.clauses:
+            holds &= self._clauses.along(clause, self._order)
+        return int(holds.sum()) * self._others, int(self._table[holds].sum())

@@ -73,14 +73,15 @@ def answer_many(
 ) -> list[list[tuple[Key, Estimate]]]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
     presence = evidence.presence
-    known: list[Counted | None] = [None] * len(queries)
+    known: dict[int, Counted] = {}
     if isinstance(presence, Replaced) or (presence.views == 1 and not presence.sources):
         known = counted(schema, queries, engine)
     answers = []
-    for query, both in zip(queries, known, strict=True):
-        if both is None:
+    for place, query in enumerate(queries):
+        if place not in known:
             engine.check(query)
-        answers.append(list(_groups(Question(evidence, schema, query, engine, both))))
+        question = Question(evidence, schema, query, engine, known.get(place))
+        answers.append(list(_groups(question)))
     return answers
 
 
