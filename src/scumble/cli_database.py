@@ -47,6 +47,7 @@ def create(
     """
     from scumble import listing_database as listing
     from scumble.database.database import Database
+    from scumble.guarantee import large_loss
 
     how: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
     how["ledger"] = ledger
@@ -65,6 +66,8 @@ def create(
             **how,
         )
     with database:
+        if remark := large_loss(database.terms.epsilon):
+            console.say(f"Note: {remark}")
         for name in database.schema.from_data:
             console.say(f"Note: the domain of {name} was read from the private data: a leak.")
         if as_json:

@@ -34,6 +34,7 @@ def create(
     Then charge every release about them to it: scumble publish ... --ledger LEDGER.
     """
     from scumble import listing_ledger as listing
+    from scumble.guarantee import large_loss
     from scumble.ledgers.ledger import Ledger
 
     columns = [each.strip() for part in sensitive or [] for each in part.split(",")]
@@ -48,6 +49,8 @@ def create(
         parts=parts,
         name=name,
     )
+    if ledger.terms.limit and (remark := large_loss(ledger.terms.limit.epsilon)):
+        console.say(f"Note: {remark}")
     if as_json:
         console.print_json(listing.fields(ledger))
     else:

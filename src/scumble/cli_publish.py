@@ -48,7 +48,8 @@ def publish(
     _refuse_place(output, steps, force)
     _refuse_book(book, parameters["identifier"], output, force)
     known = scumble.Schema.load(schema)
-    _foretell(mechanism, known)
+    mechanism.check(known)
+    said = () if as_json else _foretell(mechanism, known)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     how |= {"ledger": ledger, "part": part}
@@ -58,7 +59,7 @@ def publish(
         for folder, release in places.items():
             release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
     for folder, release in places.items():
-        _told(release, folder, as_json)
+        _told(release, folder, as_json, said=said)
 
 
 given.take_options(publish)
@@ -130,23 +131,33 @@ def _charge_told(ledger: Path | None) -> Iterator[None]:
         raise
 
 
-def _told(release: OwnedRelease, folder: Path, as_json: bool, done: str = "Published") -> None:
-    """Say what was made, and what the owner should know about it."""
+def _told(
+    release: OwnedRelease,
+    folder: Path,
+    as_json: bool,
+    done: str = "Published",
+    said: Sequence[str] = (),
+) -> None:
+    """Say what was made, and what the owner should know about it and was not told before."""
     for remark in (*release.remarks, *listing.warnings(release)):
-        console.say(f"Note: {remark}")
+        if remark not in said:
+            console.say(f"Note: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **listing.manifest(folder)})
     else:
         listing.show_published(release, folder, done)
 
 
-def _foretell(mechanism: Mechanism, schema: scumble.Schema) -> None:
-    """Say how large errors will be, where that is known before anything is read."""
-    from scumble.releases.workload import Workload
-
-    if isinstance(mechanism, Workload):
-        for sentence in mechanism.forecast(schema).sentences():
-            console.say(sentence)
+def _foretell(mechanism: Mechanism, schema: scumble.Schema) -> tuple[str, ...]:
+    """Say before anything is read what to think over, and how large errors will be, where that is
+    known; give back the former, which belong to the release as well.
+    """
+    cautions = mechanism.cautions(schema)
+    for sentence in cautions:
+        console.say(f"Note: {sentence}")
+    for sentence in mechanism.outlook(schema):
+        console.say(sentence)
+    return cautions
 
 
 def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:

@@ -29,6 +29,7 @@ NEIGHBOURS: Mapping[str, Neighbourhood] = {
 
 LARGEST_EPSILON = 100
 SMALLEST_DELTA = Fraction(1, 10**300)
+_HIDES_LITTLE = 10  # a larger ε is allowed, and warned of
 
 # Parameters that a promise presupposes, or promises at least: they are rounded down, all others up.
 PREMISES = frozenset({"d", "k", "l", "least", "n", "rho1"})
@@ -183,6 +184,20 @@ def epsilon_for_exposure(success: float, values: int) -> float:
     if success >= 1:
         return math.inf
     return max(0.0, math.log((values - 1) * success / (1 - success))) if success > 0 else 0.0
+
+
+def large_loss(epsilon: float | Fraction) -> str:
+    """A warning about a privacy loss that hides next to nothing; empty if it is not so large."""
+    given = Fraction(epsilon)
+    if given <= _HIDES_LITTLE:
+        return ""
+    prior = Fraction(1, 10)
+    end = posterior_at_most(prior, gamma_for_epsilon(min(given, Fraction(LARGEST_EPSILON))))
+    one = posterior_at_most(prior, gamma_above_epsilon(Fraction(1)))
+    return (
+        f"ε = {at_most(given)} hides next to nothing: who gave {percent_at_most(prior)} to a guess "
+        f"may end at {percent_at_least(end)}. With ε = 1 that is at most {percent_at_most(one)}."
+    )
 
 
 # --- composition

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence
-from scumble.guarantee import Guarantee
+from scumble.guarantee import Guarantee, large_loss
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
@@ -76,6 +76,20 @@ class Mechanism(ABC):
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Facts about the evidence for its readers, made of what is published."""
         return {}
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """The errors to expect, in sentences, where parameters and schema alone tell them."""
+        return ()
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """What an owner should think over before anything is read: from parameters and schema."""
+        first = self.guarantee(schema)[0]  # what was asked for; others only follow from it
+        found = large_loss(first.parameters.get("epsilon", 0)) if "DP" in first.statement else ""
+        return (found,) if found else ()
+
+    def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
+        """What an owner should know about the evidence, made of what is published."""
+        return ()
 
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())

@@ -169,7 +169,12 @@ def _owned(
     outside: Outside = rows.outside
     manifest = manifest_of(mechanism, evidence, rows.schema, outside=outside, seeded=noise.seeded)
     manifest = replace(manifest, report={**manifest.report, **facts, **_part_of(rows)})
-    return OwnedRelease(manifest, folder, temporary=True, remarks=remarks_of(rows, evidence))
+    remarks = (
+        *mechanism.cautions(rows.schema),
+        *remarks_of(rows, evidence),
+        *mechanism.noticed(rows.schema, evidence, folder),
+    )
+    return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
 
 
 def _part_of(rows: Rows) -> dict[str, str]:

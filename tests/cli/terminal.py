@@ -18,6 +18,12 @@ class Done(NamedTuple):
     err: str
 
     @property
+    def complaint(self) -> str:
+        """What was said beside the errors to expect, which are told before anything is read."""
+        lines = self.err.splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("To expect: "))
+
+    @property
     def json(self) -> Any:
         return json.loads(self.out)
 

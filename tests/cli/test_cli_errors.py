@@ -19,7 +19,7 @@ def publish(place, *words, source=None, schema=None, output="never"):
 def check(done, code, *parts):
     assert done.code == code, done.err
     assert done.out == ""
-    assert done.err.startswith("Error: ")
+    assert done.complaint.startswith("Error: ")
     assert "Traceback" not in done.err
     for part in parts:
         assert part in done.err

@@ -168,3 +168,35 @@ def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, words,
     assert done.code == code, done.err
     assert sentence in done.err
     assert not (tmp_path / "v").exists()
+
+
+def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):
+    """Also of a table that is not there; but not to programs, which want one object."""
+    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "1")
+    done = run("publish", tmp_path / "none.csv", *words)
+    assert done.code == 4
+    assert done.err.startswith("To expect: among 10,000 rows, a count of 1,000 that have one value")
+    done = run("publish", tmp_path / "none.csv", *words, "--json")
+    assert json.loads(done.err)["exit_code"] == 4
+
+
+def test_cautions_are_told_once(place, tmp_path):
+    words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
+    done = run(
+        "publish", *words, "-m", "grid", "-a", "age,region", "-e", "11", "-o", tmp_path / "v"
+    )
+    assert done.code == 0, done.err
+    assert done.err.count("hides next to nothing") == 1
+    assert done.err.count("region has no order") == 1
+    assert "age" not in done.err.partition("no order")[0]
+
+
+def test_an_owner_is_told_that_a_filter_hides_nearly_everything(place, tmp_path):
+    names = "age,region,occupation,condition"
+    words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
+    done = run("publish", *words, "-m", "sparse", "-a", names, "-e", "1", "-o", tmp_path / "v")
+    assert done.code == 0, done.err
+    assert done.err.startswith("To expect: a combination of values is published if its noisy count")
+    assert "Note: The published cells hold about" in done.err
+    assert "--rule threshold answers without that bias" in done.err
+    assert "hold about" not in (tmp_path / "v" / "manifest.json").read_text()

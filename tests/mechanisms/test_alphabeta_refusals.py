@@ -53,6 +53,33 @@ def test_what_no_table_allows_is_refused_before_it_is_read(parameters: dict, sen
         sc.publish("no such file.csv", _sized(a=50, b=50), sc.AlphaBeta(**parameters))
 
 
+@pytest.mark.parametrize("gamma", [0.2, 0.5])
+def test_a_refusal_names_the_largest_k(gamma: float) -> None:
+    """It is one that works, and the next one of two digits does not."""
+    domain = _sized(a=100, b=100)
+    private = pa.table({"a": [*range(100)] * 10, "b": [row // 100 for row in range(1000)]})
+
+    def publish(k: float) -> sc.Release:
+        return sc.publish(private, domain, sc.AlphaBeta(k=k, gamma=gamma), seed=1)
+
+    with pytest.raises(sc.ParameterError, match="Even for a single row k may be at most") as caught:
+        publish(1e6)
+    alone = float(str(caught.value).rstrip(".").split()[-1])
+    with pytest.raises(sc.PromiseError, match="Here k may be at most") as refused:
+        publish(0.99 * alone)
+    most = float(str(refused.value).rstrip(".").split()[-1])
+    assert most < alone
+    publish(most)
+    with pytest.raises(sc.PromiseError):
+        publish(most + 0.1)
+
+
+def test_where_no_k_will_do() -> None:
+    private = pa.table({"a": list(range(30)), "b": [0] * 30})
+    with pytest.raises(sc.PromiseError, match="Here no k will do"):
+        sc.publish(private, _sized(a=30, b=2), sc.AlphaBeta(k=1, gamma=0.2), seed=1)
+
+
 def test_too_much_noise_is_refused() -> None:
     wide = _sized(**{f"c{i}": 1000 for i in range(6)})
     with pytest.raises(sc.ParameterError, match=r"takes about 1\.2e\+17 draws of false tuples"):

@@ -23,6 +23,7 @@ from scumble.guarantee import (
     share,
 )
 from scumble.pool_law import PoolLaw
+from scumble.publishers.expected import NINETEEN, drawn_error, shown_error
 from scumble.publishers.request import whole
 from scumble.publishers.subset import Subset
 from scumble.schema import Schema
@@ -30,7 +31,6 @@ from scumble.subset_law import SubsetLaw
 
 Publish = Literal["rows", "summaries", "answers"]
 EPSILONS = (0.5, 1.0, 2.0, 3.0)
-NINETEEN = 1.96  # standard errors that hold nineteen times in twenty
 _ANSWERED = (10, 100)  # questions about the same people that a database shall answer
 _MOST_K = 1024
 
@@ -253,15 +253,12 @@ def subset_error(question: Question, law: SubsetLaw) -> float:
 
 def _error(question: Question, own: float, other: float) -> float:
     """Rows show the value with probability `own` if they have it, with `other` if not."""
-    having = question.asked / question.values
-    spread = having * own * (1 - own) + (question.asked - having) * other * (1 - other)
-    return math.sqrt(spread) / (own - other)
+    return shown_error(question.count, question.asked, own, other)
 
 
 def aroma_error(question: Question, k: int) -> float:
     """k - 1 draws beside the true value, for each row."""
-    chance = 1 / question.values
-    return math.sqrt((k - 1) * question.asked * chance * (1 - chance))
+    return drawn_error(question.asked, k - 1, 1 / question.values)
 
 
 def histogram_variance(epsilon: Fraction) -> float:

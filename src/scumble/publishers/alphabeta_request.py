@@ -8,12 +8,13 @@ from fractions import Fraction
 from math import ceil, exp
 
 from scumble.errors import PromiseError
-from scumble.guarantee import at_most, gamma_for_epsilon
+from scumble.guarantee import at_least, at_most, gamma_for_epsilon
 from scumble.presence import Included
 from scumble.publishers.alphabeta_odds import Odds, extremes, odds_of
 
 MOST_NOISE = 5 * 10**7  # draws of false tuples: they are in memory while they are made different
 _FINE = 10**9
+_TWO_DIGITS, _MAGNITUDES = 90, 15  # numbers of two digits in each of so many powers of ten
 _FADE_DIGITS = 10**6
 
 
@@ -50,7 +51,33 @@ class Request:
         return Fraction(1) if self.gamma is None else self.gamma
 
     def presence(self, size: int, rows: int) -> Included:
-        """The probabilities for a table of that many different tuples, or a refusal."""
+        """The probabilities for a table of that many different tuples, or a refusal that says
+        which k would do; of several views, it says how many would.
+        """
+        try:
+            return self._presence(size, rows)
+        except PromiseError as error:
+            if self.k is None or self.views > 1:
+                raise
+            raise PromiseError(f"{error} {self._possible(size, rows)}") from None
+
+    def _possible(self, size: int, rows: int) -> str:
+        """The largest k of two digits, from 1 on, that is not refused."""
+        low, high = -1, _TWO_DIGITS * _MAGNITUDES
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                replace(self, k=_two_digits(middle))._presence(size, rows)
+                low = middle
+            except PromiseError:
+                high = middle
+        # More rows are harder to hide: what is impossible for one is so for every table.
+        where = "Even for a single row" if rows < 2 else "Here"
+        if low < 0:
+            return f"{where} no k will do."
+        return f"{where} k may be at most {at_least(_two_digits(low), 2)}."
+
+    def _presence(self, size: int, rows: int) -> Included:
         found = self._chosen(size, rows)
         if self.beta is None:
             self._require(found, size, rows)
@@ -176,6 +203,12 @@ class Request:
             plural = "view holds" if views == 1 else "views hold"
             return f"{self.views} views break what is asked of AlphaBeta; at most {views} {plural}."
         return "Not even one view holds what is asked of AlphaBeta: ask for less."
+
+
+def _two_digits(place: int) -> Fraction:
+    """The numbers 1, 1.1, ... 9.9, 10, 11, ... 99, 100, 110, ... in their order."""
+    magnitude, digits = divmod(place, _TWO_DIGITS)
+    return (10 + digits) * Fraction(10) ** (magnitude - 1)
 
 
 def fade_of(views: int) -> Fraction:

@@ -19,6 +19,7 @@ from scumble.publishers import aroma_promise as promise
 from scumble.publishers import request
 from scumble.publishers.aroma_pool import UNIFORM, WrittenPool, whole_weights
 from scumble.publishers.aroma_promise import k_for
+from scumble.publishers.expected import outlook_drawn
 from scumble.schema import Schema
 
 if TYPE_CHECKING:
@@ -146,6 +147,15 @@ class Aroma(Publisher):
             return PoolLaw(whole_weights(weights), self.k)
         cut = tuple(min(self.k, int(cap)) for cap in caps)
         return PoolLaw(whole_weights(weights), self.k, cut)
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        if self._pool.given != UNIFORM or self._closeness is not None:
+            return ()  # it depends on the value
+        names = [attribute.name for attribute in schema.sensitive]
+        return (outlook_drawn(names, self.k - 1, 1 / schema.size(names)),)
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        return ()  # its promise is no ε, and takes time to compute
 
     def _caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
         if self._closeness is None:

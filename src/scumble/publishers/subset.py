@@ -14,6 +14,7 @@ from scumble.evidence import Evidence, Records
 from scumble.guarantee import Guarantee, float_at_least, gamma_for_epsilon, gamma_for_rho
 from scumble.mechanism import Publisher
 from scumble.publishers import request
+from scumble.publishers.expected import outlook_shown
 from scumble.publishers.local_promise import exposure, local, posterior
 from scumble.schema import Schema
 from scumble.subset_law import SubsetLaw
@@ -112,6 +113,10 @@ class Subset(Publisher):
         near = int(values / (gamma + 1))
         sizes = (size for size in (near, near + 1) if 1 <= size < values)
         return min((_law(values, size, gamma) for size in sizes), key=spread)
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        law, names = self.law(schema), [attribute.name for attribute in schema.sensitive]
+        return (outlook_shown(names, float(law.inclusion), float(law.chance)),)
 
     def channel(self, schema: Schema) -> BagChannel:
         from scumble.publishers.bag_columns import bag_channel

@@ -17,6 +17,7 @@ from scumble.evidence import Records
 from scumble.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
 from scumble.mechanism import Publisher
 from scumble.publishers import request
+from scumble.publishers.expected import outlook_shown
 from scumble.publishers.local_promise import exposure, local, posterior
 from scumble.schema import Schema
 
@@ -100,6 +101,14 @@ class Uniform(Publisher):
         return tuple(
             UniformChannel(part, self._keep(schema.size(part), len(parts))) for part in parts
         )
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(self._expected(schema, channel) for channel in self.channels(schema))
+
+    def _expected(self, schema: Schema, channel: UniformChannel) -> str:
+        keep, values = float(channel.keep), schema.size(channel.attributes)
+        other = (1 - keep) / values
+        return outlook_shown(channel.attributes, keep + other, other)
 
     def _keep(self, values: int, parts: int) -> Fraction:
         """p = (γ − 1)/(m − 1 + γ) for this channel's part of γ."""

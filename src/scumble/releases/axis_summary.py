@@ -10,7 +10,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from scumble.designs.axis import Axis
+import numpy as np
+
+from scumble.designs.axis import Axis, Floats
 from scumble.designs.by_law import ByLaw
 from scumble.designs.product import NUMBER, NoiseLaw, Product, norms_of
 from scumble.errors import ParameterError
@@ -20,10 +22,12 @@ from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.private_counts import check_scale
 from scumble.releases import taxonomies
+from scumble.releases.expected import OFTEN, of_product
 from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
 
 MOST_NUMBERS = 10**8
+_MOST_FORESEEN = 10**7
 FILE = "sums.parquet"
 
 
@@ -103,6 +107,23 @@ class AxisSummary(AttributeSummary):
         for law in self.design(schema).laws:
             check_scale(law)
 
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        if schema.size(self.attributes) > _MOST_FORESEEN:
+            return ()
+        design = self.design(schema)
+        sizes = [schema[name].size for name in self.attributes]
+        ordered = [schema[name].ordered for name in self.attributes]
+        one = of_product(design, [_middle(size, 1) for size in sizes])
+        half = [
+            _middle(size, -(-size // 2) if line else 1)
+            for size, line in zip(sizes, ordered, strict=True)
+        ]
+        listed = " and ".join(n for n, line in zip(self.attributes, ordered, strict=True) if line)
+        sentence = f"To expect: the count of one cell will be within {one} {OFTEN}"
+        if listed:
+            sentence += f", one over the middle half of {listed} within {of_product(design, half)}"
+        return (f"{sentence}.",)
+
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """How many sums were measured, and how many along each attribute at each level."""
         design = self.design(schema)
@@ -121,3 +142,10 @@ class AxisSummary(AttributeSummary):
         numbers = sums.ordered(counts.noisy(sums.laws, sums))
         pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
         return Measurements(FILE, self.attributes, design)
+
+
+def _middle(size: int, codes: int) -> Floats:
+    """1 for so many codes in the middle of a domain, 0 for all others."""
+    found = np.zeros(size)
+    found[(size - codes) // 2 :][:codes] = 1
+    return found

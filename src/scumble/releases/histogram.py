@@ -18,6 +18,7 @@ from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.private_counts import check_scale
 from scumble.publishers.request import free_name
+from scumble.releases.expected import OFTEN, of_cells
 from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
 
@@ -75,6 +76,16 @@ class Histogram(AttributeSummary):
                 f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
                 "method sparse."
             )
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        law = DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon)
+        cells = schema.size(self.attributes)
+        tenth = -(-cells // 10)
+        sentence = f"To expect: the count of one cell will be within {of_cells(law, 1)} {OFTEN}"
+        if tenth > 1:
+            many = of_cells(law, tenth)
+            sentence += f", the sum of a tenth of all {cells:,} cells within {many}"
+        return (f"{sentence}.",)
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self.promise.epsilon)

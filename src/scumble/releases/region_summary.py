@@ -57,6 +57,22 @@ class RegionSummary(AttributeSummary):
                 "method sparse."
             )
 
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Boxes are made of neighbouring values, which mean nothing where there is no order; two
+        values have no order to speak of.
+        """
+        loose = [n for n in self.attributes if not schema[n].ordered and schema[n].size > 2]
+        if not loose:
+            return super().cautions(schema)
+        have = f"{', '.join(loose)} {'has' if len(loose) == 1 else 'have'} no order"
+        caution = (
+            f"{have}: {self.name} counts boxes of neighbouring values, which are in the order of "
+            "the schema here, and a box need not hold what belongs together. For attributes "
+            "without order use the method histogram, marginals, or hierarchy with a taxonomy; if "
+            "the order means something, write ordered = true in the schema."
+        )
+        return (*super().cautions(schema), caution)
+
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """How many codes each attribute has."""
         return tuple(schema[name].size for name in self.attributes)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from scumble.designs.sparse import RULES, Rule
 from scumble.designs.sparse import Sparse as Design
 from scumble.designs.sparse_law import Tails
-from scumble.dialect import named
+from scumble.dialect import named, setting
 from scumble.errors import ParameterError
 from scumble.evidence import Evidence, Measurements
 from scumble.guarantee import positive, share
@@ -22,6 +22,7 @@ from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.private_counts import check_scale
 from scumble.publishers.request import free_name, plain, whole
+from scumble.releases.expected import OFTEN
 from scumble.releases.summary import AttributeSummary
 from scumble.schema import Schema
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 MOST_PUBLISHED = 10**7
 MOST_CELLS = 10**100
 _WRITE_CHUNK = 1 << 20
+_SELDOM = 0.05
+_MOST_ROWS = 0.5  # of them are held by the published cells, or their owner is told
 
 
 class Sparse(AttributeSummary):
@@ -142,6 +145,40 @@ class Sparse(AttributeSummary):
             told["sampled below"] = float(design.tau)
         return told
 
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """From which size on a cell is published, and below which it is not."""
+        if "filter" not in self.rule:
+            return ()
+        theta, tails = self._theta(schema.size(self.attributes)), Tails(self._noise)
+        far = max(math.ceil(float(self._noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
+        kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
+        lost = f", one that {theta - far} or fewer have will be left out as often"
+        rule = f"a combination of values is published if its noisy count is at least {theta}"
+        return (f"To expect: {rule}; {kept}{lost if theta > far else ''}.",)
+
+    def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
+        """How much the filter has left, from what is published: all cells, and the noisy number of
+        rows.
+        """
+        design = getattr(evidence, "design", None)
+        if not isinstance(design, Design) or not design.filtered or design.total <= 0:
+            return ()
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
+        if not len(weights):
+            return (f"No combination of values stands out of the noise. {_shown_better()}",)
+        false = schema.size(self.attributes) * Tails(self._noise).first(design.theta)
+        held = (pc.sum(weights).as_py() - false) / design.total
+        if held >= _MOST_ROWS:
+            return ()
+        sentence = (
+            f"The published cells hold about {max(100 * held, 0):.0f} % of the rows: the others "
+            "have combinations of values that are too rare, and answers about them are too low."
+        )
+        return (f"{sentence} {_shown_better()}",)
+
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         from scumble.private_sparse import PrivateCells
 
@@ -189,6 +226,13 @@ class Sparse(AttributeSummary):
         if "filter" in self.rule:
             return ("Combinations of values that few people have are left out of most answers.",)
         return ()
+
+
+def _shown_better() -> str:
+    return (
+        "Fewer attributes, coarser bins or a larger epsilon show more of them; "
+        f"{setting('rule', 'threshold')} answers without that bias, and with more noise."
+    )
 
 
 def _write(

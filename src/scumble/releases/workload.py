@@ -95,6 +95,9 @@ class Workload(AttributeSummary):
         self.check(schema)
         return self._plan(schema).forecast
 
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(self.forecast(schema).sentences())
+
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow.parquet as pq
 
