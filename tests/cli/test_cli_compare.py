@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +84,53 @@ def test_stopped_and_resumed(
     other = run(*arguments[:-2], "-o", page, "--resume", "-w", "prefixes:age")
     assert other.code == 2
     assert "another table, schema or workload" in other.err
+
+
+def _below(process: int) -> list[int]:
+    """The processes that another one started."""
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def _gone(process: int) -> bool:
+    """Whether a process has ended, though perhaps nobody has asked how."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state in "ZX"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes in /proc")
+def test_ctrl_c_in_a_terminal(place: Path, tmp_path: Path) -> None:
+    """The signal goes to all processes of the command, as from a terminal: what is done is written,
+    and nobody is left or complains.
+    """
+    page = tmp_path / "c.html"
+    program = "from scumble.evaluate import comparison as c; c._WORTH = c._LOOK = 0; "
+    program += "from scumble.cli import main; main()"
+    words = f"compare {place / 'people.parquet'} -s {place / 'people.toml'} -m uniform,subset -e 1 "
+    words += f"-o {page} --jobs 2 --repeats 1000"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words.split()],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        while len(started := _below(command.pid)) < 3:  # a tracker of resources, and two
+            assert command.poll() is None
+            time.sleep(0.05)
+        os.killpg(command.pid, signal.SIGINT)
+        out, said = command.communicate(timeout=120)
+    assert command.returncode == 130, said
+    assert "Traceback" not in said
+    assert "--resume goes on" in said
+    assert "uniform, ε = 1: an attacker" in out
+    assert json.loads(page.with_suffix(".json").read_text("utf-8"))["runs"]
+    assert all(map(_gone, started))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.csv", "c.html", "c.json"]
 
 
 def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The attacker knows all other columns of a person, finds the d sensitive values equally likely, sees
 the release and names one. Releases of rows have this success in closed form (`audit.exposure`), or
-from their groups; of differentially private summaries the limit is known.
+from their groups; of differentially private summaries it is found by drawing their noise, where
+what they measure does not depend on the data, and else the limit is known.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from scumble.audit.exposure import exposure
 from scumble.errors import ParameterError
+from scumble.evaluate.comparison_summaries import success
 from scumble.evaluate.workloads_truth import TrueTable
 from scumble.evidence import Groups
 from scumble.guarantee import (
@@ -29,22 +31,25 @@ from scumble.guarantee import (
 )
 from scumble.release import Release
 
-Basis = Literal["exact", "limit"]
+Basis = Literal["exact", "drawn", "limit"]
 
 _PRIVATE = ("ε-LDP", "ε-DP")
 _LARGEST = 10  # an ε above it promises nothing: odds may grow by more than 22,000
 _EITHER = "add or remove one person"
+_VALUES = "one person's sensitive values"
 
 
 @dataclass(frozen=True)
 class Exposed:
-    """The best chance to guess, whether that is exact or a limit, and where a prior can end at most
-    (None if no such limit is promised: the release is not DP).
+    """The best chance to guess; whether that is exact, a mean of draws or a limit; where a prior
+    can end at most (None if no such limit is promised: the release is not DP); and whether that is
+    promised for whole rows, not only for sensitive values.
     """
 
     success: float
     basis: Basis
     posterior: float | None
+    whole: bool
 
     @property
     def private(self) -> bool:
@@ -60,15 +65,23 @@ def exposed(release: Release, table: TrueTable, prior: Fraction) -> Exposed:
     if promise is not None and promise.parameters["epsilon"] > _LARGEST:
         promise = None
     posterior = None if promise is None else _posterior(promise, prior)
+    whole = promise is not None and promise.neighbourhood != _VALUES
     if isinstance(release.evidence, Groups):
-        return Exposed(of_groups(release, release.evidence, table), "exact", posterior)
+        return Exposed(of_groups(release, release.evidence, table), "exact", posterior, whole)
     found = exposure(release.manifest)
     if found is not None:
-        return Exposed(found.success, "exact", posterior)
+        return Exposed(found.success, "exact", posterior, whole)
     if promise is None:
         raise ParameterError("What this release exposes is not known.")
-    values = table.schema.size(attribute.name for attribute in table.schema.sensitive)
-    return Exposed(_limit(promise, values), "limit", posterior)
+    sensitive = [attribute.name for attribute in table.schema.sensitive]
+    values = table.schema.size(sensitive)
+    if not set(sensitive) & set(release.evidence.columns):
+        return Exposed(1 / values, "exact", float_at_least(prior), whole)
+    manifest, limit = release.manifest, _limit(promise, values)
+    drawn = success(manifest.mechanism, manifest.parameters, table.schema)
+    if drawn is None:
+        return Exposed(limit, "limit", posterior, whole)
+    return Exposed(min(drawn, limit), "drawn", posterior, whole)
 
 
 def of_groups(release: Release, evidence: Groups, table: TrueTable) -> float:

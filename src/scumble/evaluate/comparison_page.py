@@ -16,6 +16,7 @@ from scumble._version import __version__
 from scumble.evaluate.comparison import Results
 from scumble.evaluate.comparison_measures import BETA, MEASURES, SHARE
 from scumble.evaluate.comparison_points import Point, points, sentence
+from scumble.evaluate.comparison_summaries import DRAWS
 from scumble.evaluate.comparison_table import as_csv, as_fields
 from scumble.evaluate.measures import Spread
 from scumble.plot.comparison import Mark
@@ -33,9 +34,12 @@ _READING = (
     "other columns of a person and finds the sensitive values equally likely beforehand. The "
     "chance is exact for releases of rows (for partition within the worst sub-table, for anatomy "
     "with the frequencies known, for alphabeta and frapp as if nobody else had the same other "
-    "columns), and the limit that ε allows for summaries. It is a mean over what may be published: "
-    "hollow marks promise nothing to whoever is unlucky, and beat no full one. Pale bars are two "
-    "standard errors over the repeats."
+    "columns). For summaries it is that of somebody who knows all other rows too: a mean of "
+    f"{DRAWS:,} draws of the noise, or the limit that ε allows, marked ≤, where it depends on the "
+    "table what is measured. It is a mean over what may be published: hollow marks promise nothing "
+    "to whoever is unlucky, and beat no full one. Methods that publish rows protect the sensitive "
+    "values; the other columns stand in the rows as they are. Summaries protect whole rows, and "
+    "are beaten only by each other. Pale bars are two standard errors over the repeats."
 )
 # One table says how wrong the answers are, the other what papers tell besides.
 _FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
@@ -48,11 +52,12 @@ def marks(found: Sequence[Point]) -> list[Mark]:
     return [
         Mark(
             p.method,
-            p.words,
+            f"≤ {p.words}" if p.basis == "limit" else p.words,
             p.success,
             p.error.mean or least / 10,
             p.error.stderr,
             p.private,
+            p.whole,
             bool(p.beaten_by),
         )
         for p in found
@@ -181,7 +186,7 @@ def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = Fals
     if more:
         head = ["best guess", *head, "biased"]
         rows = [
-            [_percent(point.success), *row, "" if (b := point.biased) is None else _percent(b)]
+            [_guess(point), *row, "" if (b := point.biased) is None else _percent(b)]
             for point, row in zip(found, rows, strict=True)
         ]
     return _table(head, found, rows)
@@ -227,6 +232,11 @@ def _digits(number: float, count: int = 3) -> str:
     if not number or not 1e-4 <= abs(number) < 1e7:
         return f"{number:.{count}g}"
     return f"{number:,.{max(0, count - 1 - floor(log10(abs(number))))}f}"
+
+
+def _guess(point: Point) -> str:
+    sign = {"limit": "≤ ", "drawn": "≈ "}.get(point.basis, "")
+    return f"{sign}{_percent(point.success)}"
 
 
 def _percent(value: float) -> str:

@@ -27,7 +27,7 @@ from scumble.evaluate.measures import Answers, Spread, spread
 from scumble.guarantee import at_most, percent_at_least, percent_at_most
 
 _DOUBTFUL = 0.85  # coverage of intervals of 95 % that few runs do not come to by chance
-_SAME = 1e-6  # exposures that differ by less are the same
+_SAME, _DRAWN = 1e-6, 0.01  # exposures that differ by less are the same; if one is a mean of draws
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Point:
     success: float
     basis: str
     posterior: float | None
+    whole: bool  # its promise is for whole rows, not only for sensitive values
     delta: float
     error: Spread
     numbers: dict[str, Spread]  # by every measure
@@ -70,6 +71,11 @@ class Point:
     def private(self) -> bool:
         """Differentially private, with or without δ."""
         return self.posterior is not None
+
+    @property
+    def strength(self) -> int:
+        """Of what is promised: nothing like DP, DP of sensitive values, DP of whole rows."""
+        return self.private + (self.private and self.whole)
 
 
 def check_measure(name: str) -> None:
@@ -103,6 +109,7 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
         success=float(np.mean([run.success for run in runs])),
         basis=first.basis,
         posterior=first.posterior,
+        whole=first.whole,
         delta=first.delta,
         error=numbers[measure],
         numbers=numbers,
@@ -124,12 +131,13 @@ def _measured(results: Results, runs: Sequence[Run]) -> Measured:
 
 
 def _typical(counts: Answers) -> tuple[float, float] | None:
-    """The median of the true counts, and the error that 19 of 20 answers to counts from half to
-    twice as large stay within.
+    """The median of the true counts of anybody, and the error that 19 of 20 answers to counts from
+    half to twice as large stay within.
     """
     if not len(counts.truth):
         return None
-    middle = float(np.median(counts.truth))
+    somebody = counts.truth[counts.truth > 0]
+    middle = float(np.median(somebody)) if len(somebody) else 0.0
     near = (counts.truth >= middle / 2) & (counts.truth <= 2 * middle)
     if not near.any():
         near[:] = True
@@ -146,11 +154,12 @@ def _bands(found: Measured, measure: str) -> tuple[Band, ...]:
 
 
 def _judged(point: Point, others: Sequence[Point]) -> Point:
-    """Whether another setting exposes no more and errs no more. A setting that is not DP beats none
-    that is: their promises are not alike.
+    """Whether another setting exposes no more and errs no more. One that is not DP beats none that
+    is, and one that publishes other columns as they are beats none that protects whole rows: their
+    promises are not alike.
     """
     for other in others:
-        alike = other.private or not point.private
+        alike = other.strength >= point.strength
         if other is not point and alike and _beats(other, point):
             return replace(point, beaten_by=other.name)
     return point
@@ -158,11 +167,16 @@ def _judged(point: Point, others: Sequence[Point]) -> Point:
 
 def _beats(other: Point, point: Point) -> bool:
     """Of settings that expose the same, one errs less only if that is more than chance."""
-    if other.success > point.success * (1 + _SAME):
+    less = other.error.mean + apart(other.error, point.error) < point.error.mean
+    if point.basis == "limit":  # it may expose less than that: only promises can be compared
+        ends = (1.0 if each.posterior is None else each.posterior for each in (other, point))
+        return next(ends) <= next(ends) * (1 + _SAME) and less
+    same = _DRAWN if "drawn" in (other.basis, point.basis) else _SAME
+    if other.success > point.success * (1 + same):
         return False
-    if other.success < point.success * (1 - _SAME):
+    if other.success < point.success * (1 - same):
         return other.error.mean <= point.error.mean
-    return other.error.mean + apart(other.error, point.error) < point.error.mean
+    return less
 
 
 def sentence(point: Point, values: int) -> str:
@@ -182,6 +196,8 @@ def _learned(point: Point, values: int) -> str:
     if point.posterior is not None:
         but = f" (but for a chance of {at_most(point.delta)})" if point.delta else ""
         end = percent_at_most(point.posterior)
+        if end == prior:
+            return f"an attacker who gave {prior} to this value still gives it {prior}{but}"
         return f"an attacker who gave {prior} to this value can end at most at {end}{but}"
     return (
         f"not DP: an attacker who finds all {values} values equally likely guesses right in "
@@ -194,6 +210,8 @@ def _erred(point: Point) -> str:
     if point.typical is None:
         return f"the answers are off by {100 * point.numbers['median'].mean:.2g} % in the median"
     count, error = point.typical
+    if error < 1e-6:
+        return f"a count of {_digits(count)} will be exact nineteen times in twenty"
     return (
         f"a count of {_digits(count)} will be within ±{_digits(error, up=True)} nineteen times in "
         "twenty"

@@ -34,6 +34,7 @@ class Run:
     success: float
     basis: str
     posterior: float | None
+    whole: bool
     delta: float
     coverage: float | None
     intervals: int
@@ -105,6 +106,7 @@ class Runner:
             success=place.success,
             basis=place.basis,
             posterior=place.posterior,
+            whole=place.whole,
             delta=max((g.parameters.get("delta", 0.0) for g in release.guarantees), default=0.0),
             coverage=share,
             intervals=intervals,

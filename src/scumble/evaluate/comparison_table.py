@@ -19,7 +19,17 @@ def as_csv(found: Sequence[Point]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(name for point in found for name in point.numbers))
     bands = list(dict.fromkeys(band.words for point in found for band in point.bands))
-    head = ["method", "setting", "DP", "success", "basis", "posterior", "delta", "runs"]
+    head = [
+        "method",
+        "setting",
+        "DP",
+        "whole rows",
+        "success",
+        "basis",
+        "posterior",
+        "delta",
+        "runs",
+    ]
     head += ["error", "error stderr"]
     head += [words for name in names for words in (name, f"{name} deviation")]
     head += ["intervals", "biased", *(f"error at {words}" for words in bands), "beaten by"]
@@ -29,7 +39,7 @@ def as_csv(found: Sequence[Point]) -> str:
         spreads = [point.numbers.get(name) for name in names]
         by_band = {band.words: band.error.mean for band in point.bands}
         writer.writerow(
-            [point.method, point.words, point.private, *place]
+            [point.method, point.words, point.private, point.whole, *place]
             + [point.error.mean, _number(point.error.stderr)]
             + [x for s in spreads for x in ((s.mean, _number(s.deviation)) if s else (None, None))]
             + [point.intervals, point.biased, *(by_band.get(words) for words in bands)]
@@ -44,6 +54,7 @@ def as_fields(point: Point, values: int) -> dict[str, Any]:
         "method": point.method,
         "setting": point.words,
         "private": point.private,
+        "whole rows": point.whole,
         "success": point.success,
         "basis": point.basis,
         "posterior": point.posterior,

@@ -41,11 +41,14 @@ class Mark:
     error: float
     stderr: float
     private: bool
+    whole: bool
     beaten: bool
 
 
 def comparison(marks: Sequence[Mark], blind: float, measure: str, *, percent: bool) -> Figure:
-    """A curve for each method; hollow marks are not DP, grey ones are beaten by another setting."""
+    """A curve for each method; hollow marks are not DP, grey ones are beaten by another setting,
+    and curves of what protects whole rows are dashed.
+    """
     figure, axes = blank(8.8, 5.8)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -64,9 +67,9 @@ def comparison(marks: Sequence[Mark], blind: float, measure: str, *, percent: bo
 
 def _draw(axes: Axes, marks: Sequence[Mark], number: int) -> None:
     colour, mark = _look(number)
-    axes.plot(
-        [m.success for m in marks], [m.error for m in marks], color=colour, linewidth=1.4, alpha=0.5
-    )
+    style = "--" if all(m.whole for m in marks) else "-"
+    along, up = [m.success for m in marks], [m.error for m in marks]
+    axes.plot(along, up, color=colour, linewidth=1.4, alpha=0.5, linestyle=style)
     for each in marks:
         shown = _BEATEN if each.beaten else colour
         if isfinite(each.stderr):
@@ -111,7 +114,7 @@ def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: floa
     _say(axes, "blind guess", (blind, axes.get_ylim()[0]), (4, 4, "left"), FAINT, 9)
     x, y = _at(axes, blind, axes.get_ylim()[0], scale)
     taken.append((x, y, x + 60, y + 16))
-    _legend(axes, taken, frame)
+    _legend(axes, marks, taken, frame)
     named = set()
     for method in methods:
         colour = _look(methods.index(method))[0]
@@ -144,10 +147,15 @@ def _at(axes: Axes, x: float, y: float, scale: float) -> Point:
     return across, up
 
 
-def _legend(axes: Axes, taken: list[Box], frame: Box) -> None:
-    """What fullness and grey mean, in the corner above."""
+def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> None:
+    """What the looks that occur mean, in the corner above."""
+    lines = ["full: differentially private; hollow: not DP"]
+    if any(mark.whole for mark in marks):
+        lines.append("dashed: whole rows are protected; else sensitive values only")
+    if any(mark.beaten for mark in marks):
+        lines.append("grey: another setting exposes no more and errs no more")
     axes.annotate(
-        "full: differentially private; hollow: not DP\ngrey: another setting exposes and errs less",
+        "\n".join(lines),
         (0.995, 0.99),
         xycoords="axes fraction",
         ha="right",
@@ -155,7 +163,8 @@ def _legend(axes: Axes, taken: list[Box], frame: Box) -> None:
         color=FAINT,
         fontsize=9,
     )
-    taken.append((frame[2] - 250, frame[3] - 28, frame[2], frame[3]))
+    wide = 0.52 * 9 * max(map(len, lines))
+    taken.append((frame[2] - wide, frame[3] - 13 * len(lines) - 2, frame[2], frame[3]))
 
 
 def _free(point: Point, text: str, size: float, taken: list[Box], frame: Box) -> Place | None:
