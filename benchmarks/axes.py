@@ -12,6 +12,7 @@ import scumble as sc
 from benchmarks.measure import at_most, take_turns
 from scumble.designs.by_law import ByLaw
 from scumble.engine.counter import TensorCounter
+from scumble.estimators.regions_reader import RegionsReader
 from scumble.ledger import Account
 from scumble.noise.laplace import discrete_laplace
 from scumble.noise.source import Source
@@ -29,12 +30,28 @@ SMALL = {
 
 
 def run() -> list[dict[str, Any]]:
-    return [*(small(name, *how) for name, how in SMALL.items()), large()]
+    return [*(small(name, *how) for name, how in SMALL.items()), boxes(), large()]
 
 
 def small(name: str, method: str, shape: tuple[int, ...]) -> dict[str, Any]:
     times = take_turns({"run": release(method, shape)}, repeats=30, warm=3)["run"]
     return at_most(f"{name} / 5 ms", 1, times.wall / MOST_SECONDS, str(times))
+
+
+def boxes() -> dict[str, Any]:
+    """A tree that follows the data: cut, measured and fitted."""
+    shape = (128, 128)
+    schema, counter = _table(shape)
+    mechanism = sc.Kdtree(schema.names, epsilon=0.1, neighbours="add_remove")
+
+    def once(turn: int) -> object:
+        table = PrivateTable(counter, Account(mechanism.promise), Source(turn))
+        tree, design = mechanism.grow(table)
+        return RegionsReader.of_tree(tree, schema.names, design)
+
+    times = take_turns({"run": once}, repeats=30, warm=3)["run"]
+    name = "kdtree of 128 × 128 cells / 5 ms of CPU"
+    return at_most(name, 1, times.cpu / MOST_SECONDS, str(times))
 
 
 def large() -> dict[str, Any]:
@@ -54,21 +71,14 @@ def large() -> dict[str, Any]:
 
 def release(method: str, shape: tuple[int, ...]) -> Callable[[int], object]:
     """Plan, measure and estimate all cells; nothing is written."""
-    names = [f"a{place}" for place in range(len(shape))]
-    schema = sc.Schema(
-        [
-            sc.Attribute(name, "quasi", sc.IntegerRange(0, size - 1))
-            for name, size in zip(names, shape, strict=True)
-        ]
-    )
+    schema, counter = _table(shape)
+    names = schema.names
     given: dict[str, Any] = {"epsilon": 0.1, "neighbours": "add_remove"}
     mechanism: AxisSummary = (
         sc.Hierarchy(names, **given)
         if method == "hierarchy"
         else sc.Wavelet(names, transform="all", **given)
     )
-    counts = np.random.default_rng(0).integers(0, 100, int(np.prod(shape)))
-    counter = TensorCounter(schema, names, counts)
 
     def once(turn: int) -> object:
         design = mechanism.design(schema)
@@ -78,3 +88,15 @@ def release(method: str, shape: tuple[int, ...]) -> Callable[[int], object]:
         return design.reconstruct(design.split(sums.ordered(noisy)))
 
     return once
+
+
+def _table(shape: tuple[int, ...]) -> tuple[sc.Schema, TensorCounter]:
+    """Counts from 0 to 99 of all cells."""
+    schema = sc.Schema(
+        [
+            sc.Attribute(f"a{place}", "quasi", sc.IntegerRange(0, size - 1))
+            for place, size in enumerate(shape)
+        ]
+    )
+    counts = np.random.default_rng(0).integers(0, 100, int(np.prod(shape)))
+    return schema, TensorCounter(schema, schema.names, counts)

@@ -38,15 +38,21 @@ def median_cuts(
     if not len(wide):
         return last
     inside = boxes.take(wide)
-    candidates = inside.sizes[axis] - 1
-    starts = np.cumsum(candidates) - candidates
-    lower = inside.take(np.repeat(np.arange(len(wide)), candidates))
-    lower.high[axis] = lower.low[axis] + np.arange(len(lower)) - np.repeat(starts, candidates)
-    summed = summed_area(counts._counts.reshape(shape))
-    totals = np.repeat(inside.sums(summed), candidates)
-    scores = np.abs(2 * lower.sums(summed) - totals)
-    chosen = noisy_least(counts._noise, scores, starts, scale)
-    last[wide] = lower.high[axis][chosen]
+    sums, begins = inside.slices(counts._counts.reshape(shape), axis)
+    lengths = inside.sizes[axis]
+    below = np.cumsum(sums)
+    ends = begins + lengths - 1
+    before, through = below[begins] - sums[begins], below[ends]  # all boxes before, and up to this
+    scores = np.abs(2 * below - np.repeat(before + through, lengths))
+    candidates = np.ones(len(scores), bool)
+    candidates[ends] = False
+    places = np.flatnonzero(candidates)
+    starts = begins - np.arange(len(wide))
+    scores = scores[places]
+    least = noisy_least(counts._noise, scores, starts, scale)
+    counts._noise.watch(Hidden("least", scores, DiscreteLaplace(scale), least, starts))
+    chosen = places[least]
+    last[wide] = inside.low[axis] + chosen - begins
     return last
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,12 +65,10 @@ class Boxes:
         """Every box halved in each attribute of which it has more than one code; and the box that
         each piece comes from.
         """
-        pieces, origin = self, np.arange(len(self))
-        for axis in range(len(self.low)):
-            middle = (pieces.low[axis] + pieces.high[axis]) // 2
-            pieces, of = pieces.cut(axis, middle)
-            origin = origin[of]
-        return pieces, origin
+        from scumble.designs import box_kernels
+
+        low, high, origin = box_kernels.halves(self.low, self.high)
+        return Boxes(low, high), origin
 
     def even(self, axis: int, pieces: Integers) -> tuple[Boxes, Integers]:
         """Every box in so many pieces of one attribute, of nearly equal sizes; and the box that
@@ -95,17 +92,47 @@ class Boxes:
         `before` has for each box the table that it is summed in, if there are many: their places
         along the directions before those of the boxes.
         """
+        from scumble.designs import box_kernels
+
+        self._refuse_outside(np.array(summed.shape[len(before) :]) - 1)
         total = np.zeros(len(self), summed.dtype)
-        for corner in product((False, True), repeat=len(self.low)):
-            place = tuple(
-                high + 1 if upper else low
-                for upper, low, high in zip(corner, self.low, self.high, strict=True)
-            )
-            if (len(corner) - sum(corner)) % 2:
-                total -= summed[before + place]
-            else:
-                total += summed[before + place]
+        strides = steps(summed.shape)
+        begin = sum(
+            (codes * step for codes, step in zip(before, strides, strict=False)),
+            np.zeros(1, np.int64),
+        )
+        own = strides[len(before) :]
+        box_kernels.corner_sums(self.low, self.high, summed.reshape(-1), own, begin, total)
         return total
+
+    def slices(self, tensor: npt.NDArray[Any], axis: int) -> tuple[npt.NDArray[Any], Integers]:
+        """The sums of the cells of each box with one code of an attribute, for every code that it
+        has; and where those of each box begin.
+        """
+        from scumble.designs import box_kernels
+
+        self._refuse_outside(np.array(tensor.shape))
+        lengths = self.sizes[axis]
+        starts = np.cumsum(lengths) - lengths
+        sums = np.zeros(int(lengths.sum()), tensor.dtype)
+        own = steps(tensor.shape)
+        box_kernels.slice_sums(self.low, self.high, tensor.reshape(-1), own, axis, starts, sums)
+        return sums, starts
+
+    def _refuse_outside(self, shape: Integers) -> None:
+        """Compiled loops do not look whether a place exists."""
+        if not len(self):
+            return
+        if (self.low.min(axis=1) < 0).any() or (self.low.max(axis=1) > shape).any():
+            raise IndexError("a box begins outside of the domain")
+        if (self.high.min(axis=1) < -1).any() or (self.high.max(axis=1) >= shape).any():
+            raise IndexError("a box ends outside of the domain")
+
+
+def steps(shape: Sequence[int]) -> Integers:
+    """How far apart neighbours along each direction of a tensor stand in one row."""
+    found: Integers = np.cumprod([1, *shape[:0:-1]], dtype=np.int64)[: len(shape)][::-1].copy()
+    return found
 
 
 def summed_area(tensor: npt.NDArray[Any], before: int = 0) -> npt.NDArray[Any]:

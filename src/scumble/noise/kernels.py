@@ -135,3 +135,20 @@ def accept(
             pending[count] = row
             count += 1
     return count
+
+
+@_compiled
+def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> None:
+    """In each list of numbers, which begins at one of `starts`, the place of the least; of equal
+    ones that of the largest word without its last bit, and of equal words the first.
+    """
+    one = np.uint64(1)
+    for row in range(len(starts)):
+        end = starts[row + 1] if row + 1 < len(starts) else len(numbers)
+        best = starts[row]
+        for place in range(best + 1, end):
+            if numbers[place] > numbers[best]:
+                continue
+            if numbers[place] < numbers[best] or words[place] >> one > words[best] >> one:
+                best = place
+        places[row] = best

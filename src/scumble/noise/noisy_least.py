@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,12 @@ def noisy_least(
     P(noise >= t + 1) >= exp(-1 / scale) P(noise >= t). So if a person changes each score of a list
     by at most d, the choice changes in probability by a factor of at most exp(2 d / scale).
     """
-    lengths = np.diff(starts, append=len(scores))
+    from scumble.noise import kernels
+
     reduced = scores - geometric(source, scale, len(scores))
-    least = np.repeat(np.minimum.reduceat(reduced, starts), lengths)
-    # From 1 on for the least ones and 0 for all others; of equal words the first one wins.
-    words = (source.words(len(scores)) >> np.uint64(1)) + np.uint64(1)
-    words[reduced != least] = 0
-    best = np.repeat(np.maximum.reduceat(words, starts), lengths)
-    places = np.where(words == best, np.arange(len(scores)), len(scores))
-    found: NDArray[np.int64] = np.minimum.reduceat(places, starts)
-    return found
+    places = np.empty(len(starts), np.int64)
+    choose: Any = kernels.least_places
+    if reduced.dtype == object:  # some noise is larger than 64 bits hold
+        choose = choose.py_func
+    choose(reduced, source.words(len(scores)), starts, places)
+    return places
