@@ -43,11 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-schema_app = typer.Typer(
-    help="Work with schemas: the public description of a table.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+schema_app = console.group("Work with schemas: the public description of a table.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(cli_database.app, name="db")
 app.add_typer(cli_ledger.app, name="ledger")

@@ -16,11 +16,7 @@ from scumble.errors import ParameterError
 if TYPE_CHECKING:
     from scumble.database.database import Database
 
-app = typer.Typer(
-    help="Ask a private table, under one promise for all answers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = console.group("Ask a private table, under one promise for all answers.")
 
 
 @app.command()

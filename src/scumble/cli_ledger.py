@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import shlex
 
-import typer
-
 from scumble import console, options
 from scumble import options_ledger as given
 
-app = typer.Typer(
-    help="Add up what several releases of one table cost.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = console.group("Add up what several releases of one table cost.")
 
 
 @app.command()

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from scumble.evaluate.relaxation import Row, Study
 
-app = typer.Typer(
-    help="Repeat the experiments of papers.", no_args_is_help=True, rich_markup_mode=None
-)
+app = console.group("Repeat the experiments of papers.")
 
 app.command("alpha-beta")(alpha_beta)
 app.command("aroma")(aroma)

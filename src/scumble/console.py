@@ -74,6 +74,11 @@ class Careful(TyperGroup):
         return found
 
 
+def group(purpose: str) -> typer.Typer:
+    """An application for several commands that belong together; its help is plain text too."""
+    return typer.Typer(help=purpose, no_args_is_help=True, rich_markup_mode=None)
+
+
 def _report(error: BaseException, wanted: Settings) -> int:
     """Say on stderr what went wrong, as text or JSON; return the exit code."""
     sentence, code = _explain(error)
