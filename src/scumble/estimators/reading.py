@@ -105,7 +105,9 @@ def reach(variance: float, fourth: float, largest: float, level: float) -> float
 
     The Cornish-Fisher expansion by the kurtosis, 0.35 more for the terms after it, and half the
     largest jump. Where the second or the fourth moment alone proves a smaller error, that one
-    holds. It covers at least its level for one Laplace noise and for any number of them.
+    holds. The expansion is not proved to cover its level; it did in every case that was tried
+    against the exact law: one and two discrete Laplace noises, 16 of equal and up to 41 of unequal
+    coefficients, at scales from 1/3 to 40/3 and levels from 0.5 to 0.999.
     """
     if variance <= 0:
         return 0.0
