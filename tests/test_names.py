@@ -32,6 +32,7 @@ def test_public_names() -> None:
         "Ledger",
         "LedgerError",
         "Marginals",
+        "Mosaic",
         "ParameterError",
         "Partition",
         "PrivTree",

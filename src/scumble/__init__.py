@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from scumble.releases.histogram import Histogram
     from scumble.releases.kdtree import Kdtree
     from scumble.releases.marginals import Marginals
+    from scumble.releases.mosaic import Mosaic
     from scumble.releases.privtree import PrivTree
     from scumble.releases.quadtree import Quadtree
     from scumble.releases.selection import select
@@ -85,6 +86,7 @@ _HOME = {
     "Kdtree": "releases.kdtree",
     "Ledger": "ledgers.ledger",
     "Marginals": "releases.marginals",
+    "Mosaic": "releases.mosaic",
     "Partition": "publishers.partition",
     "PrivTree": "releases.privtree",
     "Quadtree": "releases.quadtree",
@@ -128,6 +130,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Marginals",
+    "Mosaic",
     "ParameterError",
     "Partition",
     "PrivTree",

@@ -45,6 +45,7 @@ _REGISTRY = {
     "kdtree": "scumble.releases.kdtree:Kdtree",
     "privtree": "scumble.releases.privtree:PrivTree",
     "grid": "scumble.releases.grid:Grid",
+    "mosaic": "scumble.releases.mosaic:Mosaic",
     "dawa": "scumble.releases.dawa:Dawa",
 }
 

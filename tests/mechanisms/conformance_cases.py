@@ -210,6 +210,13 @@ CASES = {
         lambda: sc.Grid(["age", "sex", "job"], epsilon=3, neighbours="replace", adaptive=False),
         (({"neighbours": "all"}, "'replace' or 'add_remove'"),),
     ),
+    "mosaic": Case(
+        lambda: sc.Mosaic(["age", "sex", "job"], epsilon=3, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Mosaic must be a number above 0"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+        ),
+    ),
     "dawa": Case(
         lambda: sc.Dawa(["age"], epsilon=2, neighbours="replace"),
         (
@@ -228,6 +235,7 @@ CASES = {
     ),
 }
 FULL = {
+    "mosaic": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "grid": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "dawa": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "hierarchy": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},

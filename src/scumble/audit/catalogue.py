@@ -71,6 +71,7 @@ def _summaries(given: dict[str, Any]) -> Iterator[Claim]:
     yield Claim(sc.Sparse(names, false_cells=1, **given), 1)
     yield Claim(sc.Sparse(names, rule="priority", size=3, **given), 1)
     yield Claim(sc.Grid(names, **given), 1, schema=SQUARE)
+    yield Claim(sc.Mosaic(names, **given), 1, schema=SQUARE)
     yield Claim(sc.Dawa(["a"], **given), 1, schema=LINE)
 
 

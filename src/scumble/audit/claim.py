@@ -32,7 +32,7 @@ FEWEST = 100  # runs that can show anything at all
 LIKELY = 0.5  # the confidence of a search: what it finds is tested anew
 _ROUNDING = 1e-9
 # Their plans depend on the data: what they record of one run says nothing about another.
-ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "dawa")
+ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "mosaic", "dawa")
 
 TINY = Schema(
     (

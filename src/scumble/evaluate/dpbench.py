@@ -36,7 +36,7 @@ Step = Callable[[str], None]
 EPSILON = 0.1
 SCALES = (10**3, 10**4, 10**5, 10**6, 10**7)
 METHODS = (
-    "histogram", "hierarchy", "wavelet", "quadtree", "kdtree", "privtree", "grid", "dawa",
+    "histogram", "hierarchy", "wavelet", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa",
     "workload",
 )  # fmt: skip
 ONE, TWO = "dpbench_1d_histograms.csv", "dpbench_2d_histograms_256.csv.gz"

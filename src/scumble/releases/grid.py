@@ -16,7 +16,7 @@ from scumble.evidence import Measurements
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.publishers.request import flag
-from scumble.releases.region_levels import Level, root
+from scumble.releases.region_levels import Level, refined, root
 from scumble.releases.region_summary import RegionSummary
 
 _FOR_SIZE = Fraction(1, 50)  # of ε: how many rows there are, roughly
@@ -113,9 +113,4 @@ class Grid(RegionSummary):
         pieces = (np.maximum(noisy, 0) * per_row) ** (2 / (axes + 2))
         if level == 1 and self.adaptive:  # a sixteenth of the boxes, but not too few
             pieces = np.maximum(pieces / 16 ** (1 / axes), _FEWEST ** (1 / axes))
-        many = np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64)
-        found, origin = boxes, np.arange(len(boxes))
-        for axis in range(axes):
-            found, of = found.even(axis, many[origin])
-            origin = origin[of]
-        return found, origin
+        return refined(boxes, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))

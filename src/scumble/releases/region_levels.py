@@ -20,6 +20,15 @@ def root(shape: tuple[int, ...]) -> Level:
     return Boxes.whole(shape), np.zeros(1, np.int64)
 
 
+def refined(boxes: Boxes, pieces: Integers) -> Level:
+    """Every box in so many pieces along each attribute, as far as it has codes."""
+    found, origin = boxes, np.arange(len(boxes))
+    for axis in range(len(boxes.low)):
+        found, of = found.even(axis, pieces[origin])
+        origin = origin[of]
+    return found, origin
+
+
 @lru_cache(maxsize=2)
 def regular(shape: tuple[int, ...], height: int | None) -> tuple[Level, ...]:
     """The levels of a domain that is halved again and again: its cuts depend on nothing else."""
