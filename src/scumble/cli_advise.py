@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from scumble import console, options
 
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
-]
 Rows = Annotated[
     int, typer.Option("--rows", "-n", metavar="NUMBER", help="About how many rows there are.")
 ]
@@ -43,7 +39,7 @@ Attributes = Annotated[
 
 
 def advise(
-    schema: SchemaFile,
+    schema: options.SchemaFile,
     rows: Rows,
     publish: Publish,
     attacker_prior: Prior,

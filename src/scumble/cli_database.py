@@ -23,7 +23,7 @@ app = console.group("Ask a private table, under one promise for all answers.")
 def create(
     folder: given.Folder,
     source: options.Source,
-    schema: given.SchemaFile,
+    schema: options.SchemaFile,
     epsilon: given.Epsilon,
     noise: given.Noise,
     attributes: given.Attributes = None,
@@ -218,7 +218,7 @@ def history(folder: given.Folder, last: given.Last = None, as_json: options.Json
 
 
 @app.command()
-def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
+def verify(folder: given.Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the ledger that were changed or cut off."""
     from scumble import listing_ledger as listing
     from scumble.database.reading import Reading

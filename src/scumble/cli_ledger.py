@@ -65,7 +65,7 @@ def show(folder: given.Folder, delta: given.AnyDelta = None, as_json: options.Js
 
 
 @app.command()
-def verify(folder: given.Folder, seal: given.Seal = None, as_json: options.Json = False) -> None:
+def verify(folder: given.Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the ledger that were changed or cut off."""
     from scumble import listing_ledger as listing
     from scumble.ledgers.ledger import Ledger

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def publish(
     source: options.Source,
-    schema: given.SchemaFile,
+    schema: options.SchemaFile,
     method: given.Method,
     output: given.ReleaseOutput,
     ledger: given.Ledger = None,

@@ -35,6 +35,15 @@ Source = Annotated[
         help="CSV (also .gz), Parquet (file, folder or 'glob*'), or a DuckDB file with --table.",
     ),
 ]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
+]
+Seal = Annotated[
+    str | None,
+    typer.Option(
+        "--seal", metavar="TEXT", help="What verify said at an earlier time: a number and a hash."
+    ),
+]
 ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")]
 
 # --- schema infer --------------------------------------------------------------------------------

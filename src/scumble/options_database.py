@@ -11,9 +11,6 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the da
 
 # --- what is promised ----------------------------------------------------------------------------
 
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
-]
 Epsilon = Annotated[
     float,
     typer.Option(
@@ -144,12 +141,6 @@ Weights = Annotated[
 Last = Annotated[
     int | None,
     typer.Option("--last", "-n", metavar="NUMBER", help="Only so many, the latest.", min=1),
-]
-Seal = Annotated[
-    str | None,
-    typer.Option(
-        "--seal", metavar="TEXT", help="What verify said at an earlier time: a number and a hash."
-    ),
 ]
 Two = Annotated[
     str | None,

@@ -70,9 +70,3 @@ AnyDelta = Annotated[
     float | None,
     typer.Option("--delta", metavar="SHARE", help="State the total for this.  [default: its own]"),
 ]
-Seal = Annotated[
-    str | None,
-    typer.Option(
-        "--seal", metavar="TEXT", help="What verify said at an earlier time: a number and a hash."
-    ),
-]

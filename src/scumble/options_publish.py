@@ -18,9 +18,6 @@ def _method_names() -> list[str]:
 
 # --- what to publish, and where ------------------------------------------------------------------
 
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
-]
 Method = Annotated[
     str,
     typer.Option(
