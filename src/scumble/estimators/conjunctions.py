@@ -91,11 +91,8 @@ class BoxSums:
         step = max(_BLOCK // (_MOST_BOXES * prod(rest)), 1)
         parts = [np.zeros((0, *rest), np.int64)]
         for start in range(0, len(questions), step):
-            some = [list(product(*(s.runs for s in each))) for each in questions[start:][:step]]
-            *first, number = np.cumsum([0, *map(len, some)]).tolist()
-            ends = np.array([box for boxes in some for box in boxes], np.int64)
-            found = self._boxes(ends.reshape(number, self._axes, 2))
-            parts.append(np.add.reduceat(found, first))
+            ends, first = boxes(questions[start : start + step], self._axes)
+            parts.append(np.add.reduceat(self._boxes(ends), first[:-1]))
         return np.concatenate(parts)
 
     def _boxes(self, ends: Integers) -> Integers:
@@ -108,6 +105,16 @@ class BoxSums:
             else:
                 found += self._sums[at]
         return found
+
+
+def boxes(questions: Iterable[Sequence[Side]], axes: int) -> tuple[Integers, Integers]:
+    """The boxes of all questions, each with a run for every axis; and where those of each question
+    begin, and the last ones end.
+    """
+    found = [list(product(*(side.runs for side in sides))) for sides in questions]
+    first = np.cumsum([0, *map(len, found)])
+    ends = np.array([box for some in found for box in some], np.int64)
+    return ends.reshape(first[-1], axes, 2), first
 
 
 def alike(queries: Iterable[Query]) -> dict[tuple[Shape, tuple[str, ...]], list[int]]:

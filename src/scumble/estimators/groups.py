@@ -8,6 +8,7 @@ likely. Mean and variance of the truth are then known exactly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ import pyarrow as pa
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Unknown
+from scumble.estimators.clauses import Clauses
+from scumble.estimators.conjunctions import alike
 from scumble.estimators.groups_counts import counts
 from scumble.estimators.groups_kinds import Kinds
 from scumble.estimators.groups_law import GroupedCount, reach
 from scumble.estimators.groups_layout import Layout, layout
+from scumble.estimators.groups_many import ManyCounts
 from scumble.estimators.groups_moments import Moments
 from scumble.estimators.groups_plan import Plan, key
 from scumble.estimators.ratio_law import Ratio
@@ -69,12 +73,41 @@ def answer(
 def answer_many(
     evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[Answer]:
-    """Each question's groups with their estimates."""
+    """Each question's groups with their estimates: the same numbers as asking one by one."""
+    found = _together(evidence, schema, queries, engine)
     answers = []
-    for query in queries:
-        engine.check(query)
-        answers.append(list(answer(evidence, schema, query, engine)))
+    for place, query in enumerate(queries):
+        if place in found:
+            answers.append([((), found[place])])
+        else:
+            engine.check(query)
+            answers.append(list(answer(evidence, schema, query, engine)))
     return answers
+
+
+def _together(
+    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Engine
+) -> dict[int, Estimate]:
+    """The answers to counts whose conditions are about one attribute each, by place."""
+    batches = [
+        places
+        for (shape, _), places in alike(queries).items()
+        if len(places) > 1 and all(len(names) == 1 for names in shape)
+    ]
+    if not batches:
+        return {}
+    together = [queries[place] for place in sorted(chain(*batches))]
+    clauses = Clauses(schema, together, engine)
+    many = ManyCounts(layout(evidence, schema, engine), schema, clauses, evidence.sensitive)
+    found: dict[int, Estimate] = {}
+    for places in batches:
+        plan = Plan(evidence, queries[places[0]])
+        for place, law in many.laws({place: queries[place] for place in places}):
+            if isinstance(law, GroupedCount):
+                found[place] = _count(plan, law)
+            else:
+                found[place] = Estimate(float(law), Exact(), EXACT, _notes(plan))
+    return found
 
 
 def _read(engine: Engine, plan: Plan) -> Iterator[tuple[Key, Mapping[str, float]]]:

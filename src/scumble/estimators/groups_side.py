@@ -69,7 +69,7 @@ class Side:
                 wide.append(clause)
                 continue
             [truth] = engine.holds([clause], clause.attributes)
-            cells = self._cells(clause.attributes, sizes)
+            cells = self.cells(clause.attributes)
             found = _looked_up(truth, cells) if sizes else np.full(self.lines, truth[0])
             marks = found if marks is None else marks & found
         if wide:
@@ -78,12 +78,12 @@ class Side:
             marks = found if marks is None else marks & found
         return marks
 
-    def _cells(self, names: Sequence[str], sizes: Sequence[int]) -> Codes:
+    def cells(self, names: Sequence[str]) -> Codes:
         """The cell of every line in the product of the domains, the last name fastest."""
         cells: Codes = np.empty(0, np.uint8)
         for place, name in enumerate(names):
-            codes = self._column(name)
-            cells = cells.astype(np.int32) * np.int32(sizes[place]) + codes if place else codes
+            codes, size = self._column(name), np.int32(self._schema[name].size)
+            cells = cells.astype(np.int32) * size + codes if place else codes
         return cells
 
     def _column(self, name: str) -> Codes:

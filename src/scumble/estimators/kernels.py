@@ -81,7 +81,7 @@ def _place(
     cells: npt.NDArray[np.uint32],
 ) -> int:
     """Find the cells of a block of rows in one table. How many rows that are."""
-    size = min(_BLOCK, codes.shape[1] - begin)
+    size = int(min(_BLOCK, codes.shape[1] - begin))
     cells[:] = start
     # Column by column this is arithmetic that the compiler turns into vector instructions.
     for axis in range(len(places)):

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.estimate import Estimate, Exact
-from scumble.estimators.boxes import BoxSums, Integers, Side, Sides
 from scumble.estimators.clauses import Clauses
+from scumble.estimators.conjunctions import BoxSums, Integers, Side, Sides
 from scumble.estimators.cubes import Cube
 from scumble.estimators.plan import Plan
 from scumble.estimators.records import stated
@@ -118,7 +118,7 @@ class Tabled:
         """
         table, holds = self._table, np.ones((1,) * (len(self._names) - self._last), bool)
         for clause in query.clauses:
-            if clause in self._plan.conditions or not clause.attributes:
+            if set(clause.attributes) <= set(self._plan.axes):
                 holds = holds & self._clauses.along(clause, self._names[self._last :])
             else:
                 table = table * self._clauses.along(clause, self._names)

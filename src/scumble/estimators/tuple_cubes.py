@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 
 from scumble.engine.duckdb import Engine
-from scumble.estimators.boxes import BoxSums, Sides, alike
 from scumble.estimators.clauses import Clauses
+from scumble.estimators.conjunctions import BoxSums, Sides, alike
 from scumble.estimators.cubes import Cube, Cubes, rounds
 from scumble.estimators.row_cubes import RowCubes
 from scumble.query import Query

@@ -14,8 +14,8 @@ from scumble.engine.duckdb import Engine
 from scumble.estimate import Estimate
 from scumble.estimators import records
 from scumble.estimators.bag_cubes import BagCubes
-from scumble.estimators.boxes import alike
 from scumble.estimators.clauses import Clauses
+from scumble.estimators.conjunctions import alike
 from scumble.estimators.cubes import Cubes, rounds
 from scumble.estimators.plan import Plan
 from scumble.estimators.row_cubes import RowCubes

@@ -1,14 +1,12 @@
 """True answers of whole workloads: the private table as codes in memory, for its owner's eyes.
 
-Counts that are intervals of codes in every attribute are read off prefix sums of a contingency
+Counts whose conditions are about one attribute each are read off prefix sums of a contingency
 table, all questions about the same attributes at once. Everything else looks at the rows.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -20,12 +18,12 @@ from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import QueryError
 from scumble.estimators.clauses import Clauses
+from scumble.estimators.conjunctions import BoxSums, Sides, alike
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 
 Codes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Box = list[tuple[int, int]]  # for each attribute the codes from one up to before another
 
 MOST_CELLS = 1 << 25  # of one contingency table
 MOST_GROUPS = 100_000  # of one question
@@ -39,7 +37,7 @@ class TrueTable:
         self.rows = rows
         self._codes = dict(codes)
         self._engine = Engine(schema)
-        self._sums: dict[tuple[str, ...], npt.NDArray[np.int64]] = {}
+        self._sums: dict[tuple[str, ...], BoxSums] = {}
 
     @classmethod
     def read(
@@ -95,34 +93,25 @@ class TrueTable:
 
     def _counts(self, queries: Sequence[Query], clauses: Clauses) -> Floats:
         """Counts by prefix sums where that can be, and by rows where it cannot."""
-        found = np.zeros(len(queries))
-        intervals = _Intervals(clauses)
-        together: dict[tuple[str, ...], tuple[list[int], list[Box]]] = defaultdict(lambda: ([], []))
-        for place, query in enumerate(queries):
-            names = query.attributes
-            box = intervals.of(query) if self._small(names) else None
-            if box is None:
-                found[place] = self._by_rows(query, clauses)[0]
-            else:
-                places, boxes = together[names]
-                places.append(place)
-                boxes.append(box)
-        for names, (places, boxes) in together.items():
-            ends = np.array(boxes, np.int64).reshape(len(places), len(names), 2)
-            found[places] = _box_sums(self._prefix_sums(names), ends)
+        found = np.full(len(queries), np.nan)
+        sides = Sides(self.schema, clauses)
+        for places in alike(queries).values():
+            names = queries[places[0]].attributes
+            if self._small(names):
+                asked = {place: sides.of(queries[place], names) for place in places}
+                boxes = {place: each for place, each in asked.items() if each is not None}
+                found[list(boxes)] = self._prefix_sums(names).of(list(boxes.values()))
+        for place in np.flatnonzero(np.isnan(found)).tolist():
+            found[place] = self._by_rows(queries[place], clauses)[0]
         return found
 
     def _small(self, names: Sequence[str]) -> bool:
         return prod(self.schema[name].size for name in names) <= MOST_CELLS
 
-    def _prefix_sums(self, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    def _prefix_sums(self, names: tuple[str, ...]) -> BoxSums:
         """Of the contingency table of these attributes; kept for the next workload."""
         if names not in self._sums:
-            cube = self.cube(names)
-            sums = np.zeros([size + 1 for size in cube.shape], np.int64)
-            sums[(slice(1, None),) * cube.ndim] = cube
-            for axis in range(cube.ndim):
-                np.cumsum(sums, axis=axis, out=sums)
+            sums = BoxSums(self.cube(names), len(names))
             if sum(each.size for each in self._sums.values()) + sums.size > MOST_CELLS:
                 self._sums.clear()
             self._sums[names] = sums
@@ -172,45 +161,3 @@ class TrueTable:
             cells *= self.schema[name].size
             cells += self._codes[name]
         return cells
-
-
-class _Intervals:
-    """Questions as boxes of codes, where they are boxes."""
-
-    def __init__(self, clauses: Clauses) -> None:
-        self._clauses = clauses
-        self._known: dict[tuple[Expression, ...], tuple[int, int] | None] = {}
-
-    def of(self, query: Query) -> Box | None:
-        """One interval for each attribute of the question."""
-        by_name: dict[str, tuple[Expression, ...]] = {}
-        for clause in query.clauses:
-            if len(clause.attributes) != 1:
-                return None
-            [name] = clause.attributes
-            by_name[name] = (*by_name.get(name, ()), clause)
-        found = []
-        for name in query.attributes:
-            interval = self._interval(by_name[name], name)
-            if interval is None:
-                return None
-            found.append(interval)
-        return found
-
-    def _interval(self, clauses: tuple[Expression, ...], name: str) -> tuple[int, int] | None:
-        if clauses not in self._known:
-            truths = [self._clauses.along(clause, [name]) for clause in clauses]
-            places = np.flatnonzero(np.logical_and.reduce(truths))
-            low, high = (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
-            self._known[clauses] = (low, high) if high - low == len(places) else None
-        return self._known[clauses]
-
-
-def _box_sums(sums: npt.NDArray[np.int64], boxes: npt.NDArray[np.int64]) -> Floats:
-    """The counts in many boxes, by inclusion and exclusion of prefix sums."""
-    found = np.zeros(len(boxes), np.int64)
-    for corner in product((0, 1), repeat=sums.ndim):
-        sign = (-1) ** (sums.ndim - sum(corner))
-        at = tuple(boxes[:, axis, end] for axis, end in enumerate(corner))
-        found += sign * sums[at]
-    return found.astype(np.float64)
