@@ -163,9 +163,11 @@ def test_the_study_is_whole(laboratory):
     assert len(said) == 24
     assert all(": agrees." in str(each) or ": differs" in str(each) for each in said)
     assert all(panels(name, rows) for name, rows in found.items())
-    errors = found["figures 8 and 9"]
+    errors = found["figure 9"]
     assert [row["method"] for row in errors] == ["Aroma", "αβ", "FRAPP"] * 2
     assert all(row["deviation"] >= 0 and row["theory"] > 0 for row in errors)
+    sizes = [row["q"] for row in found["figure 8"]]
+    assert sizes == [100, 100, 500, 500, 1000, 1000]
     same = found["one count, equal exposure"]
     assert same[1]["exposure"] == pytest.approx(same[0]["exposure"], abs=0.001)
 

@@ -16,7 +16,14 @@ from scumble.evaluate.aroma import Laboratory, Scale
 from scumble.evaluate.aroma_adaptive import DELTA, Adaptive, deviation_for, success
 from scumble.evaluate.aroma_counts import released
 from scumble.evaluate.aroma_question import Count, Grid, folded
-from scumble.evaluate.aroma_report_rivals import _averages, _count, _same, _times
+from scumble.evaluate.aroma_report_rivals import (
+    _averages,
+    _count,
+    _levels,
+    _same,
+    _sizes,
+    _times,
+)
 from scumble.evaluate.aroma_rivals import average_deviation, ratios
 from scumble.evaluate.aroma_times import _questions, times
 from scumble.evaluate.aroma_views import View, publish, weights
@@ -217,6 +224,16 @@ def test_verdicts_on_averages_and_times():
     row = {"method": "Aroma", "k": 20, "bytes a row": 5.0, "publish / FRAPP": 4.0}
     assert [each.agrees for each in _times([row | {"answer / FRAPP": 1.4}])] == [True]
     assert [each.agrees for each in _times([row | {"answer / FRAPP": 4.0}])] == [False]
+
+
+def test_verdicts_on_tuples_and_replacement():
+    """√k is 2 and 3."""
+    rows = _rows(Aroma=(1, 2), αβ=(1.5, 2.5), FRAPP=(2, 6.2))
+    assert [each.agrees for each in _sizes(rows)] == [True]
+    assert [each.agrees for each in _levels(rows)] == [True]
+    rows = _rows(Aroma=(1, 2), αβ=(1.5, 1.9), FRAPP=(2, 2))
+    assert [each.agrees for each in _sizes(rows)] == [False]
+    assert [each.agrees for each in _levels(rows)] == [False]
 
 
 def test_verdicts_on_the_adaptive_mechanism():

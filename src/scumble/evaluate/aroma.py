@@ -44,7 +44,7 @@ class Scale:
     queries: int = 2000
     bags: int = 20_000  # drawn for the rate of drawing again
     rivals: int = 4000  # people in the comparison with αβ
-    timed: int = 300_000  # rows of the views whose times are taken
+    timed: int = 1_000_000  # rows of the views whose times are taken
 
 
 FULL = Scale(30_000, 20, (500, 1000, 2000, 5000, 10_000), (20, 49, 100, 200))
@@ -129,7 +129,7 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     """All experiments, one after the other: the name and the rows of each."""
     from scumble.evaluate.aroma_counts import one_count, same_exposure
     from scumble.evaluate.aroma_output import accumulated, output
-    from scumble.evaluate.aroma_rivals import averages, equal, paper
+    from scumble.evaluate.aroma_rivals import against_k, against_size, averages, equal
     from scumble.evaluate.aroma_times import times
 
     yield "figure 4", list(sizes_for_loss())
@@ -137,7 +137,8 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     yield "figure 6", list(accuracy(laboratory))
     yield "figure 7a", list(accumulated(laboratory))
     yield "figure 7b", list(output(laboratory))
-    yield "figures 8 and 9", list(paper(laboratory))
+    yield "figure 8", list(against_size(laboratory))
+    yield "figure 9", list(against_k(laboratory))
     yield "equal exposure", list(equal(laboratory))
     yield "figure 10", list(averages(laboratory))
     yield "figure 11", list(times(laboratory))

@@ -31,7 +31,8 @@ def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
         "figure 6": _accuracy,
         "figure 7a": _accumulated,
         "figure 7b": _output,
-        "figures 8 and 9": _paper,
+        "figure 8": _sizes,
+        "figure 9": _paper,
         "equal exposure": _equal,
         "figure 10": _averages,
         "figure 11": _times,
@@ -91,9 +92,15 @@ def _accumulated(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _output(rows: Sequence[Row]) -> list[Panel]:
-    names = [name for name in rows[0] if name not in ("ε", "k")]
+    names = ["Aroma", *(name for name in rows[0] if "query" in name)]
     lines = _lines(rows, "ε", names)
     return [Panel("Error against ε", "ε", "mean error, rows", lines, log_y=True)]
+
+
+def _sizes(rows: Sequence[Row]) -> list[Panel]:
+    title = f"At the paper's equal posterior, k = {K}"
+    up = "mean error, rows ± deviation"
+    return [Panel(title, "people q", up, _methods(rows, "q"), log_x=True, log_y=True)]
 
 
 def _paper(rows: Sequence[Row]) -> list[Panel]:

@@ -12,7 +12,7 @@ import numpy as np
 import scumble as sc
 from scumble.attribute import Attribute
 from scumble.audit.exposure import subset
-from scumble.evaluate.aroma import Laboratory, Row, uniform_pool
+from scumble.evaluate.aroma import K, Laboratory, Row, uniform_pool
 from scumble.evaluate.aroma_views import (
     Floats,
     View,
@@ -31,18 +31,27 @@ from scumble.schema import Schema
 _SPREAD = 1000  # possible places for each person, in the comparison at the paper's reading
 
 
-def paper(laboratory: Laboratory) -> Iterator[Row]:
-    """Figures 8 and 9: the same posterior, as Theorem 5.1 reads it: (k−1)qf = n_D β/α for αβ with
-    α + β = 1/2, and FRAPP keeps a value with 1/k.
-    """
-    f = 1 / laboratory.values
+def against_size(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 8: groups of q people, the same posterior as Theorem 5.1 reads it."""
+    for size in laboratory.scale.sizes:
+        yield _counts(laboratory, K, "Aroma", sc.Aroma(k=K), size)
+        yield _counts(laboratory, K, "αβ", _tuples(laboratory, K), size, _SPREAD)
+
+
+def against_k(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 9: the same against k, and FRAPP, which keeps a value with 1/k."""
+    size = laboratory.scale.rivals
     for k in laboratory.scale.levels:
-        odds = (k - 1) * f / _SPREAD
-        noise = 0.5 * odds / (1 + odds)
-        tuples = sc.AlphaBeta(alpha=0.5 - noise, beta=noise)
-        yield _counts(laboratory, k, "Aroma", sc.Aroma(k=k))
-        yield _counts(laboratory, k, "αβ", tuples, spread=_SPREAD)
-        yield _counts(laboratory, k, "FRAPP", sc.Uniform(keep=1 / k))
+        yield _counts(laboratory, k, "Aroma", sc.Aroma(k=k), size)
+        yield _counts(laboratory, k, "αβ", _tuples(laboratory, k), size, _SPREAD)
+        yield _counts(laboratory, k, "FRAPP", sc.Uniform(keep=1 / k), size)
+
+
+def _tuples(laboratory: Laboratory, k: int) -> sc.AlphaBeta:
+    """αβ with α + β = 1/2 and (k−1)qf = n_D β/α."""
+    odds = (k - 1) / laboratory.values / _SPREAD
+    noise = 0.5 * odds / (1 + odds)
+    return sc.AlphaBeta(alpha=0.5 - noise, beta=noise)
 
 
 def equal(laboratory: Laboratory) -> Iterator[Row]:
@@ -63,7 +72,8 @@ def equal(laboratory: Laboratory) -> Iterator[Row]:
             "subset, ε": (sc.Subset(epsilon=implied), implied),
         }
         for name, (mechanism, epsilon) in rivals.items():
-            yield _counts(laboratory, k, name, mechanism) | {"ε of its LDP": epsilon}
+            row = _counts(laboratory, k, name, mechanism, laboratory.scale.rivals)
+            yield row | {"ε of its LDP": epsilon}
 
 
 def noise_for(success: float, values: int) -> float:
@@ -89,11 +99,11 @@ def loss_for(success: float, values: int) -> float:
 
 
 def _counts(
-    laboratory: Laboratory, k: int, name: str, mechanism: Mechanism, spread: int = 1
+    laboratory: Laboratory, k: int, name: str, mechanism: Mechanism, size: int, spread: int = 1
 ) -> Row:
     """Mean |error| of the counts of all values over some people, and the exposure."""
-    laboratory.step(f"{name} beside k = {k}")
-    secrets = laboratory.secrets[: laboratory.scale.rivals]
+    laboratory.step(f"{name} beside k = {k}, {size:,} people")
+    secrets = laboratory.secrets[:size]
     truth = np.bincount(secrets, minlength=laboratory.values)
     errors = []
     for run in range(laboratory.scale.runs):
@@ -103,7 +113,7 @@ def _counts(
         errors.append(np.abs(found - truth).mean())
     return {
         "k": k,
-        "people": len(secrets),
+        "q": len(secrets),
         "method": name,
         "error": float(np.mean(errors)),
         "deviation": float(np.std(errors)),
