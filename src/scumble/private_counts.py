@@ -13,6 +13,7 @@ from scumble.designs.transform import Identity, Transform
 from scumble.errors import ParameterError
 from scumble.ledger import Account
 from scumble.loss import Loss
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Person
 
@@ -65,7 +66,7 @@ class PrivateCounts:
             raise ParameterError(f"{len(norms)} groups of numbers need as many laws of noise.")
         for law in laws:
             check_scale(law)
-        self.charge("noisy sums", self._cost(laws, norms, signed=chosen.signed))
+        self.charge("noisy sums", self._cost(laws, norms, acute=chosen.acute(laws)))
         numbers = [np.ascontiguousarray(group) for group in chosen.apply(self._counts)]
         for group, law in zip(numbers, laws, strict=True):
             blur(self._noise, group.reshape(-1), law)
@@ -76,9 +77,9 @@ class PrivateCounts:
         self._account.charge(f"{what} of {', '.join(self.names)}", cost)
 
     def _cost(
-        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, signed: bool
+        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, acute: bool
     ) -> Loss:
-        total, square = self.person.sensitivity, self.person.squared(signed=signed)
+        total, square = self.person.sensitivity, self.person.squared(acute=acute)
         epsilon = rho = Fraction(0)
         for law, (absolute, squares) in zip(laws, norms, strict=True):
             if isinstance(law, DiscreteLaplace):
@@ -105,8 +106,7 @@ def blur(noise: Source, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
     from scumble.noise.gaussian import discrete_gaussian
     from scumble.noise.laplace import discrete_laplace
 
-    if watch := getattr(noise, "watch", None):
-        watch(numbers, law)
+    noise.watch(Hidden("sums", numbers, law))
     for begin in range(0, len(numbers), _NOISE_CHUNK):
         part = numbers[begin : begin + _NOISE_CHUNK]
         if isinstance(law, DiscreteLaplace):

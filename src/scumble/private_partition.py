@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from scumble.designs.partitions import Buckets
 from scumble.loss import Loss
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteLaplace
 from scumble.private_counts import PrivateCounts, check_scale
 
@@ -32,9 +33,13 @@ def noisy_partition(
     from scumble.noise.laplace import geometric
 
     scale = 2 * counts.person.sensitivity / epsilon
-    check_scale(DiscreteLaplace(scale))
+    law = DiscreteLaplace(scale)
+    check_scale(law)
     counts.charge("partition", Loss(epsilon))
     buckets = Buckets(counts.size)
     costs = buckets.deviations(counts._counts) + price
+    counts._noise.watch(Hidden("costs", costs, law))
     costs -= geometric(counts._noise, scale, buckets.many)
-    return buckets.cheapest(costs)
+    last = buckets.cheapest(costs)
+    counts._noise.watch(Hidden("chosen", last, law))
+    return last

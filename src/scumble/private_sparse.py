@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from scumble.designs.sparse_law import Tails
 from scumble.loss import Loss
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteLaplace
 from scumble.person import Person
 from scumble.private_counts import check_scale
@@ -67,8 +68,9 @@ class PrivateCells:
         from scumble.noise.laplace import discrete_laplace
 
         self._charge("noisy number of rows", law, self.person.rows)
-        noise = discrete_laplace(self._noise, law.scale, 1)[0]
-        return int(self._cells.counts.sum()) + int(noise)
+        rows = self._cells.counts.sum()
+        self._noise.watch(Hidden("sums", rows.reshape(1), law))
+        return int(rows) + int(discrete_laplace(self._noise, law.scale, 1)[0])
 
     def filtered(self, law: DiscreteLaplace, theta: int) -> Published:
         """The cells whose noisy counts are theta at least."""
@@ -130,6 +132,7 @@ class PrivateCells:
         from scumble.noise.laplace import discrete_laplace
 
         cells = self._cells
+        self._noise.watch(Hidden("cells", cells.counts, law, places=cells.keys))
         noisy: npt.NDArray[np.int64] = cells.counts + discrete_laplace(
             self._noise, law.scale, len(cells.counts)
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from scumble.designs.boxes import Boxes, summed_area
 from scumble.loss import Loss
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteLaplace
 from scumble.person import Person
 from scumble.private_counts import PrivateCounts, check_scale
@@ -73,14 +74,17 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
     """
     from scumble.noise.laplace import discrete_laplace
 
-    check_scale(DiscreteLaplace(rule.scale))
+    law = DiscreteLaplace(rule.scale)
+    check_scale(law)
     counts.charge("splits", Loss(rule.loss(counts.person)))
     summed = summed_area(counts._counts.reshape(shape))
     boxes, depth, leaves = Boxes.whole(shape), 0, []
     while len(boxes):
         biased = np.maximum(boxes.sums(summed) - depth * rule.decay, -rule.decay)
         noisy = biased + discrete_laplace(counts._noise, rule.scale, len(boxes))
-        split = (noisy > 0) & (boxes.cells > 1)
+        several = boxes.cells > 1
+        split = (noisy > 0) & several
+        counts._noise.watch(Hidden("splits", biased[several], law, split[several]))
         leaves.append(boxes.take(np.flatnonzero(~split)))
         boxes, _ = boxes.take(np.flatnonzero(split)).halves()
         depth += 1

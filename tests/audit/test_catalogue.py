@@ -54,7 +54,7 @@ def test_pairs_are_neighbours(relation):
             assert np.abs(gap).sum() == (2 if relation == "add_remove" else 4), words
             assert gap.sum() == (2 if relation == "add_remove" else 0)
             assert min(one.min(), other.min()) >= 0
-    assert len(list(pairs(6, relation, 1))) == (10 if relation == "add_remove" else 5)
+    assert len(list(pairs(6, relation, 1))) == (12 if relation == "add_remove" else 6)
 
 
 def test_the_worst_pair_of_a_summary_whose_loss_differs_by_place():

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
 
+import adaptive_twins
 import ledger_twins
 import noise_twins
 import row_twins
@@ -19,7 +20,12 @@ import row_twins
 from scumble.audit.catalogue import catalogue
 from scumble.audit.finding import Finding
 
-TWINS = [*noise_twins.TWINS, *row_twins.TWINS, *ledger_twins.TWINS]
+TWINS = [
+    *noise_twins.TWINS,
+    *adaptive_twins.TWINS,
+    *row_twins.TWINS,
+    *ledger_twins.TWINS,
+]
 _WIDTH = 52
 
 

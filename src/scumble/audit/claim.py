@@ -2,8 +2,8 @@
 
 Publishers perturb rows independently, so one publication of many equal rows is as many runs.
 Summaries with a fixed plan are measured once and blurred many times, and their loss is computed;
-they are also run as a whole, but less often. Where a plan depends on the data every run is a whole
-one.
+they are also run as a whole, but less often. Where a plan depends on the data, runs that took the
+same decisions are compared step by step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from scumble.attribute import Attribute
+from scumble.audit.adaptive_plans import Stepwise
 from scumble.audit.claims import CONFIDENCE
 from scumble.audit.distinguish import Distinction, distinguish
 from scumble.audit.finding import Finding, Verdict
@@ -69,6 +70,8 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
     elif isinstance(mechanism, Summary):
         found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
         noise = Source(seed)
+        if claim.name in ADAPTIVE:
+            yield from _stepwise(claim, mechanism, runs, noise)
         if found is not None:
             yield _exact(claim, mechanism, found)
             one, other = found.runs(runs, noise)
@@ -129,6 +132,35 @@ def _whole(
         if few >= FEWEST:
             chosen = max(choices, key=lambda pair: test(pair, few, LIKELY).epsilon)
     return _told(claim, test(chosen, number, CONFIDENCE), f"{chosen.words}, whole releases")
+
+
+def _stepwise(claim: Claim, mechanism: Summary, runs: int, noise: Source) -> Iterator[Finding]:
+    """The steps of runs that decided alike, and what decisions by costs may lose beside them."""
+    found = Stepwise.of(mechanism, claim.schema, runs, noise)
+    if (worst := found.worst) is None:
+        sentence = "No two runs on neighbouring tables decided alike."
+        yield Finding("steps of a run", claim.words, "noted", sentence)
+        return
+    sentence = (
+        f"In {len(found.told)} pairs of runs on neighbouring tables that decided alike, all steps "
+        f"together lose ε = {worst.loss:.6g} at most ({worst.pair.words}); promised is "
+        f"{claim.epsilon:.6g}."
+    )
+    yield _lost(claim, "steps of a run", worst.loss, sentence)
+    if (decided := found.decided) is not None:
+        total = float(found.after(decided)) + decided.loss
+        sentence = (
+            f"Between neighbours with {decided.pair.words} a decision by costs loses ε = "
+            f"{decided.loss:.4g}, and {total:.6g} with the steps after it; promised is "
+            f"{claim.epsilon:.6g}."
+        )
+        yield _lost(claim, "decision by costs", total, sentence)
+
+
+def _lost(claim: Claim, check: str, loss: float, sentence: str) -> Finding:
+    broken = loss > claim.epsilon * (1 + _ROUNDING)
+    numbers = {"found": loss, "claimed": claim.epsilon}
+    return Finding(check, claim.words, "refuted" if broken else "stands", sentence, numbers)
 
 
 def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:

@@ -14,17 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.audit.neighbours import Counts, Pair, backgrounds, changes
-from scumble.audit.recorder import Measured, Spent, measured, outputs, spent
+from scumble.audit.recorder import Spent, measured, outputs, spent
 from scumble.designs.residual_axis import differences
 from scumble.engine.counter import TensorCounter
 from scumble.mechanism import Summary
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteGaussian
 from scumble.noise.source import Source
 from scumble.releases.tables import TableSummary
 from scumble.schema import Schema
 
 Floats = npt.NDArray[np.float64]
-Record = list[Measured]
+Record = list[Hidden]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]
 
-_DUPLICATES = 20
+_FEW, _MANY = 4, 20
 _OFFSET = 10**9
 
 
@@ -24,16 +24,17 @@ class Pair:
 
 
 def backgrounds(cells: int) -> dict[str, Counts]:
-    """What else may be in a table: nobody, one record, the same record many times, a record of each
-    kind, and so many at the ends of the domain that small numbers could get lost.
+    """What else may be in a table: nobody, one record, the same record a few or many times, one of
+    each kind, and so many at the ends of the domain that small numbers could get lost.
     """
     nobody: Counts = np.zeros(cells, np.int64)
-    record, equal, offset = nobody.copy(), nobody.copy(), nobody.copy()
-    record[0], equal[-1], offset[[0, -1]] = 1, _DUPLICATES, _OFFSET
+    record, few, many, offset = (nobody.copy() for _ in range(4))
+    record[0], few[-1], many[-1], offset[[0, -1]] = 1, _FEW, _MANY, _OFFSET
     return {
         "nobody else": nobody,
         "one record": record,
-        "equal records": equal,
+        "a few equal records": few,
+        "equal records": many,
         "a record of each kind": np.ones(cells, np.int64),
         "large counts": offset,
     }

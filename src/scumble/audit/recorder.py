@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,21 +20,14 @@ import numpy.typing as npt
 from scumble.engine.counter import TensorCounter
 from scumble.ledger import Account
 from scumble.mechanism import Summary
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteLaplace
 from scumble.noise.source import Source
 from scumble.private import PrivateTable
-from scumble.private_counts import NoiseLaw, blur
+from scumble.private_counts import blur
 from scumble.schema import Schema
 
 Counts = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Numbers that were measured together, and their noise."""
-
-    numbers: npt.NDArray[Any]
-    law: NoiseLaw
 
 
 class Watcher(Source):
@@ -43,22 +35,25 @@ class Watcher(Source):
 
     def __init__(self, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.measured: list[Measured] = []
+        self.seen: list[Hidden] = []
 
-    def watch(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
+    def watch(self, hidden: Hidden) -> None:
         """Note numbers before they get their noise."""
-        self.measured.append(Measured(numbers.copy(), law))
+        self.seen.append(hidden.copy())
 
 
 def measured(
-    mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts
-) -> list[Measured]:
-    """What a summary measures of a table with these counts."""
-    watcher = Watcher(0)
+    mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts, seed: int = 0
+) -> list[Hidden]:
+    """What a summary looks at in a table with these counts, step by step."""
+    watcher = Watcher(seed)
     table = PrivateTable(TensorCounter(schema, names, counts), Account(mechanism.promise), watcher)
+    if grow := getattr(mechanism, "grow", None):
+        grow(table)
+        return watcher.seen
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
         mechanism.measure(table, Path(folder))
-    return watcher.measured
+    return watcher.seen
 
 
 @dataclass(frozen=True)
@@ -69,25 +64,24 @@ class Spent:
     rho: Fraction
 
 
-def spent(one: Sequence[Measured], other: Sequence[Measured]) -> Spent | None:
+def spent(one: Sequence[Hidden], other: Sequence[Hidden]) -> Spent | None:
     """The loss of one list of numbers against another; None if they are not the same list, as when
     the plan depends on the data.
     """
-    if [(each.law, each.numbers.shape) for each in one] != [
-        (each.law, each.numbers.shape) for each in other
-    ]:
+    plans = [[(each.how, each.law, each.numbers.shape) for each in two] for two in (one, other)]
+    if plans[0] != plans[1] or any(each.how != "sums" for each in one):
         return None
     epsilon = rho = Fraction(0)
-    for mine, yours in zip(one, other, strict=True):
-        gaps = [abs(int(gap)) for gap in (mine.numbers - yours.numbers).ravel().tolist()]
-        if isinstance(mine.law, DiscreteLaplace):
-            epsilon += sum(gaps) / mine.law.scale
+    for first, second in zip(one, other, strict=True):
+        gaps = [abs(int(gap)) for gap in (first.numbers - second.numbers).ravel().tolist()]
+        if isinstance(first.law, DiscreteLaplace):
+            epsilon += sum(gaps) / first.law.scale
         else:
-            rho += sum(gap * gap for gap in gaps) / (2 * mine.law.parameter)
+            rho += sum(gap * gap for gap in gaps) / (2 * first.law.parameter)
     return Spent(epsilon, rho)
 
 
-def outputs(measured: Sequence[Measured], runs: int, noise: Source) -> npt.NDArray[np.float64]:
+def outputs(measured: Sequence[Hidden], runs: int, noise: Source) -> npt.NDArray[np.float64]:
     """So many runs of one list of numbers, each with noise of its own, drawn as a release does."""
     columns = []
     for each in measured:

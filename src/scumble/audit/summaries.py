@@ -9,10 +9,11 @@ import numpy as np
 from scumble.audit.finding import Finding, Verdict
 from scumble.audit.fixed_plans import lost
 from scumble.audit.neighbours import Counts, changes
-from scumble.audit.recorder import Measured, Spent, measured
+from scumble.audit.recorder import Spent, measured
 from scumble.errors import ScumbleError
 from scumble.guarantee import NEIGHBOURS, Guarantee
 from scumble.mechanism import Summary, create
+from scumble.noise.hidden import Hidden
 from scumble.release import Release
 
 MOST_CELLS = 1 << 20
@@ -66,7 +67,7 @@ def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent 
     names, schema = release.evidence.columns, release.schema
     rows = int(promise.parameters.get("contribution", 1))
     empty: Counts = np.zeros(schema.size(names), np.int64)
-    records: dict[bytes, list[Measured]] = {}
+    records: dict[bytes, list[Hidden]] = {}
     largest: Spent | None = None
     for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
         for table in (one, other):

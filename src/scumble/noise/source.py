@@ -20,6 +20,8 @@ from scumble.errors import ParameterError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from scumble.noise.hidden import Hidden
+
 KEY_BYTES = 16
 # A usual second-level cache: most of the keystream is still there when the sampler reads it.
 _ZEROS = memoryview(bytes(1 << 19))
@@ -79,6 +81,9 @@ class Source:
         out = np.empty(size, np.uint8)
         self.fill(out)
         return int.from_bytes(out.tobytes(), "little") >> (8 * size - count)
+
+    def watch(self, hidden: Hidden) -> None:
+        """What the next noise is to hide, or did: no source looks at it, but one of an audit."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Source cannot be copied or pickled: the copy would repeat its stream.")
