@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from scumble.designs.boxes import Boxes, summed_area
 from scumble.loss import Loss
+from scumble.noise.hidden import Hidden
 from scumble.noise.laws import DiscreteLaplace
 from scumble.private_counts import PrivateCounts, check_scale
 
@@ -77,6 +78,8 @@ def mean_cuts(
     codes = np.arange(shape[axis]).reshape(along)
     rows = boxes.sums(summed_area(tensor))
     sums = boxes.sums(summed_area(tensor * codes)) - boxes.low[axis] * rows
+    for numbers, scale in zip((sums, rows), scales, strict=True):
+        counts._noise.watch(Hidden("sums", numbers, DiscreteLaplace(scale)))
     noise = (discrete_laplace(counts._noise, scale, len(boxes)) for scale in scales)
     means = (sums + next(noise)) // np.maximum(rows + next(noise), 1)
     highest = np.maximum(boxes.high[axis] - 1, boxes.low[axis])
