@@ -51,6 +51,7 @@ def median_cuts(
     starts = begins - np.arange(len(wide))
     scores = scores[places]
     least = noisy_least(counts._noise, scores, starts, scale)
+    counts._noise.watch(Hidden("least", scores, DiscreteLaplace(scale), least, starts))
     chosen = places[least]
     last[wide] = inside.low[axis] + chosen - begins
     return last
