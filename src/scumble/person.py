@@ -25,13 +25,14 @@ class Person:
         """By how much the counts of disjoint cells can change in all."""
         return self.rows * (2 if self.neighbours == "replace" else 1)
 
-    def squared(self, *, signed: bool) -> int:
+    def squared(self, *, acute: bool) -> int:
         """By how much the squared length of numbers can change in which one row has a squared
         length of at most one.
 
         Replacing a row takes one vector away and adds another: their difference has at most twice
-        the squared length if no entry is negative, four times it if some are.
+        the squared length if the angle between any two is at most a right one, as where no entry is
+        negative, and four times it otherwise.
         """
         if self.neighbours == "add_remove":
             return self.rows**2
-        return self.rows**2 * (4 if signed else 2)
+        return self.rows**2 * (2 if acute else 4)

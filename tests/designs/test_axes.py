@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from fractions import Fraction
 from math import ceil
 
 import numpy as np
@@ -76,6 +77,20 @@ def test_norms_by_brute_force(name: str) -> None:
     ]
     assert list(axis.norms) == brute
     assert axis.signed == bool((matrix(axis) < 0).any())
+
+
+@every
+def test_acute_axes_have_no_columns_that_point_apart(name: str) -> None:
+    """For random weights of groups, and for equal shares of a budget: there all are acute."""
+    axis, rng = AXES[name], np.random.default_rng(6)
+    shares = [Fraction(1, squares) for _, squares in axis.norms]
+    assert axis.acute(shares)
+    for weights in [shares, *(rng.integers(1, 9, len(shares)) for _ in range(40))]:
+        rows = np.repeat(np.array(weights, float), axis.lengths)[:, None] * matrix(axis)
+        if axis.acute(list(map(Fraction, weights))):
+            assert (matrix(axis).T @ rows).min() >= -1e-12
+        else:
+            assert axis.signed
 
 
 @every

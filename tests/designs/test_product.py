@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from products import MIXED, dense, product_of, reconstruction
 from scumble.designs.by_law import ByLaw
 from scumble.designs.design import design as read
 from scumble.designs.product import Product
+from scumble.noise.laws import DiscreteGaussian
 
 every = pytest.mark.parametrize("name", MIXED)
 
@@ -91,3 +94,19 @@ def test_descriptions_make_it_again(name: str) -> None:
     again = read(json.loads(json.dumps(design.to_dict())))
     assert isinstance(again, Product)
     assert again == design
+
+
+def test_acute_products_need_weights_that_are_products() -> None:
+    """Two wavelets with noise of one law are acute; not if one combination of groups has less noise
+    than all others, nor with Laplace noise, where it would not help.
+    """
+    design = product_of("wavelets")
+    even = [DiscreteGaussian(Fraction(4))] * len(design.laws)
+    assert design.acute(even)
+    for place in range(len(even)):
+        assert not design.acute([*even[:place], DiscreteGaussian(Fraction(3)), *even[place + 1 :]])
+    assert not design.acute(design.laws)
+    assert ByLaw(replace(design, laws=tuple(even))).acute(even[:1])
+    less = np.repeat([Fraction(1), Fraction(5)], [len(even) // 4, len(even) - len(even) // 4])
+    assert not design.acute([DiscreteGaussian(each) for each in less])
+    assert product_of("trees").acute(product_of("trees").laws)

@@ -8,6 +8,7 @@ with R A = 1. Both act along the middle direction of tensors of three: before, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -37,6 +38,11 @@ class Axis(Protocol):
     @property
     def signed(self) -> bool:
         """Whether some number counts rows negatively."""
+
+    def acute(self, weights: Sequence[Fraction]) -> bool:
+        """Whether it is sure that no two columns of A have a negative inner product, in which the
+        products of numbers of a group count with its weight.
+        """
 
     @property
     def alike(self) -> Integers:

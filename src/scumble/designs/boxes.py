@@ -159,6 +159,9 @@ class BoxSums:
     groups: tuple[Boxes, ...]
     signed = False
 
+    def acute(self, laws: Sequence[object]) -> bool:
+        return True
+
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
         summed = summed_area(counts.reshape(self.shape))
         return [boxes.sums(summed) for boxes in self.groups]

@@ -24,6 +24,12 @@ class ByLaw:
     def signed(self) -> bool:
         return self.design.signed
 
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        own = {
+            group: law for groups, law in zip(self._members, laws, strict=True) for group in groups
+        }
+        return self.design.acute([own[group] for group in range(len(own))])
+
     @cached_property
     def laws(self) -> tuple[NoiseLaw, ...]:
         return tuple(dict.fromkeys(self.design.laws))

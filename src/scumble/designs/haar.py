@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,12 @@ class Haar:
     @property
     def norms(self) -> tuple[tuple[int, int], ...]:
         return ((1, 1),) * (len(self._levels) + 1)
+
+    def acute(self, weights: Sequence[Fraction]) -> bool:
+        """Two cells share the sum and, with equal signs, the differences of blocks whose one half
+        holds both; with opposite signs only one, that of the halves that part them.
+        """
+        return all(weight <= weights[-1] for weight in weights)
 
     @property
     def alike(self) -> Integers:

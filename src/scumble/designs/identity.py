@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,9 @@ class Identity:
     @property
     def lengths(self) -> tuple[int, ...]:
         return (self.size,)
+
+    def acute(self, weights: Sequence[Fraction]) -> bool:
+        return True
 
     @property
     def alike(self) -> Integers:

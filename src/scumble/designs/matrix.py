@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,6 +52,9 @@ class MergedSums:
     @property
     def signed(self) -> bool:
         return self.strategy.signed
+
+    def acute(self, laws: Sequence[object]) -> bool:
+        return not self.signed
 
     def apply(self, counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
         return self.strategy.apply(self.merged.merge(counts))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import isqrt, lcm
 from typing import Any, ClassVar
@@ -79,6 +80,17 @@ class Nominal:
         return tuple(
             (np.array(sizes, np.int64)[None, :, None], np.array(factors, np.int64)[None, :, None])
             for sizes, factors in both
+        )
+
+    def acute(self, weights: Sequence[Fraction]) -> bool:
+        """Two cells share the sum and, with a product of k² f (f - 1), the families of one node
+        above both; that of f nodes which parts them gives 2 · -k² (f - 1) + (f - 2) k² = -k² f.
+        """
+        return all(
+            weight * k * k * f <= weights[-1]
+            for weight, (place, _) in zip(weights, self._levels, strict=False)
+            for k, f in zip(self.factors[place], self.taxonomy.families[place], strict=True)
+            if f > 1
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import prod
 from typing import Any, ClassVar
@@ -56,6 +56,25 @@ class Product:
     @property
     def signed(self) -> bool:
         return any(axis.signed for axis in self.axes)
+
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        """Columns are products of columns of the axes, and so are inner products if the weights of
+        the groups are.
+        """
+        if not self.signed:
+            return True
+        if not all(isinstance(law, DiscreteGaussian) for law in laws):
+            return False
+        precisions = [1 / law.parameter for law in laws if isinstance(law, DiscreteGaussian)]
+        weights = np.array(precisions, object).reshape(self.groups)
+        along = [
+            np.moveaxis(weights, place, 0).reshape(size, -1)[:, 0] / weights.flat[0]
+            for place, size in enumerate(self.groups)
+        ]
+        whole = weights.flat[0] * reduce(np.multiply.outer, along)
+        return bool((weights == whole).all()) and all(
+            axis.acute(own.tolist()) for axis, own in zip(self.axes, along, strict=True)
+        )
 
     @property
     def size(self) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
+
 Integers = npt.NDArray[np.int64]
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
 
 class Transform(Protocol):
@@ -20,6 +24,13 @@ class Transform(Protocol):
     @property
     def signed(self) -> bool:
         """Whether some coefficient is negative."""
+        ...
+
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        """Whether it is sure that no two columns have a negative inner product, every number in
+        units of the Gaussian noise of its group. Then the square of the length of their difference
+        is at most the sum of their squares.
+        """
         ...
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
@@ -35,6 +46,9 @@ class Identity:
     """Every cell as it is."""
 
     signed = False
+
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        return True
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
         return [counts.copy()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -54,6 +55,9 @@ class Tree:
     @cached_property
     def _squares(self) -> TreeSquares:
         return TreeSquares(self.size, self._steps, self.weights)
+
+    def acute(self, weights: Sequence[Fraction]) -> bool:
+        return True
 
     @property
     def alike(self) -> Integers:

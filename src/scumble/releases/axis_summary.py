@@ -67,7 +67,7 @@ class AxisSummary(AttributeSummary):
             person=person,
         )
         self.taxonomy = taxonomies.written(type(self).__name__, taxonomy, self.attributes)
-        check_scale(self._law(1, 1, Fraction(1), signed=False))
+        check_scale(self._law(1, 1, Fraction(1), acute=True))
 
     @abstractmethod
     def planned(self, schema: Schema, name: str) -> Planned:
@@ -77,19 +77,26 @@ class AxisSummary(AttributeSummary):
         """What is measured, and with which noise."""
         plans = [self.planned(schema, name) for name in self.attributes]
         axes = tuple(plan.axis for plan in plans)
-        signed = any(axis.signed for axis in axes)
+        acute = all(self._acute(plan) for plan in plans)
         shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
         laws = tuple(
-            self._law(total, squares, share, signed=signed)
+            self._law(total, squares, share, acute=acute)
             for (total, squares), share in zip(norms_of(axes), shares, strict=True)
         )
         return Product(tuple((name,) for name in self.attributes), axes, laws)
 
-    def _law(self, total: int, squares: int, share: Fraction, *, signed: bool) -> NoiseLaw:
+    def _acute(self, plan: Planned) -> bool:
+        """Whether no two rows change the numbers of an axis in opposite directions on the whole;
+        the noise makes a group weigh as much as its share over the square of a row in it.
+        """
+        both = zip(plan.shares, plan.axis.norms, strict=True)
+        return plan.axis.acute([share / squares for share, (_, squares) in both])
+
+    def _law(self, total: int, squares: int, share: Fraction, *, acute: bool) -> NoiseLaw:
         """The noise of a group of these norms that may cost this share of the promise."""
         if not self.gaussian:
             return DiscreteLaplace(self.person.sensitivity * total / (self.promise.epsilon * share))
-        moved = self.person.squared(signed=signed) * squares
+        moved = self.person.squared(acute=acute) * squares
         return DiscreteGaussian(moved / (2 * self.promise.rho * share))
 
     def check(self, schema: Schema) -> None:

@@ -90,7 +90,7 @@ class Quadtree(RegionSummary):
     ) -> tuple[DiscreteLaplace | DiscreteGaussian, ...]:
         taken = [touched(shape, level) for level in range(len(levels))]
         if self.gaussian:
-            square = Fraction(self.person.squared(signed=False))
+            square = Fraction(self.person.squared(acute=True))
             rhos = [self.promise.rho * share for share in level_shares(taken, 1 / 2)]
             return tuple(DiscreteGaussian(square / (2 * rho)) for rho in rhos)
         shares = level_shares(taken, 1 / 3)

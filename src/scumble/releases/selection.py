@@ -133,7 +133,7 @@ class _Case:
 
             rho = rho_for(loss("select", epsilon), delta_share("select", delta))
             self.given["delta"] = delta
-            self.noise = math.sqrt(person.squared(signed=False) / (2 * float(rho)))
+            self.noise = math.sqrt(person.squared(acute=True) / (2 * float(rho)))
 
     def choose(self, workload: Asked | str | Path | Sequence[str]) -> Selection:
         if workload == "ranges":

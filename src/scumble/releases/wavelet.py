@@ -33,6 +33,8 @@ class Wavelet(AxisSummary):
         one group a level, by a known whole number); along several, products of these. Noise with
         P(z) ∝ exp(−|z|/b) on a group that changes by c costs ε = Δc/b, Gaussian noise on one
         that changes by q in squares ρ = Δ₂²q/2σ²; the groups' losses add up to what is promised.
+        For a row that is replaced Δ₂² is 2: both change the sum of all alike, which weighs no less
+        than the numbers that part them, the only ones that they change in opposite directions.
     Estimate: the inverse transform, siblings being centred first, which is least squares; unbiased,
         and the variance of any answer is exact.
     Reference: Xiao, Wang, Gehrke, ICDE 2010 and TKDE 2011 (Privelet, Privelet+; lemmas 2 to 5).

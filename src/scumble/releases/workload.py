@@ -211,13 +211,15 @@ def _law(
     person, promise = release.person, release.promise
     if not release.gaussian:
         return DiscreteLaplace(Fraction(person.sensitivity * absolute) / promise.epsilon)
-    return DiscreteGaussian(Fraction(person.squared(signed=signed) * squares) / (2 * promise.rho))
+    return DiscreteGaussian(
+        Fraction(person.squared(acute=not signed) * squares) / (2 * promise.rho)
+    )
 
 
 def _price(release: Workload) -> float:
     """How much more a row costs that may move sums up and down."""
     person = release.person
-    return person.squared(signed=True) / person.squared(signed=False) if release.gaussian else 1.0
+    return person.squared(acute=False) / person.squared(acute=True) if release.gaussian else 1.0
 
 
 def _named(asked: Asked) -> str:
