@@ -157,8 +157,12 @@ def test_verdicts_tell_agreement_from_difference():
     ]
 
 
-def test_the_study_is_whole(laboratory):
-    found = dict(study(laboratory))
+@pytest.fixture(scope="module")
+def found(laboratory) -> aroma.Study:
+    return dict(study(laboratory))
+
+
+def test_the_study_is_whole(found):
     said = list(verdicts(found))
     assert len(said) == 24
     assert all(": agrees." in str(each) or ": differs" in str(each) for each in said)
@@ -172,9 +176,9 @@ def test_the_study_is_whole(laboratory):
     assert same[1]["exposure"] == pytest.approx(same[0]["exposure"], abs=0.001)
 
 
-def test_command(tmp_path, monkeypatch):
-    """The command line on a small scale: figures, rows and one line for each verdict."""
-    monkeypatch.setattr(aroma, "QUICK", TINY)
+def test_command(tmp_path, monkeypatch, found):
+    """The command line: figures, rows and one line for each verdict."""
+    monkeypatch.setattr(aroma, "study", lambda _: iter(found.items()))
     done = command("reproduce", "aroma", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
     assert done.out.count("\n- ") == 24

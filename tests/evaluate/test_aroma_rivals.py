@@ -29,7 +29,7 @@ from scumble.evaluate.aroma_times import _questions, times
 from scumble.evaluate.aroma_views import View, publish, weights
 
 NORMAL = NormalDist()
-TINY = Scale(1200, 3, (100,), (20, 49), epsilons=(1.0,), timed=500)
+TINY = Scale(1200, 3, (100,), (20, 49), epsilons=(1.0,), timed=300)
 
 
 @pytest.fixture(scope="module")
@@ -200,10 +200,10 @@ def test_the_deviation_of_an_average_by_enumeration():
 def test_times_are_told_for_every_method(laboratory):
     rows = list(times(laboratory))
     assert [row["method"] for row in rows] == ["FRAPP", "Aroma", "Aroma, n = 4 m"] * 2
-    assert all(row["rows"] == 500 and row["publish, s"] > 0 for row in rows)
+    assert all(row["rows"] == 300 and row["publish, s"] > 0 for row in rows)
     assert all(row["answer / FRAPP"] == 1 for row in rows if row["method"] == "FRAPP")
     assert rows[0]["bytes a row"] < rows[4]["bytes a row"]
-    assert len(set(_questions(500, 15))) == 10
+    assert len(set(_questions(300, 15))) == 10
 
 
 def _rows(**errors: tuple[float, ...]) -> list[dict[str, object]]:

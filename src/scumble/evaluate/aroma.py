@@ -66,6 +66,7 @@ class Laboratory:
     def __init__(self, people: People, scale: Scale, step: Step, seed: int = 1) -> None:
         self.scale, self.step, self.seed = scale, step, seed
         self.people = people.some(min(people.rows, scale.people), seed)
+        self.years = _years(self.people)
         self.secrets: Codes = self.people.codes[:, 1]
         self.values = self.people.sizes[1]
         self._views: dict[tuple[Any, ...], View] = {}
@@ -73,15 +74,6 @@ class Laboratory:
     @property
     def rows(self) -> int:
         return self.people.rows
-
-    @cached_property
-    def years(self) -> Floats:
-        """The ages, which a text file has as text."""
-        try:
-            labels = np.array([float(label) for label in self.people.labels[0]])
-        except ValueError:
-            raise ParameterError("The first of the columns must be an age, in years.") from None
-        return labels[self.people.codes[:, 0]]
 
     @cached_property
     def truth(self) -> Floats:
@@ -113,6 +105,16 @@ class Laboratory:
             sums = np.abs(off.reshape(number, -1, self.values).sum(axis=1))
             found.append((sums if value is None else sums[:, value]).ravel())
         return np.stack(found)
+
+
+def _years(people: People) -> Floats:
+    """The ages, which a text file has as text."""
+    try:
+        labels = np.array([float(label) for label in people.labels[0]])
+    except ValueError:
+        raise ParameterError("The first of the columns must be an age, in years.") from None
+    found: Floats = labels[people.codes[:, 0]]
+    return found
 
 
 def uniform_pool(k: int, values: int = VALUES, caps: int | None = None) -> PoolLaw:
