@@ -54,19 +54,17 @@ def dpbench(
 
     Every release is made through its real mechanism. Ctrl-C ends it, and keeps what is done.
     """
-    from scumble.evaluate.dpbench import FULL, QUICK, shapes
+    from scumble.evaluate.dpbench import FULL, QUICK
     from scumble.evaluate.dpbench_reference import verdicts
     from scumble.evaluate.dpbench_report import sentences
-    from scumble.evaluate.dpbench_selector import occupied, records, sentence
+    from scumble.evaluate.dpbench_selector import records, sentence
 
     given = {"draws": draws, "runs": runs, "methods": _names(methods), "datasets": _names(datasets)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     rows = _measured(data, replace(QUICK if quick else FULL, **chosen))
     if not rows:
         raise ParameterError("Nothing was measured: no method fits, or no dataset has that name.")
-    told = records(rows, occupied(shapes(data)))
     said = [*sentences(list(verdicts(rows))), sentence(records(rows))]
-    said.append(sentence(told, ", told which share of the cells of a grid has rows,"))
     if output is not None:
         _save(rows, said, output)
     if as_json:

@@ -181,14 +181,15 @@ def test_marginals_of_small_tables(tmp_path: Path) -> None:
 def test_how_often_the_selector_is_right() -> None:
     rows = [
         {"dataset": "A", "dimensions": 2, "rows": 1000, "method": method, "error": error}
-        for method, error in (("privtree", -3.0), ("hierarchy", -2.0), ("histogram", -3.04))
+        for method, error in (("mosaic", -3.0), ("hierarchy", -2.0), ("privtree", -3.04))
     ]
     rows += [
         {"dataset": "A", "dimensions": 2, "rows": 10**9, "method": method, "error": error}
-        for method, error in (("privtree", -5.0), ("hierarchy", -4.0))
+        for method, error in (("privtree", -9.0), ("hierarchy", -8.2))
     ]
     first, second = records(rows)
-    assert (first.chosen, first.best, first.near) == ("privtree", "histogram", True)
+    assert (first.chosen, first.best, first.near) == ("mosaic", "privtree", True)
     assert (second.chosen, second.best, second.near) == ("hierarchy", "privtree", False)
+    assert second.behind == pytest.approx(0.9)  # that of the hierarchy is pooled
     assert "in 1 of 2 cases (50%)" in sentence([first, second])
     assert "not measured" in sentence([])

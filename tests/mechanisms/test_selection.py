@@ -26,14 +26,15 @@ def _select(schema: sc.Schema, **changed):
 @pytest.mark.parametrize(
     ("schema", "changed", "method"),
     [
-        (LINE, {}, "hierarchy"),
+        (LINE, {"rows": 10**7}, "hierarchy"),
         (LINE, {"rows": 1000, "delta": 1e-6}, "hierarchy"),
-        (LINE, {"rows": 1000}, "privtree"),
-        (LINE, {"rows": 10**5}, "dawa"),
-        (GRID, {"rows": 1000}, "privtree"),
-        (GRID, {"rows": 10**5, "occupied": 0.5}, "grid"),
+        (LINE, {"rows": 1000}, "mosaic"),
+        (LINE, {"rows": 10**6}, "mosaic"),
+        (GRID, {"rows": 1000}, "mosaic"),
+        (GRID, {"rows": 10**7}, "mosaic"),
+        (GRID, {"rows": 10**5, "occupied": 0.5}, "mosaic"),
         (GRID, {"rows": 10**7, "occupied": 0.5}, "hierarchy"),
-        (GRID, {"rows": 10**7, "occupied": 0.02}, "privtree"),
+        (GRID, {"rows": 10**7, "occupied": 0.02}, "mosaic"),
         (GRID, {"rows": 10**9}, "hierarchy"),
         (JOBS, {}, "histogram"),
         (JOBS, {"workload": "cells"}, "histogram"),
@@ -108,12 +109,12 @@ def test_the_command_runs(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*arguments, "--neighbours", "replace"])
     assert result.exit_code == 0, result.output
     method, *_, command = result.output.strip().splitlines()
-    assert method == "privtree"
+    assert method == "mosaic"
     words = command.replace("FILE", str(table)).replace("FOLDER", str(tmp_path / "out")).split()
     assert words[:2] == ["scumble", "publish"]
     published = CliRunner().invoke(app, words[1:])
     assert published.exit_code == 0, published.output
-    assert sc.open(tmp_path / "out").manifest.mechanism == "privtree"
+    assert sc.open(tmp_path / "out").manifest.mechanism == "mosaic"
 
 
 def test_questions_in_a_file(tmp_path: Path) -> None:

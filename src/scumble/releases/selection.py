@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from scumble.errors import ParameterError
 from scumble.guarantee import NEIGHBOURS, delta_share, loss, share
-from scumble.mechanism import Mechanism, create, mechanisms
+from scumble.mechanism import Mechanism, create
 from scumble.person import Neighbours, Person
 from scumble.publishers.request import whole
 from scumble.schema import Schema
@@ -28,14 +28,12 @@ KINDS: tuple[Asked, ...] = ("ranges", "marginals", "cells")
 _MOST_CELLS = 10**8  # that are counted one by one
 _MOST_GROWN = 4  # attributes of a tree that grows
 _SPARSE = 100  # times more cells than rows
-_THIN = 0.08  # share of the cells that have rows, up to which a grid counts as thin
-# Which method had the least error where the noise of the best of the others, as a share of all
-# rows, was at least this: measured on DPBench. More than two attributes were not, and go by two.
-Bands = tuple[tuple[float, str], ...]
-_LINE: Bands = ((0.05, "privtree"), (0.0005, "dawa"))
-_GRID: Bands = ((1e-4, "privtree"),)
-_THIN_GRID: Bands = ((1e-5, "privtree"),)
-_FULL_GRID: Bands = ((0.1, "privtree"), (1e-4, "grid"))
+_FULL = 0.3  # share of the cells that have rows, from which a grid counts as full
+# Mosaic had the least error where the noise of the best of those that do not look at the data, as a
+# share of all rows, was at least this: measured on DPBench, for full grids on made-up ones. More
+# than two attributes were not, and go by two.
+_FOLLOWS = "mosaic"
+_LINE, _GRID, _FULL_GRID = 1e-4, 1e-5, 1e-3
 
 
 @dataclass(frozen=True)
@@ -230,23 +228,21 @@ class _Case:
         fits = len(self.names) <= _MOST_GROWN and self.cells <= _MOST_CELLS and not self.gaussian
         if not fits or not all(self.schema[name].ordered for name in self.names):
             return None
-        part = noise / self.rows
-        for least, method in self._bands():
-            if part >= least and method in mechanisms():
-                why = (
-                    f"Methods that do not look at the data have an error of about "
-                    f"{self._said(noise)} in an answer, {part:.2g} of all rows: from {least:g} on "
-                    f"{method}, which follows the data, was better in the benchmark."
-                )
-                return self._selection(method, why)
-        return None
+        part, least = noise / self.rows, self._least()
+        if part < least:
+            return None
+        why = (
+            f"Methods that do not look at the data have an error of about {self._said(noise)} in "
+            f"an answer, {part:.2g} of all rows: from {least:g} on {_FOLLOWS}, which follows the "
+            "data, was better in the benchmark."
+        )
+        return self._selection(_FOLLOWS, why)
 
-    def _bands(self) -> Bands:
+    def _least(self) -> float:
+        """From which noise on, as a share of all rows, a method pays that follows the data."""
         if len(self.names) == 1:
             return _LINE
-        if self.occupied is None:
-            return _GRID
-        return _THIN_GRID if self.occupied <= _THIN else _FULL_GRID
+        return _FULL_GRID if self.occupied is not None and self.occupied > _FULL else _GRID
 
     def _plain_error(self) -> float:
         """Of a mean range: the noise of as many cells as it has."""
