@@ -198,6 +198,8 @@ def test_only_like_beats_like() -> None:
     whole = replace(worse, whole=True)
     assert _judged(whole, every).beaten_by == ""
     assert _judged(worse, [replace(full, whole=True)]).beaten_by == "full, x = 1"
+    lax = replace(full, posterior=0.4)
+    assert _judged(worse, [lax]).beaten_by == ""  # its promise is worse
     # What stands at a limit may expose less: a promise as strict beats it, a small number does not.
     limit = replace(worse, basis="limit", posterior=0.25)
     assert _judged(limit, [full]).beaten_by == ""

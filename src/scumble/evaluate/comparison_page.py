@@ -35,11 +35,12 @@ _READING = (
     "chance is exact for releases of rows (for partition within the worst sub-table, for anatomy "
     "with the frequencies known, for alphabeta and frapp as if nobody else had the same other "
     "columns). For summaries it is that of somebody who knows all other rows too: a mean of "
-    f"{DRAWS:,} draws of the noise, or the limit that ε allows, marked ≤, where it depends on the "
-    "table what is measured. It is a mean over what may be published: hollow marks promise nothing "
-    "to whoever is unlucky, and beat no full one. Methods that publish rows protect the sensitive "
-    "values; the other columns stand in the rows as they are. Summaries protect whole rows, and "
-    "are beaten only by each other. Pale bars are two standard errors over the repeats."
+    f"{DRAWS:,} draws of the noise, or the limit that ε allows, with an arrow to the left, where "
+    "it depends on the table what is measured. It is a mean over what may be published: hollow "
+    "marks promise nothing to whoever is unlucky, and beat no full one. Methods that publish rows "
+    "protect the sensitive values; the other columns stand in the rows as they are. Summaries "
+    "protect whole rows, and are beaten only by each other. Pale bars are two standard errors over "
+    "the repeats."
 )
 # One table says how wrong the answers are, the other what papers tell besides.
 _FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
@@ -52,12 +53,13 @@ def marks(found: Sequence[Point]) -> list[Mark]:
     return [
         Mark(
             p.method,
-            f"≤ {p.words}" if p.basis == "limit" else p.words,
+            p.words,
             p.success,
             p.error.mean or least / 10,
             p.error.stderr,
             p.private,
             p.whole,
+            p.basis == "limit",
             bool(p.beaten_by),
         )
         for p in found
@@ -186,7 +188,7 @@ def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = Fals
     if more:
         head = ["best guess", *head, "biased"]
         rows = [
-            [_guess(point), *row, "" if (b := point.biased) is None else _percent(b)]
+            [_guess(point), *row, "" if (b := point.biased) is None else f"{100 * b:.2g} %"]
             for point, row in zip(found, rows, strict=True)
         ]
     return _table(head, found, rows)
@@ -223,15 +225,20 @@ def _spread(name: str, given: Spread | None) -> str:
         return ""
     scale = 100 if MEASURES[name].percent else 1
     mean, deviation = scale * given.mean, scale * given.deviation
-    text = _digits(mean) if isnan(deviation) else f"{_digits(mean)} ± {_digits(deviation, 2)}"
+    text = _rounded(mean, _places(mean, 3))
+    if not isnan(deviation):
+        own = _places(deviation, 2)
+        text = f"{_rounded(mean, min(_places(mean, 3), own))} ± {_rounded(deviation, own)}"
     return f"{text} %" if scale == 100 else text
 
 
-def _digits(number: float, count: int = 3) -> str:
-    """So many digits, without a power of ten where the number can be read at once."""
-    if not number or not 1e-4 <= abs(number) < 1e7:
-        return f"{number:.{count}g}"
-    return f"{number:,.{max(0, count - 1 - floor(log10(abs(number))))}f}"
+def _places(number: float, digits: int) -> int:
+    """Behind the point, for so many digits; below 0 before the point."""
+    return digits - 1 - floor(log10(abs(number))) if number else digits
+
+
+def _rounded(number: float, places: int) -> str:
+    return f"{round(number, places):,.{max(places, 0)}f}".replace("-", "−")
 
 
 def _guess(point: Point) -> str:

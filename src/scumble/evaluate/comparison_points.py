@@ -166,11 +166,15 @@ def _judged(point: Point, others: Sequence[Point]) -> Point:
 
 
 def _beats(other: Point, point: Point) -> bool:
-    """Of settings that expose the same, one errs less only if that is more than chance."""
+    """Both the chance to guess and the promise must be no worse. Of settings that expose the same,
+    one errs less only if that is more than chance.
+    """
+    ends = [1.0 if each.posterior is None else each.posterior for each in (other, point)]
+    if ends[0] > ends[1] * (1 + _SAME):
+        return False
     less = other.error.mean + apart(other.error, point.error) < point.error.mean
-    if point.basis == "limit":  # it may expose less than that: only promises can be compared
-        ends = (1.0 if each.posterior is None else each.posterior for each in (other, point))
-        return next(ends) <= next(ends) * (1 + _SAME) and less
+    if point.basis == "limit":  # it may expose less than that: there is only the promise to compare
+        return less
     same = _DRAWN if "drawn" in (other.basis, point.basis) else _SAME
     if other.success > point.success * (1 + same):
         return False

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,39 +49,48 @@ def success(name: str, parameters: Mapping[str, Any], schema: Schema) -> float |
 
 @lru_cache(maxsize=256)
 def _success(name: str, parameters: str, schema: Schema) -> float | None:
-    mechanism = create(name, **json.loads(parameters))
+    given = json.loads(parameters)
+    mechanism = create(name, **given)
     sensitive = [attribute.name for attribute in schema.sensitive]
-    values = schema.size(sensitive)
-    if not isinstance(mechanism, Summary) or values > _MOST_VALUES:
+    if not isinstance(mechanism, Summary) or schema.size(sensitive) > _MOST_VALUES:
         return None
-    told = _told(mechanism, schema, sensitive)
-    return None if told is None else _guessed(*told)
+    measured = _measured(mechanism, schema, {})
+    if measured is None:
+        return None
+    sizes = tuple(len(numbers) for _, numbers in measured)
+    # Mostly the same is measured for every ε, but for its noise.
+    once = json.dumps({**given, "epsilon": 1}, sort_keys=True)
+    told = _told(name, once, schema, sizes) or _told(name, parameters, schema, sizes)
+    if told is None:
+        return None
+    numbers, places = told
+    parts = np.searchsorted(np.cumsum(sizes), places, "right")
+    return _guessed(numbers, [measured[part][0].scale for part in parts.tolist()])
 
 
+@lru_cache(maxsize=16)
 def _told(
-    mechanism: Summary, schema: Schema, sensitive: Sequence[str]
-) -> tuple[Numbers, list[Fraction]] | None:
-    """For each value the numbers that tell it from others, and the scales of their noise."""
-    shape = [schema[name].size for name in sensitive]
-    first: list[tuple[DiscreteLaplace, Numbers]] | None = None
+    name: str, parameters: str, schema: Schema, sizes: tuple[int, ...]
+) -> tuple[Numbers, Numbers] | None:
+    """For each value the numbers that tell it from others, as differences from those of the first
+    value, and where they stand; None if lists of other sizes are measured.
+    """
+    mechanism = cast(Summary, create(name, **json.loads(parameters)))
+    sensitive = [attribute.name for attribute in schema.sensitive]
+    first: Numbers | None = None
     changes: list[dict[int, int]] = []
-    for codes in np.ndindex(*shape):
+    for codes in np.ndindex(*(schema[name].size for name in sensitive)):
         found = _measured(mechanism, schema, dict(zip(sensitive, codes, strict=True)))
-        if found is None:
+        if found is None or tuple(len(numbers) for _, numbers in found) != sizes:
             return None
-        if first is None:
-            first = found
-        plan, own = ([(law, len(numbers)) for law, numbers in each] for each in (first, found))
-        if plan != own:
-            return None
-        gaps = np.concatenate([b - a for (_, a), (_, b) in zip(first, found, strict=True)])
-        places = np.flatnonzero(gaps)
-        changes.append(dict(zip(places.tolist(), gaps[places].tolist(), strict=True)))
-    places = np.array(sorted({place for each in changes for place in each}), np.int64)
-    numbers = np.array([[each.get(place, 0) for place in places.tolist()] for each in changes])
-    ends = np.cumsum([len(part) for _, part in first or []])
-    scales = [(first or [])[at][0].scale for at in np.searchsorted(ends, places, "right").tolist()]
-    return numbers.reshape(len(changes), len(places)), scales
+        numbers = np.concatenate([part for _, part in found])
+        first = numbers if first is None else first
+        places = np.flatnonzero(numbers != first)
+        gaps = (numbers - first)[places]
+        changes.append(dict(zip(places.tolist(), gaps.tolist(), strict=True)))
+    every = sorted({place for each in changes for place in each})
+    table = [[each.get(place, 0) for place in every] for each in changes]
+    return np.array(table, np.int64).reshape(len(changes), len(every)), np.array(every, np.int64)
 
 
 def _measured(
@@ -116,7 +125,11 @@ def _guessed(numbers: Numbers, scales: Sequence[Fraction]) -> float:
     for begin in range(0, DRAWS, _BATCH):
         truth = (begin + np.arange(_BATCH)) % values
         shown = numbers[truth] + _noise(source, scales)
-        logs = np.stack([-(np.abs(shown - each) / widths).sum(axis=1) for each in numbers])
+        logs = np.empty((values, _BATCH))  # against the first value, up to a constant
+        for value, own in enumerate(numbers):
+            some = np.flatnonzero(own)
+            near = np.abs(shown[:, some]) - np.abs(shown[:, some] - own[some])
+            logs[value] = (near / widths[some]).sum(axis=1)
         total += float((1 / np.exp(logs - logs.max(axis=0)).sum(axis=0)).sum())
     return total / DRAWS
 

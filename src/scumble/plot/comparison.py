@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import isfinite
+from itertools import groupby, pairwise
+from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
 from scumble.plot.figure import FAINT, INK, blank
@@ -42,6 +42,7 @@ class Mark:
     stderr: float
     private: bool
     whole: bool
+    limit: bool  # it exposes at most so much
     beaten: bool
 
 
@@ -76,6 +77,8 @@ def _draw(axes: Axes, marks: Sequence[Mark], number: int) -> None:
             low = max(each.error - 2 * each.stderr, each.error / 10)
             high = each.error + 2 * each.stderr
             axes.plot([each.success] * 2, [low, high], color=shown, linewidth=3, alpha=0.35)
+        if each.limit:
+            axes.plot([each.success * 0.94], [each.error], marker=4, markersize=9, color=shown)
         dot = axes.scatter([each.success], [each.error], s=56, marker=mark, zorder=3)
         dot.set(facecolors=shown if each.private else "white", edgecolors=shown, linewidths=1.6)
 
@@ -108,7 +111,10 @@ def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: floa
     """
     scale = axes.figure.dpi / 72
     at = {id(m): _at(axes, m.success, m.error, scale) for m in marks}
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at.values()]
+    taken: list[Box] = []
+    for mark, (x, y) in zip(marks, at.values(), strict=True):
+        taken.append((x - (16 if mark.limit else 6), y - 6, x + 6, y + 6))
+    along = list(_along(marks, at))
     (left, bottom), (right, top) = (axes.transAxes.transform([(0, 0), (1, 1)]) / scale).tolist()
     frame = (left, bottom, right, top)
     _say(axes, "blind guess", (blind, axes.get_ylim()[0]), (4, 4, "left"), FAINT, 9)
@@ -119,23 +125,38 @@ def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: floa
     for method in methods:
         colour = _look(methods.index(method))[0]
         own = [mark for mark in reversed(marks) if mark.method == method]
-        mark, place = _home(own, at, taken, frame)
+        mark, place = _home(own, at, taken, along, frame)
         named.add(id(mark))
         text = f"{method}, {mark.words}"
         _say(axes, text, (mark.success, mark.error), place, colour, _LARGE, bold=True)
     for mark in marks:
-        place_of_words = _free(at[id(mark)], mark.words, _SMALL, taken, frame)
+        place_of_words = _free(at[id(mark)], mark.words, _SMALL, taken, along, frame)
         if id(mark) not in named and place_of_words is not None:
             colour = _BEATEN if mark.beaten else _look(methods.index(mark.method))[0]
             _say(axes, mark.words, (mark.success, mark.error), place_of_words, colour, _SMALL)
 
 
+def _along(marks: Sequence[Mark], at: Mapping[int, Point]) -> Iterator[Point]:
+    """Points of the curves, every few points of the figure."""
+    for one, other in pairwise(marks):
+        if one.method == other.method:
+            (x, y), (to_x, to_y) = at[id(one)], at[id(other)]
+            steps = max(int(hypot(to_x - x, to_y - y) / 4), 1)
+            for step in range(steps):
+                share = step / steps
+                yield x + share * (to_x - x), y + share * (to_y - y)
+
+
 def _home(
-    own: Sequence[Mark], at: Mapping[int, Point], taken: list[Box], frame: Box
+    own: Sequence[Mark],
+    at: Mapping[int, Point],
+    taken: list[Box],
+    along: Sequence[Point],
+    frame: Box,
 ) -> tuple[Mark, Place]:
     """The first mark of a method beside which its name fits, or simply the first."""
     for mark in own:
-        place = _free(at[id(mark)], f"{mark.method}, {mark.words}", _LARGE, taken, frame)
+        place = _free(at[id(mark)], f"{mark.method}, {mark.words}", _LARGE, taken, along, frame)
         if place is not None:
             return mark, place
     return own[0], _PLACES[1]
@@ -152,6 +173,8 @@ def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> 
     lines = ["full: differentially private; hollow: not DP"]
     if any(mark.whole for mark in marks):
         lines.append("dashed: whole rows are protected; else sensitive values only")
+    if any(mark.limit for mark in marks):
+        lines.append("arrow to the left: at most there")
     if any(mark.beaten for mark in marks):
         lines.append("grey: another setting exposes no more and errs no more")
     axes.annotate(
@@ -167,9 +190,14 @@ def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> 
     taken.append((frame[2] - wide, frame[3] - 13 * len(lines) - 2, frame[2], frame[3]))
 
 
-def _free(point: Point, text: str, size: float, taken: list[Box], frame: Box) -> Place | None:
-    """The first place whose box meets no other and lies inside; None if there is no such."""
+def _free(
+    point: Point, text: str, size: float, taken: list[Box], along: Sequence[Point], frame: Box
+) -> Place | None:
+    """The place inside whose box meets no other and is crossed least by curves, the first of such;
+    None if there is none.
+    """
     wide, high = 0.58 * size * len(text), 1.25 * size
+    found: list[tuple[int, Place, Box]] = []
     for right, up, side in _PLACES:
         low = point[0] + right - {"left": 0, "center": wide / 2, "right": wide}[side]
         box = (low, point[1] + up - 2, low + wide, point[1] + up + high - 2)
@@ -180,9 +208,13 @@ def _free(point: Point, text: str, size: float, taken: list[Box], frame: Box) ->
             and box[3] <= frame[3]
         )
         if inside and not any(_meet(box, other) for other in taken):
-            taken.append(box)
-            return right, up, side
-    return None
+            crossed = sum(_meet(box, (x, y, x, y)) for x, y in along)
+            found.append((crossed, (right, up, side), box))
+    if not found:
+        return None
+    _, place, box = min(found, key=lambda each: each[0])
+    taken.append(box)
+    return place
 
 
 def _meet(one: Box, other: Box) -> bool:
