@@ -24,6 +24,7 @@ NAMES = (
     "noise",
     "publish",
     "answer",
+    "workloads",
     "aroma",
     "database",
     "journal",
