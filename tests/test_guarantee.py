@@ -107,12 +107,7 @@ def test_gamma_above_and_below(epsilon: Fraction) -> None:
     assert above - below == Fraction(2, 2**64)
 
 
-def test_composition() -> None:
-    parts = [Fraction(1, 10), Fraction(1, 5)]
-    assert g.sequential(parts) == Fraction(3, 10)
-    assert g.parallel(parts) == Fraction(1, 5)
-    assert g.sequential([]) == g.parallel([]) == 0
-    assert g.replace_for_add_remove(Fraction(1, 2)) == 1
+def test_the_loss_of_a_sample() -> None:
     assert g.sampled(1.0, 1.0) == pytest.approx(1)
     assert g.sampled(1.0, 0.1) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
 

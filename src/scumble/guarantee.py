@@ -8,7 +8,7 @@ respect is rounded down, a loss that is claimed is rounded up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
@@ -202,21 +202,6 @@ def large_loss(epsilon: float | Fraction) -> str:
 
 # --- composition
 # -----------------------------------------------------------------------------------
-
-
-def sequential(epsilons: Iterable[Fraction]) -> Fraction:
-    """Several looks at the same people: the losses add up."""
-    return sum(epsilons, Fraction(0))
-
-
-def parallel(epsilons: Iterable[Fraction]) -> Fraction:
-    """Looks at disjoint parts that were fixed without the data: the largest loss counts."""
-    return max(epsilons, default=Fraction(0))
-
-
-def replace_for_add_remove(epsilon: Fraction) -> Fraction:
-    """Replacing a person is removing one and adding one."""
-    return 2 * epsilon
 
 
 def sampled(epsilon: float, rate: float) -> float:

@@ -29,14 +29,14 @@ def test_every_method_is_in_the_catalogue_or_left_out_for_a_reason():
     "place", range(len(CLAIMS)), ids=lambda place: f"{place + 1} {CLAIMS[place].name}"
 )
 def test_no_method_is_refuted(place):
-    """A false alarm has probability 1e-4 for each of at most two tests of 41 entries: 0.8 % for all
-    of them, and the seed is fixed. `make audit` does the same with a million runs.
+    """A false alarm has probability 1e-4 for each of at most three tests of 41 entries: 1.2 % for
+    all of them, and the seed is fixed. `make audit` does the same with a million runs.
     """
     report = reported(place, 4000, seed=place)
     assert not [finding.sentence for finding in report.refuted]
     exact = [finding for finding in report.findings if finding.verdict == "exact"]
-    central = CLAIMS[place].name not in (*ADAPTIVE, *"uniform subset frapp aroma alphabeta".split())
-    assert len(exact) == central
+    # Of summaries with a fixed plan the loss, of publishers that their rows are in order.
+    assert len(exact) == (CLAIMS[place].name not in ADAPTIVE)
 
 
 def test_the_database_stands():
@@ -69,7 +69,7 @@ def test_the_worst_pair_of_a_summary_whose_loss_differs_by_place():
 @pytest.mark.parametrize("mechanism", [sc.Uniform(epsilon=1.3), sc.Frapp(epsilon=1.3)])
 def test_who_promises_too_much_is_refuted(mechanism):
     found = list(tried(Claim(mechanism, 1), 60_000, seed=3))
-    assert [finding.refuted for finding in found] == [True]
+    assert [finding.refuted for finding in found] == [True, False]
     assert "promised is 1" in found[0].sentence
 
 

@@ -1,4 +1,4 @@
-"""Permute-and-flip and the exponential mechanism: their laws, and choices on the edge."""
+"""Permute-and-flip: its law, and that it is private."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from math import exp, factorial, log, prod
 import numpy as np
 import pytest
 from goodness import rejects
-from scripted import Scripted, words
 
 from scumble.errors import ParameterError
-from scumble.noise.permute_and_flip import exponential_choice, permute_and_flip
+from scumble.noise.permute_and_flip import permute_and_flip
 from scumble.noise.source import Source
 
 DRAWS = 8000
@@ -73,35 +72,11 @@ def test_permute_and_flip_follows_its_law(scores: list[int | Fraction], rate: Fr
         assert rejects(counts, law(float(rate) / 2))
 
 
-@pytest.mark.parametrize("weights", [None, [1, 5, 0, 2], [10**25, 1, 10**24, 3 * 10**25]])
-def test_the_exponential_mechanism_follows_its_law(weights: list[int] | None) -> None:
-    """Chi-square of 8,000 choices, false alarm 1e-6; a rate of a half of it is rejected. The best
-    candidate may have weight 0, and weights may be beyond 64 bits.
-    """
-    scores, rate = [0, -2, Fraction(3, 2), -2], Fraction(2, 3)
-    source = Source(12)
-    found = [exponential_choice(source, scores, rate, weights) for _ in range(DRAWS)]
-    counts = np.bincount(found, minlength=4)
-
-    def shares(rate: float) -> list[float]:
-        each = [n * exp(rate * float(q)) for n, q in zip(weights or [1] * 4, scores, strict=True)]
-        return [each_ / sum(each) for each_ in each]
-
-    law = np.array(shares(float(rate)))
-    some = law > 1e-3
-    assert counts[~some].sum() <= 5 * (~some).any()
-    kept, expected = counts[some], law[some] / law[some].sum()
-    assert not rejects(kept, expected.tolist())
-    other = np.array(shares(float(rate) / 2))[some]
-    assert rejects(kept, (other / other.sum()).tolist())
-
-
 def test_far_candidates_are_never_taken() -> None:
     """e^-1000 is no probability that one meets, even a thousand times."""
     source = Source(1)
     scores: list[int | Fraction] = [0, *[-1000] * 1000]
     assert {permute_and_flip(source, scores, Fraction(1)) for _ in range(20)} == {0}
-    assert {exponential_choice(source, scores, Fraction(1)) for _ in range(20)} == {0}
 
 
 def test_permute_and_flip_is_private_by_enumeration() -> None:
@@ -120,35 +95,7 @@ def test_permute_and_flip_is_private_by_enumeration() -> None:
     assert epsilon * 0.7 < worst <= epsilon + 1e-12
 
 
-def test_a_choice_on_the_edge_reads_on() -> None:
-    """Two candidates of the same weight and different scores: the cut is at 1/(1 + e^-1), and a
-    first word equal to its bits is decided by the next one.
-    """
-    cut = Fraction(1) / (1 + Fraction(exp(-1)))
-    edge = int(cut * 2**64)  # floating point: within 2^12 of the true one
-    low = Scripted(words(edge - 2**13), words(0))
-    high = Scripted(words(edge + 2**13), words(0))
-    assert exponential_choice(low, [0, -1], Fraction(1)) == 0
-    assert exponential_choice(high, [0, -1], Fraction(1)) == 1
-    # e^-1 and 1 - e^-1 from enough digits; the true cut lies between edge and edge + 1.
-    from scumble.noise.exponential import exponential
-
-    one = 1 << 256
-    small, _ = exponential(Fraction(1), 256)
-    edge = (one << 64) // (one + small)
-    for more, expected in ((0, 0), (2**64 - 1, 1)):
-        source = Scripted(words(edge), words(more), words(0))
-        assert exponential_choice(source, [0, -1], Fraction(1)) == expected
-        assert source.used_up
-
-
 @pytest.mark.parametrize("scores", [[], [0.5], [True, 1]])
 def test_bad_scores(scores: list[int]) -> None:
     with pytest.raises(ParameterError, match="whole numbers or Fractions"):
         permute_and_flip(Source(1), scores, Fraction(1))
-
-
-@pytest.mark.parametrize("weights", [[1], [0, 0], [1, -1], [1.0, 2]])
-def test_bad_weights(weights: list[int]) -> None:
-    with pytest.raises(ParameterError, match="one for each score"):
-        exponential_choice(Source(1), [1, 2], Fraction(1), weights)

@@ -16,11 +16,14 @@ from scumble.attribute import Attribute
 from scumble.audit.adaptive_plans import Stepwise
 from scumble.audit.claims import CONFIDENCE
 from scumble.audit.distinguish import Distinction, distinguish
+from scumble.audit.events import Outputs
 from scumble.audit.finding import Finding, Verdict
 from scumble.audit.fixed_plans import Worst, worst
 from scumble.audit.neighbours import Pair, pairs
+from scumble.audit.order import order_finding
 from scumble.audit.published import published
 from scumble.audit.shown_rows import VALUES, shown_rows
+from scumble.audit.support import support_finding
 from scumble.kinds import Category, IntegerRange
 from scumble.mechanism import Mechanism, Publisher, Summary
 from scumble.noise.source import Source
@@ -30,6 +33,7 @@ from scumble.schema import Schema
 # pair takes a small part of the runs.
 WHOLE_IF_FIXED, WHOLE, SEARCH = 1000, 100, 20
 FEWEST = 100  # runs that can show anything at all
+ORDERED = 500  # people whose rows are published to see in which order they stand
 LIKELY = 0.5  # the confidence of a search: what it finds is tested anew
 _ROUNDING = 1e-9
 # Their plans depend on the data: what they record of one run says nothing about another.
@@ -67,6 +71,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
     mechanism = claim.mechanism
     if isinstance(mechanism, Publisher):
         yield _rows(claim, mechanism, runs, seed)
+        yield order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
     elif isinstance(mechanism, Summary):
         found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
         noise = Source(seed)
@@ -83,7 +88,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
                 independent=found.independent,
             )
             yield _told(claim, seen, f"{found.pair.words}, its numbers drawn again")
-        yield _whole(claim, mechanism, found, runs, noise)
+        yield from _whole(claim, mechanism, found, runs, noise)
 
 
 def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Finding:
@@ -110,15 +115,20 @@ def _worst(claim: Claim, mechanism: Summary) -> Worst | None:
 
 def _whole(
     claim: Claim, mechanism: Summary, found: Worst | None, runs: int, noise: Source
-) -> Finding:
-    """The whole mechanism on its worst pair, or on the worst of a short search."""
+) -> Iterator[Finding]:
+    """The whole mechanism on its worst pair, or on the worst of a short search: its numbers, and
+    their last bits.
+    """
 
-    def test(pair: Pair, number: int, sure: float) -> Distinction:
+    def outputs(pair: Pair, number: int) -> tuple[Outputs, Outputs]:
         one, other = (
             published(mechanism, claim.schema, counts, number, noise)
             for counts in (pair.one, pair.other)
         )
-        return distinguish(one, other, delta=claim.delta, confidence=sure)
+        return one, other
+
+    def test(lines: tuple[Outputs, Outputs], sure: float) -> Distinction:
+        return distinguish(*lines, delta=claim.delta, confidence=sure)
 
     if found is not None:
         chosen, number = found.pair, max(runs // WHOLE_IF_FIXED, FEWEST)
@@ -130,8 +140,10 @@ def _whole(
         few = number // SEARCH
         chosen = choices[0]
         if few >= FEWEST:
-            chosen = max(choices, key=lambda pair: test(pair, few, LIKELY).epsilon)
-    return _told(claim, test(chosen, number, CONFIDENCE), f"{chosen.words}, whole releases")
+            chosen = max(choices, key=lambda pair: test(outputs(pair, few), LIKELY).epsilon)
+    lines = outputs(chosen, number)
+    yield _told(claim, test(lines, CONFIDENCE), f"{chosen.words}, whole releases")
+    yield support_finding(claim.words, *lines, claim.epsilon)
 
 
 def _stepwise(claim: Claim, mechanism: Summary, runs: int, noise: Source) -> Iterator[Finding]:

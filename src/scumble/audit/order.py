@@ -22,6 +22,8 @@ from scumble.mechanism import Publisher
 from scumble.publishing import publish
 from scumble.release import Release
 
+SORTED = "The rows are sorted by what they show: anybody could have put them so."
+
 
 def order_finding(
     mechanism: Publisher, epsilon: float, people: int, *, seed: int | None = None
@@ -33,8 +35,7 @@ def order_finding(
     release = publish(table, secret_schema(people), mechanism, seed=seed)
     claim = f"the order of the rows of {mechanism.name} tells nothing"
     if in_order(release):
-        sentence = "The rows are sorted by what they show: anybody could have put them so."
-        return Finding("order of rows", claim, "exact", sentence)
+        return Finding("order of rows", claim, "exact", SORTED)
     lines = _lines(release, secrets)
     found = distinguish(*lines, confidence=CONFIDENCE)
     sentence = (

@@ -16,6 +16,7 @@ from scumble.audit.claims import CONFIDENCE, claims
 from scumble.audit.classes import classes
 from scumble.audit.finding import Finding, Verdict
 from scumble.audit.linkage import linkage
+from scumble.audit.order import SORTED, in_order
 from scumble.audit.report import Learned, Report
 from scumble.audit.summaries import summary_findings
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
@@ -84,6 +85,16 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from summary_findings(release)
     else:
         yield from claims(release)
+        yield _order(release)
+
+
+def _order(release: Release) -> Finding:
+    """Rows that were shuffled, or left as they came, look alike: only sorted ones are safe."""
+    claim = "the order of the rows tells nothing"
+    if in_order(release):
+        return Finding("order of rows", claim, "exact", SORTED)
+    sentence = "The rows are not sorted by what they show: their order may tell more than they do."
+    return Finding("order of rows", claim, "noted", sentence)
 
 
 def _seen(release: Release) -> Iterator[str]:

@@ -1,10 +1,9 @@
-"""Who is attacked: a database that keeps its promise, and one that only adds noise."""
+"""Who is attacked: somebody who answers questions, and the statistical database."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +14,6 @@ from scumble.attribute import Attribute
 from scumble.database.database import Database
 from scumble.errors import ScumbleError
 from scumble.kinds import IntegerRange
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
 from scumble.schema import Schema
 
 PERSON, SECRET = "person", "secret"
@@ -62,26 +59,3 @@ class Guarded:
     def close(self) -> None:
         """Let go of the folder."""
         self._database.close()
-
-
-class Naive:
-    """The same noise on every answer, drawn anew each time, and no account of it."""
-
-    name = "noise without a ledger"
-
-    def __init__(
-        self, secrets: Sequence[int], *, epsilon: float, noise: float, seed: int | None = None
-    ) -> None:
-        self.people, self.epsilon = len(secrets), epsilon
-        self._secrets = np.array(secrets)
-        self._noise = _drawn(Fraction(str(noise)), Source(seed))
-
-    def count(self, condition: str, members: Sequence[int]) -> float | None:
-        """The true count and fresh noise."""
-        return float(self._secrets[list(members)].sum() + next(self._noise))
-
-
-def _drawn(scale: Fraction, source: Source) -> Iterator[int]:
-    """Noise without end, many at a time."""
-    while True:
-        yield from discrete_laplace(source, scale, 4096).tolist()
