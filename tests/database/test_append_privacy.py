@@ -11,36 +11,22 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pyarrow as pa
 import pytest
+from exact_amounts import EPSILON, LIMIT, NOISE, OPTIONS, TRACKERS, amount, listed, rows
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
-from small_database import AGES, POINTS, SEXES, count, covers, database, given, most_popular
+from small_database import AGES, POINTS, count, database, given, most_popular
 
 import scumble as sc
 from scumble.database.given import COUNT, Given
 from scumble.database.journal import Journal
 
-EPSILON, NOISE = 1, 4
-LIMIT = 2  # floor(ε λ / 2)
-OPTIONS = {"epsilon": EPSILON, "noise": NOISE}
-TRACKERS = ("exact", "histogram", "disjoint")
 APPEND = "append"
-
-
-def rows(points) -> pa.Table:
-    return pa.table({"age": [age for age, _ in points], "sex": [SEXES[sex] for _, sex in points]})
 
 
 def random_rows(seed: int, size: int) -> pa.Table:
     places = np.random.default_rng(seed).integers(0, len(POINTS), size)
     return rows([POINTS[place] for place in places])
-
-
-def amount(number: Given, point: tuple[int, int]) -> int:
-    """What a row at a point adds to a number; sums are written as SUM(age + constant)."""
-    if not covers(number.box, point):
-        return 0
-    return 1 if number.kind == COUNT else point[0] + int(number.kind.split("+")[1])
 
 
 def loss(numbers: list[Given], before: dict[int, tuple], after: dict[int, tuple]) -> Fraction:
@@ -196,10 +182,6 @@ def fates(db: sc.Database, sequence, seed: int, *, repeat: bool = False) -> list
                 assert [str(e.value) for e in again] == [str(e.value) for e in estimates]
                 assert [e.interval() for e in again] == [e.interval() for e in estimates]
     return seen
-
-
-def listed(answer) -> list[sc.Estimate]:
-    return [each for _, each in answer] if isinstance(answer, sc.Estimates) else [answer]
 
 
 def bought(folder) -> list[object]:

@@ -12,32 +12,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from exact_amounts import EPSILON, LIMIT, NOISE, OPTIONS, TRACKERS, amount, listed, rows
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
-from small_database import AGES, POINTS, SEXES, count, covers, database, given, most_popular
+from small_database import AGES, POINTS, count, covers, database, given, most_popular
 
 import scumble as sc
 from scumble.database.given import COUNT, Given
 from scumble.database.journal import Journal
 from scumble.noise.laws import DiscreteLaplace
-
-EPSILON, NOISE = 1, 4
-LIMIT = 2  # floor(ε λ / 2)
-OPTIONS = {"epsilon": EPSILON, "noise": NOISE}
-TRACKERS = ("exact", "histogram", "disjoint")
-
-
-def rows(points) -> pa.Table:
-    ages, sexes = zip(*points, strict=True)
-    return pa.table({"age": ages, "sex": [SEXES[code] for code in sexes]})
-
-
-def amount(number: Given, point: tuple[int, int]) -> int:
-    """What a row at a point adds to a number; sums are written as SUM(age + constant)."""
-    if not covers(number.box, point):
-        return 0
-    return 1 if number.kind == COUNT else point[0] + int(number.kind.split("+")[1])
 
 
 def exact_loss(numbers: list[Given]) -> Fraction:
@@ -156,10 +140,6 @@ def fates(db: sc.Database, sequence, *, repeat: bool = False) -> list[object]:
                 assert [str(e.value) for e in again] == [str(e.value) for e in estimates]
                 assert [e.interval() for e in again] == [e.interval() for e in estimates]
     return seen
-
-
-def listed(answer) -> list[sc.Estimate]:
-    return [each for _, each in answer] if isinstance(answer, sc.Estimates) else [answer]
 
 
 def keeps_the_promise(folder: Path, sequence, tracker: str, other: int) -> None:
