@@ -46,7 +46,7 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
     if loss is None:
         sentence = (
             "What this method measures depends on the data, so that its loss is not a sum of known "
-            "terms; see the distinguishing test (scumble audit --all)."
+            "terms; its steps are compared by `scumble audit --all`."
         )
         return Finding("neighbouring tables", claim, "noted", sentence)
     allowed = mechanism.promise
