@@ -12,7 +12,9 @@ import scumble as sc
 from benchmarks.measure import at_most, take_turns
 from scumble.designs.by_law import ByLaw
 from scumble.engine.counter import TensorCounter
+from scumble.estimators.group_readings import Grouping
 from scumble.estimators.regions_reader import RegionsReader
+from scumble.estimators.weights import Weights
 from scumble.ledger import Account
 from scumble.noise.laplace import discrete_laplace
 from scumble.noise.source import Source
@@ -30,7 +32,7 @@ SMALL = {
 
 
 def run() -> list[dict[str, Any]]:
-    return [*(small(name, *how) for name, how in SMALL.items()), boxes(), large()]
+    return [*(small(name, *how) for name, how in SMALL.items()), boxes(), groups(), large()]
 
 
 def small(name: str, method: str, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -52,6 +54,27 @@ def boxes() -> dict[str, Any]:
     times = take_turns({"run": once}, repeats=30, warm=3)["run"]
     name = "kdtree of 128 × 128 cells / 5 ms of CPU"
     return at_most(name, 1, times.cpu / MOST_SECONDS, str(times))
+
+
+def groups() -> dict[str, Any]:
+    """All groups of a GROUP BY on a tree of boxes, against the count of one of them."""
+    schema, counter = _table((64, 128, 20))
+    mechanism = sc.Quadtree(schema.names, epsilon=0.1, neighbours="add_remove")
+    table = PrivateTable(counter, Account(mechanism.promise), Source(1))
+    tree, design = mechanism.grow(table)
+    reader = RegionsReader.of_tree(tree, schema.names, design)
+    grouping = Grouping(schema.names[:2], (64, 128))
+
+    def one(turn: int) -> object:
+        return reader.read(Weights(()).fixed(schema, {"a0": turn % 64, "a1": turn % 128}))
+
+    def every(_: int) -> object:
+        return reader.by_group(Weights(()), grouping)
+
+    times = take_turns({"all": every, "one": one}, repeats=15, warm=2)
+    ours, single = times["all"], times["one"]
+    name = "8192 groups of a tree of 163,840 cells / one group"
+    return at_most(name, 100, ours.cpu / single.cpu, f"all {ours}; one {single}")
 
 
 def large() -> dict[str, Any]:
