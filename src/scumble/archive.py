@@ -60,7 +60,7 @@ def refuse(release: Release, folder: Path, *, force: bool = False, insecure: boo
             "replace it."
         )
     if folder.exists():
-        _refuse_strangers(folder)
+        refuse_strangers(folder)
 
 
 def load(folder: str | Path) -> Release:
@@ -102,7 +102,7 @@ def load(folder: str | Path) -> Release:
     return Release(manifest, path)
 
 
-def _refuse_strangers(folder: Path) -> None:
+def refuse_strangers(folder: Path) -> None:
     """Force replaces a release, and never a file that somebody else put there."""
     if not (folder / MANIFEST).is_file():
         raise ReleaseError(

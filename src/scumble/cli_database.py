@@ -64,8 +64,8 @@ def create(
     with database:
         if remark := large_loss(database.terms.epsilon):
             console.say(f"Note: {remark}")
-        for name in database.schema.from_data:
-            console.say(f"Note: the domain of {name} was read from the private data: a leak.")
+        if names := ", ".join(database.schema.from_data):
+            console.say(f"Note: the domain of {names} was read from the private data: a leak.")
         if as_json:
             console.print_json({"database": str(folder), **database.status()})
         else:

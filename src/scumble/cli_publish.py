@@ -161,12 +161,17 @@ def _foretell(mechanism: Mechanism, schema: scumble.Schema) -> tuple[str, ...]:
 
 
 def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
-    """Saving would refuse a place as well, but only after the work; and it does not know that
-    levels of an earlier draw must not stay beside new ones.
+    """Saving would refuse a place as well, but only after the work, and a charge of a ledger; and
+    it does not know that levels of an earlier draw must not stay beside new ones.
     """
+    from scumble.archive import refuse_strangers
+
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
     new = {f"k{level}" for level in levels or ()}
+    for place in [output] if levels is None else [output / name for name in new]:
+        if place.exists():
+            refuse_strangers(place)
     if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 

@@ -117,3 +117,5 @@ def question(sql: str | None, file: Path | None) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
+    except OSError as error:
+        raise ParameterError(f"The file '{file}' cannot be read: {error.strerror}.") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble import archive
-from scumble.dialect import named
+from scumble.dialect import named, setting
 from scumble.engine.rows import Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError, ReleaseError
@@ -56,7 +56,7 @@ class OwnedRelease(Release):
         Only for AlphaBeta with `views` above 1. Continue each release once: two different second
         views of one first view would be one view more than was promised.
         """
-        mechanism = self._continued("republish", "AlphaBeta(..., views=2) or more")
+        mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
         rows = self._rows(source, table, reveal, progress)
         noise = Source(seed)
         with new_folder() as folder:
@@ -76,7 +76,7 @@ class OwnedRelease(Release):
 
         Only for Aroma with `identifier`, and with the book of the release.
         """
-        mechanism = self._continued("insert", UPDATED)
+        mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
         noise = Source(seed)
         with new_folder() as folder:
@@ -92,7 +92,7 @@ class OwnedRelease(Release):
         """
         if isinstance(ids, (str, bytes)):
             raise ParameterError.of("delete", "ids", "a list of identifiers", ids)
-        mechanism = self._continued("delete", UPDATED)
+        mechanism = self._continued("delete", _updated())
         with new_folder() as folder:
             evidence = mechanism.delete(self.evidence, self.folder, list(ids), self._book(), folder)
             return self._next(mechanism, evidence, folder, None, ())
@@ -180,7 +180,8 @@ class OwnedRelease(Release):
         return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
 
 
-UPDATED = "Aroma(..., identifier=COLUMN)"
+def _updated() -> str:
+    return f"aroma with {setting('identifier', 'COLUMN')}"
 
 
 def open(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:  # noqa: A001

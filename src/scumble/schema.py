@@ -157,7 +157,7 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")  # Windows begins with a mark
         except FileNotFoundError:
             raise SchemaError(f"There is no schema file '{path}'.") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -175,9 +175,9 @@ class Schema:
         tables = document.get("attributes")
         for key in document:
             if key not in ("format", "attributes"):
-                raise SchemaError(
-                    f"Unknown key '{key}' at the top of the schema; write [attributes.{key}]."
-                )
+                near = isinstance(document[key], dict) and key.lower().startswith("attribute")
+                instead = "[attributes.NAME]" if near else f"[attributes.{key}]"
+                raise SchemaError(f"Unknown key '{key}' at the top of the schema; write {instead}.")
         _check_format(document.get("format", FORMAT))
         if not isinstance(tables, dict) or not tables:
             raise SchemaError(

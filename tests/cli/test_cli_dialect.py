@@ -107,3 +107,28 @@ def test_no_sentence_is_written_in_pythons_words():
                 found += [f"{path.name}: {text}" for text in wrong]
     allowed = ("words for a missing value need missing=True", "name=value")  # of Python, of audit
     assert [each for each in found if not any(part in each for part in allowed)] == []
+
+
+def test_what_a_newcomer_gets_wrong(place, tmp_path):
+    """A place that is no release is refused before anything is charged; a file of SQL that is not
+    there; a schema that begins with the mark of Windows; a schema with a slip in its tables.
+    """
+    ledger, words = tmp_path / "ledger", ("-m", "uniform", "-e", "1", "--force")
+    made = run("ledger", "create", ledger, "--neighbours", "values", "--sensitive", "condition")
+    assert made.code == 0, made.err
+    source = (place / "people.csv", "-s", place / "people.toml")
+    taken = run("publish", *source, *words, "-o", place, "--ledger", ledger)
+    assert taken.code == 6
+    assert "not even --force replaces it" in taken.err
+    assert run("ledger", "show", ledger, "--json").json["releases"] == []
+    asked = run("query", place / "view", "--file", tmp_path / "none.sql")
+    assert (asked.code, "cannot be read: No such file" in asked.err) == (2, True)
+    marked = tmp_path / "marked.toml"
+    marked.write_text((place / "people.toml").read_text("utf-8"), "utf-8-sig")
+    done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
+    assert done.code == 0, done.err
+    marked.write_text("[attribute.age]\n")
+    done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
+    assert "write [attributes.NAME]" in done.err
+    done = run("republish", place / "view", place / "people.csv")
+    assert "that needs alphabeta with --views 2 or more" in done.err

@@ -35,9 +35,13 @@ class Manner:
     ) -> Manner:
         """Out of what a person wrote; refused with one sentence where it makes no sense."""
         if relax not in get_args(Relax):
-            raise ParameterError.of("answer", "relax", f"one of {get_args(Relax)}", relax)
+            raise ParameterError.of(
+                "answer", "relax", f"one of {', '.join(get_args(Relax))}", relax
+            )
         if prefer not in get_args(Prefer):
-            raise ParameterError.of("answer", "prefer", f"one of {get_args(Prefer)}", prefer)
+            raise ParameterError.of(
+                "answer", "prefer", f"one of {', '.join(get_args(Prefer))}", prefer
+            )
         if not isinstance(error, (int, float)) or not error >= 0:
             raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
         return cls(relax, prefer, float(error), None if weights is None else _read(weights, names))
