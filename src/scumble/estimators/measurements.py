@@ -15,6 +15,7 @@ import numpy as np
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.estimate import Estimate, Exact, Law, Unknown
+from scumble.estimators.clauses import Clauses
 from scumble.estimators.group_readings import Average, Grouping, GroupReader, OneByOne
 from scumble.estimators.reading import NoisyShare, NoisyTotal, Reader, Reading
 from scumble.estimators.weights import Part, Weights, joined
@@ -37,12 +38,13 @@ def answer(
 def answer_many(
     evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
 ) -> list[list[tuple[Key, Estimate]]]:
-    """Each question's groups with their estimates."""
-    known: dict[Expression, Part] = {}
+    """Each question's groups with their estimates; all clauses are evaluated in one go."""
+    clauses = Clauses(schema, queries, engine)
     answers = []
     for query in queries:
-        engine.check(query)
-        asked = Question(schema, query, engine, reader(evidence, schema, engine), known)
+        if query.argument is not None:
+            engine.check(query)
+        asked = Question(schema, query, engine, reader(evidence, schema, engine), clauses)
         answers.append(list(asked.answers()))
     return answers
 
@@ -72,13 +74,13 @@ def _reader(kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Question:
-    """One question to one reader; `known` are the truths of clauses that were evaluated before."""
+    """One question to one reader; `known` are clauses that were evaluated before."""
 
     schema: Schema
     query: Query
     engine: Engine
     reader: Reader
-    known: dict[Expression, Part] | None = None
+    known: Clauses | None = None
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
@@ -151,14 +153,9 @@ class Question:
         return (*self.query.notes, *more)
 
     def _truth(self, clause: Expression) -> Part:
-        if self.known is not None and clause in self.known:
-            return self.known[clause]
         names = self._ordered(clause)
-        [truth] = self.engine.holds([clause], names)
-        part = Part(names, truth.astype(np.float64).reshape(self._shape(names)))
-        if self.known is not None:
-            self.known[clause] = part
-        return part
+        known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
+        return Part(names, known.along(clause, names).astype(np.float64))
 
     def _amount(self) -> Part | None:
         """What a row of a cell adds, over the attributes that the expression names."""
