@@ -62,7 +62,7 @@ def exposed(release: Release, table: TrueTable, prior: Fraction) -> Exposed:
     strict = next((each for each in release.guarantees if each.statement in _PRIVATE), None)
     loose = next((each for each in release.guarantees if each.statement == "(ε, δ)-DP"), None)
     promise = strict or loose
-    if promise is not None and promise.parameters["epsilon"] > _LARGEST:
+    if promise is not None and _loss(promise)[0] > _LARGEST:
         promise = None
     posterior = None if promise is None else _posterior(promise, prior)
     whole = promise is not None and promise.neighbourhood != _VALUES

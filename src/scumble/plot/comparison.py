@@ -29,6 +29,13 @@ _PLACES: tuple[Place, ...] = (
     (0, 10, "center"), (0, -19, "center"), (10, -4, "left"), (-10, -4, "right"),
     (8, 16, "left"), (-8, 16, "right"), (8, -24, "left"), (-8, -24, "right"),
 )  # fmt: skip
+# Further away in a crowd, with a line from the mark to the name.
+_FAR: tuple[Place, ...] = tuple(
+    (right * across, up, "left" if right > 0 else "right")
+    for across in (20, 50, 90)
+    for up in (30, -38, 48, -56, 70, -78)
+    for right in (1, -1)
+)
 
 
 @dataclass(frozen=True)
@@ -196,9 +203,13 @@ def _free(
     """The place inside whose box meets no other and is crossed least by curves, the first of such;
     None if there is none.
     """
-    wide, high = 0.58 * size * len(text), 1.25 * size
+    # Names of methods are bold, and may stand further away.
+    bold = size == _LARGE
+    wide, high = (0.66 if bold else 0.58) * size * len(text), 1.25 * size
     found: list[tuple[int, Place, Box]] = []
-    for right, up, side in _PLACES:
+    for right, up, side in (*_PLACES, *_FAR) if bold else _PLACES:
+        if found and (right, up, side) in _FAR:
+            break
         low = point[0] + right - {"left": 0, "center": wide / 2, "right": wide}[side]
         box = (low, point[1] + up - 2, low + wide, point[1] + up + high - 2)
         inside = (
@@ -233,6 +244,7 @@ def _say(
 ) -> None:
     from matplotlib.patheffects import withStroke
 
+    line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7} if place in _FAR else None
     axes.annotate(
         text,
         at,
@@ -244,4 +256,5 @@ def _say(
         fontweight="bold" if bold else "normal",
         # White around the letters, for lines that pass below.
         path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        arrowprops=line,
     )
