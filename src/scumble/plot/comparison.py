@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
@@ -161,9 +161,12 @@ def _home(
     along: Sequence[Point],
     frame: Box,
 ) -> tuple[Mark, Place]:
-    """The first mark of a method beside which its name fits, or simply the first."""
-    for mark in own:
-        place = _free(at[id(mark)], f"{mark.method}, {mark.words}", _LARGE, taken, along, frame)
+    """The first mark of a method beside which its name fits, or near which it does, or simply the
+    first.
+    """
+    for places, mark in product((_PLACES, _FAR), own):
+        text = f"{mark.method}, {mark.words}"
+        place = _free(at[id(mark)], text, _LARGE, taken, along, frame, places)
         if place is not None:
             return mark, place
     return own[0], _PLACES[1]
@@ -198,18 +201,21 @@ def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> 
 
 
 def _free(
-    point: Point, text: str, size: float, taken: list[Box], along: Sequence[Point], frame: Box
+    point: Point,
+    text: str,
+    size: float,
+    taken: list[Box],
+    along: Sequence[Point],
+    frame: Box,
+    places: Sequence[Place] = _PLACES,
 ) -> Place | None:
     """The place inside whose box meets no other and is crossed least by curves, the first of such;
     None if there is none.
     """
-    # Names of methods are bold, and may stand further away.
-    bold = size == _LARGE
-    wide, high = (0.66 if bold else 0.58) * size * len(text), 1.25 * size
+    # Large names are bold.
+    wide, high = (0.66 if size == _LARGE else 0.58) * size * len(text), 1.25 * size
     found: list[tuple[int, Place, Box]] = []
-    for right, up, side in (*_PLACES, *_FAR) if bold else _PLACES:
-        if found and (right, up, side) in _FAR:
-            break
+    for right, up, side in places:
         low = point[0] + right - {"left": 0, "center": wide / 2, "right": wide}[side]
         box = (low, point[1] + up - 2, low + wide, point[1] + up + high - 2)
         inside = (
