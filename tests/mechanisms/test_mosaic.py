@@ -45,7 +45,7 @@ def _mosaic(shape: tuple[int, ...], **given) -> sc.Mosaic:
 @pytest.mark.parametrize("shape", [(30,), (9, 7), (3, 4, 2), (1, 5), (1,)])
 def test_what_is_spent(shape: tuple[int, ...], relation: str) -> None:
     """On counts by brute force over all cells, and the rest on splits and the look, a tenth each,
-    a twentieth of one attribute: the account is empty afterwards, to the last fraction.
+    a thirtieth of one attribute: the account is empty afterwards, to the last fraction.
     """
     mechanism = _mosaic(shape, neighbours=relation, contribution=2)
     counts = np.random.default_rng(1).integers(0, 40, shape)
@@ -53,7 +53,7 @@ def test_what_is_spent(shape: tuple[int, ...], relation: str) -> None:
     tree, design = mechanism.grow(table)
     reader = RegionsReader.of_tree(tree, domain(shape).names, design)
     pieces = 1 << max(sum(size > 1 for size in shape), 1)
-    part = Fraction(1, 10 if len(shape) > 1 else 20)
+    part = Fraction(1, 10 if len(shape) > 1 else 30)
     splits = split_rule(part, pieces, mechanism.person).loss(mechanism.person)
     assert splits <= part
     spent = spent_on_counts(tree, design, shape, mechanism.person)
@@ -89,7 +89,7 @@ def _split_law(rule: SplitRule, counts: Sizes, depth: int = 0) -> dict[Sizes, fl
 @cache
 def _cut_law(mechanism: sc.Mosaic, rows: int, size: int, left: Fraction) -> dict[Sizes, float]:
     """The probabilities of the patches of one leaf, from what the look may have seen."""
-    alpha = math.exp(-float(mechanism.promise.epsilon) / 20 / mechanism.person.sensitivity)
+    alpha = math.exp(-float(mechanism.promise.epsilon) / 30 / mechanism.person.sensitivity)
     law: Counter[Sizes] = Counter()
     for number in range(-200, 201):
         leaf = Boxes(np.zeros((1, 1), int), np.full((1, 1), size - 1))
@@ -102,8 +102,8 @@ def _cut_law(mechanism: sc.Mosaic, rows: int, size: int, left: Fraction) -> dict
 def _law(mechanism: sc.Mosaic, counts: Sizes) -> dict[tuple[Sizes, tuple[Sizes, ...]], float]:
     """The probability of the leaves of a line together with the patches of each."""
     person = mechanism.person
-    rule = split_rule(mechanism.promise.epsilon / 20, 2, person)
-    left = mechanism.promise.epsilon * Fraction(19, 20) - rule.loss(person)
+    rule = split_rule(mechanism.promise.epsilon / 30, 2, person)
+    left = mechanism.promise.epsilon * Fraction(29, 30) - rule.loss(person)
     law: dict[tuple[Sizes, tuple[Sizes, ...]], float] = {}
     for leaves, chance in _split_law(rule, counts).items():
         ends = np.cumsum([0, *leaves]).tolist()
@@ -119,10 +119,10 @@ def _law(mechanism: sc.Mosaic, counts: Sizes) -> dict[tuple[Sizes, tuple[Sizes, 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_the_patches_of_all_neighbours_of_three_cells(relation: str) -> None:
-    """What is chosen loses at most a tenth of ε between any two neighbours, leaves told as well;
+    """What is chosen loses at most a fifteenth of ε between two neighbours, leaves told as well;
     with the counts of the patches, whose loss is known, that is ε at most.
     """
-    mechanism = _mosaic((3,), epsilon=10, neighbours=relation)
+    mechanism = _mosaic((3,), epsilon=15, neighbours=relation)
     laws: dict[Sizes, dict] = {}
     largest = 0.0
     for pair in neighbours(3, 3, relation):
@@ -141,7 +141,7 @@ def test_the_patches_are_drawn_with_these_probabilities() -> None:
     each of the at most 20 checks fail once in 10 million runs.
     """
     counts = (6, 0, 1, 9)
-    mechanism = _mosaic((4,), epsilon=10)
+    mechanism = _mosaic((4,), epsilon=15)
     expected: Counter[Sizes] = Counter()
     for (_, patches), chance in _law(mechanism, counts).items():
         expected[tuple(itertools.chain(*patches))] += chance

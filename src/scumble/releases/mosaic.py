@@ -24,7 +24,7 @@ from scumble.releases.region_summary import RegionSummary
 
 # Of ε, once for where to halve boxes, once for how many rows are in them, roughly: with one
 # attribute, and with several.
-_FOR_SHAPE = Fraction(1, 20), Fraction(1, 10)
+_FOR_SHAPE = Fraction(1, 30), Fraction(1, 10)
 _FINE = 3  # as c₂ of Grid: what a row more or less in a patch is worth
 
 
@@ -35,7 +35,7 @@ class Mosaic(RegionSummary):
     Of the releases of boxes the one to take if nothing is known of the data. `neighbours`,
     `contribution` and `person` say who is protected, as for a histogram.
 
-    Promises: ε-DP of the whole release. Proof: a tenth of ε, with one attribute a twentieth, is for
+    Promises: ε-DP of the whole release. Proof: a tenth of ε, with one attribute a thirtieth, is for
         the splits of boxes, as for PrivTree; as much for noisy counts of the boxes, which say into
         how many patches each is cut; what is left for counts of the patches, and of groups of them.
         The boxes of each of these levels are disjoint, so that discrete Laplace noise of scale Δ/εᵢ

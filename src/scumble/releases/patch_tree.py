@@ -18,7 +18,8 @@ from scumble.releases.region_levels import Level
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_ASKED = 24  # boxes that the choice is made for
+_FEWEST, _MOST = 4, 24  # boxes that the choice is made for
+_NUMBERS = 1 << 23  # that are kept for them, if the fewest allow it
 _SHARES = tuple(Fraction(part, 8) for part in (1, 2, 3, 4))  # of the groups, that are tried
 _SMALLEST = 4  # codes of a group along the longest attribute
 
@@ -126,6 +127,7 @@ def _asked(patches: Boxes) -> Iterator[tuple[Integers, Integers]]:
     """
     sizes = patches.high.max(axis=1) + 1
     steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]).reshape(4, 2)[: len(sizes)]
-    for number in range(1, _ASKED + 1):
+    asked = min(max(_NUMBERS // len(patches), _FEWEST), _MOST)
+    for number in range(1, asked + 1):
         corners = ((number * steps) % 1.0 * sizes[:, None]).astype(np.int64)
         yield corners.min(axis=1), corners.max(axis=1)
