@@ -8,16 +8,20 @@ import random
 from collections import Counter
 from itertools import combinations
 from math import prod
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from people import people, schema
 
 import scumble as sc
 from scumble.engine.duckdb import Engine
+from scumble.estimators import clauses, row_cubes
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.conjunctions import BoxSums, Side, Sides, alike
 from scumble.estimators.cubes import MOST_CELLS, rounds
+from scumble.evaluate.workloads_truth import TrueTable
 from scumble.sql import parse
 
 AGES = [sc.Attribute(name, "quasi", sc.IntegerRange(0, 999)) for name in "abcd"]
@@ -95,11 +99,54 @@ def test_tables_are_made_in_rounds_that_fit_in_memory() -> None:
         assert sum(prod(wide[name].size for name in pair) for pair in each) <= MOST_CELLS
 
 
+def test_threads_share_memory_as_well_as_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts into tables of its own: of large ones a machine with many processors has few."""
+    domain = schema()
+    pq.write_table(people(500, domain, seed=4), tmp_path / "t.parquet", row_group_size=10)
+    monkeypatch.setattr(row_cubes.os, "cpu_count", lambda: 16)
+    cells = domain.size(["age", "sex"])
+    tables = []
+    for most, threads in ((0, 1), (3 * cells, 3), (1000 * cells, 16)):
+        monkeypatch.setattr(row_cubes, "_MOST_NUMBERS", most)
+        rows = row_cubes.RowCubes(tmp_path / "t.parquet", domain)
+        shares: list[row_cubes.RowGroups] = []
+        part = rows._part
+        monkeypatch.setattr(rows, "_part", lambda *a, p=part, s=shares: s.append(a[1]) or p(*a))
+        tables += rows.count([("age", "sex")])
+        assert sorted(group for share in shares for group in share) == list(range(50))
+        assert len(shares) == threads
+    assert tables[0].sum() == 500
+    assert all(np.array_equal(tables[0], other) for other in tables[1:])
+
+
+def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = schema(ages=200)
+    monkeypatch.setattr(clauses, "_MOST_TRUTHS", 500)
+    conditions = ["age < 3", "age < 4", "age < 3 AND age < 4", "sex = 'f'", "age < 5", "age < 3"]
+    texts = [f"SELECT COUNT(*) FROM t WHERE {each}" for each in conditions]
+    asked = [parse(text, domain) for text in texts]
+    portions = list(clauses.portions(domain, asked))
+    assert [len(some) for some in portions] == [4, 2]
+    assert [query for some in portions for query in some] == asked
+    assert list(clauses.portions(domain, [])) == []
+    table = people(300, domain, seed=4)
+    release = sc.publish(table, domain, sc.Uniform(epsilon=1), seed=4)
+    answers = [answer.value for answer in release.answer_many(texts)]
+    assert answers == [release.answer(text).value for text in texts]
+    truth = TrueTable.read(table, domain)
+    alone = [truth.counts([query])[0] for query in asked]
+    assert truth.counts(asked).tolist() == alone
+    assert np.concatenate(truth.answers(asked)).tolist() == alone
+
+
 METHODS = {
     "uniform, each": (sc.Uniform(epsilon=1, several="each"), 4),
     "uniform, compound": (sc.Uniform(epsilon=1, several="compound"), 4),
     "subset": (sc.Subset(epsilon=1), 0),
     "aroma": (sc.Aroma(k=7), 0),
+    "aroma, listed": (sc.Aroma(k=2), 0),
     "partition": (sc.Partition(rho1="1/5", rho2="1/2"), 0),
     "anatomy": (sc.Anatomy(l=2, suppress=True), 0),
     "alphabeta": (sc.AlphaBeta(k=2, gamma=0.8, duplicates="collapse"), 9),

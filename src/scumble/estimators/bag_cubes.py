@@ -27,7 +27,7 @@ class BagCubes:
         hidden = self._channel.attributes
         true = [tuple(name for name in names if name not in hidden) for names in sets]
         layout = Layout(self._schema, true, self._channel.law.values)
-        counts = in_parts(self._path, lambda groups: self._part(layout, groups))
+        counts = in_parts(self._path, layout.size, lambda groups: self._part(layout, groups))
         tables = []
         for names, some, table in zip(sets, true, layout.split(counts), strict=True):
             order = [*some, *hidden]
@@ -36,13 +36,13 @@ class BagCubes:
         return tables
 
     def _part(self, layout: Layout, groups: RowGroups) -> npt.NDArray[np.uint64]:
-        from scumble.estimators.kernels import count_listed, count_members
+        from scumble.estimators.kernels import count_members
 
-        count = count_members if self._channel.layout == "counts" else count_listed
-        columns = self._channel.columns
+        columns, listed = self._channel.columns, self._channel.layout == "codes"
         counts = np.zeros(layout.size, np.uint64)
         for batch in batches(self._path, self._schema, layout.columns, groups, columns):
             codes = codes_of(batch, self._schema, layout.columns)
             bags = np.stack([batch.column(name).to_numpy() for name in columns], axis=1)
-            count(codes, bags, layout.places, layout.strides, layout.starts, counts)
+            layouts = (layout.places, layout.strides, layout.starts)
+            count_members(codes, bags, listed, *layouts, counts)
         return counts

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 # Rows at a time: their codes and cells stay in the first-level cache for all tables.
 _BLOCK = 2048
-
-
 _compiled = numba.njit(cache=True, nogil=True)
 
 
@@ -36,39 +34,26 @@ def count_cells(
 def count_members(
     codes: npt.NDArray[Any],
     bags: npt.NDArray[Any],
+    listed: bool,
     places: npt.NDArray[np.int64],
     strides: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.uint64],
 ) -> None:
-    """Add each row's bag, given by how often it holds each value, to its cells, one for a value."""
+    """Add each row's bag to its cells, of which there is one for every value. A bag is a list of
+    its members, or tells how often it holds each value.
+    """
     cells = np.empty(_BLOCK, np.uint32)
     for begin in range(0, codes.shape[1], _BLOCK):
         for table in range(len(places)):
             size = _place(codes, begin, places[table], strides[table], starts[table], cells)
             for row in range(size):
-                cell = cells[row]
-                for value in range(bags.shape[1]):
-                    counts[cell + value] += np.uint64(bags[begin + row, value])
-
-
-@_compiled
-def count_listed(
-    codes: npt.NDArray[Any],
-    bags: npt.NDArray[Any],
-    places: npt.NDArray[np.int64],
-    strides: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.uint64],
-) -> None:
-    """The same for bags that are lists of values."""
-    cells = np.empty(_BLOCK, np.uint32)
-    for begin in range(0, codes.shape[1], _BLOCK):
-        for table in range(len(places)):
-            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
-            for row in range(size):
-                for member in range(bags.shape[1]):
-                    counts[cells[row] + bags[begin + row, member]] += np.uint64(1)
+                bag, cell = bags[begin + row], cells[row]
+                for place in range(len(bag)):
+                    if listed:
+                        counts[cell + bag[place]] += np.uint64(1)
+                    else:
+                        counts[cell + place] += np.uint64(bag[place])
 
 
 @_compiled
