@@ -103,10 +103,15 @@ class Release:
         """
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
+        from scumble.estimators.clauses import portions
+
         engine = self._engine_with(tables)
         queries = [self._parsed(sql, engine) for sql in questions]
-        answers = self._estimator.answer_many(self.evidence, self._asked, queries, engine)
-        return [self._present(q, rows, clamp) for q, rows in zip(queries, answers, strict=True)]
+        answers: list[Estimate | Estimates] = []
+        for some in portions(self._asked, queries):
+            found = self._estimator.answer_many(self.evidence, self._asked, some, engine)
+            answers += [self._present(q, rows, clamp) for q, rows in zip(some, found, strict=True)]
+        return answers
 
     def marginal(
         self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False

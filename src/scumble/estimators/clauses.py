@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.engine import cells
 from scumble.engine.duckdb import Engine
 from scumble.errors import QueryError
 from scumble.query import Expression, Query
 from scumble.schema import Schema
 
 Truth = npt.NDArray[np.bool_]
+
+_MOST_TRUTHS = 1 << 27  # of all clauses that are evaluated together
 
 
 class Clauses:
@@ -46,3 +49,27 @@ class Clauses:
         for name, place in zip(clause.attributes, places, strict=True):
             shape[place] = self._schema[name].size
         return self._truth[clause].transpose(np.argsort(places)).reshape(shape)
+
+
+def portions(schema: Schema, queries: Iterable[Query]) -> Iterator[list[Query]]:
+    """The questions in their order, so many at a time that the truth of all their clauses fits in
+    memory: a thousand ranges of an attribute with a million values have a billion of them.
+    """
+    some: list[Query] = []
+    known: set[Expression] = set()
+    truths = 0
+    for query in queries:
+        if some and truths + _truths(schema, query, known) > _MOST_TRUTHS:
+            yield some
+            some, known, truths = [], set(), 0
+        truths += _truths(schema, query, known)
+        some.append(query)
+        known.update(query.clauses)
+    if some:
+        yield some
+
+
+def _truths(schema: Schema, query: Query, known: set[Expression]) -> int:
+    """Those of the clauses that are not known yet; too large ones are never evaluated."""
+    sizes = (schema.size(clause.attributes) for clause in set(query.clauses) - known)
+    return sum(size for size in sizes if size <= cells.LIMIT)

@@ -20,6 +20,7 @@ Codes = npt.NDArray[Any]
 RowGroups = Sequence[int]
 
 _BATCH = 1 << 19
+_MOST_NUMBERS = 1 << 27  # that all threads together count into
 
 
 class Layout:
@@ -62,7 +63,7 @@ class RowCubes:
     def count(self, sets: Sequence[Names]) -> list[Cube]:
         """The number of rows in every cell of the tables of these attributes."""
         layout = Layout(self._schema, sets)
-        counts = in_parts(self._path, lambda groups: self._part(layout, groups))
+        counts = in_parts(self._path, layout.size, lambda groups: self._part(layout, groups))
         return [table[..., 0] for table in layout.split(counts)]
 
     def _part(self, layout: Layout, groups: RowGroups) -> npt.NDArray[np.uint32]:
@@ -76,14 +77,18 @@ class RowCubes:
         return counts
 
 
-def in_parts(path: Path, part: Callable[[RowGroups], Codes]) -> npt.NDArray[np.int64]:
-    """The sum of what a function makes of the row groups of a file, some of them at a time."""
+def in_parts(path: Path, size: int, part: Callable[[RowGroups], Codes]) -> npt.NDArray[np.int64]:
+    """The sum of what a function makes of the row groups of a file: so many numbers, of some groups
+    at a time. Of large tables there are few at once, however many processors there are.
+    """
     with pq.ParquetFile(path) as file:
         groups = file.metadata.num_row_groups
-    workers = min(os.cpu_count() or 1, max(groups, 1))
+    workers = max(min(os.cpu_count() or 1, groups, _MOST_NUMBERS // max(size, 1)), 1)
     shares = [range(worker, groups, workers) for worker in range(workers)]
+    found = np.zeros(size, np.int64)
     with ThreadPoolExecutor(workers) as pool:
-        found: npt.NDArray[np.int64] = np.sum(list(pool.map(part, shares)), axis=0, dtype=np.int64)
+        for counts in pool.map(part, shares):
+            np.add(found, counts, out=found, dtype=np.int64, casting="same_kind")
     return found
 
 

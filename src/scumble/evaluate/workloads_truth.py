@@ -17,7 +17,7 @@ from scumble.engine.duckdb import Engine
 from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import QueryError
-from scumble.estimators.clauses import Clauses
+from scumble.estimators.clauses import Clauses, portions
 from scumble.estimators.conjunctions import BoxSums, Sides, alike
 from scumble.query import Expression, Query
 from scumble.schema import Schema
@@ -75,12 +75,20 @@ class TrueTable:
 
     def counts(self, queries: Sequence[Query]) -> Floats:
         """The true counts of questions without groups, in their order."""
-        return self._counts(queries, Clauses(self.schema, queries, self._engine))
+        found = [
+            self._counts(some, Clauses(self.schema, some, self._engine))
+            for some in portions(self.schema, queries)
+        ]
+        return np.concatenate([np.empty(0), *found])
 
     def answers(self, queries: Sequence[Query]) -> list[Floats]:
         """The true answer of every question: one number, or one for each combination of its groups'
         values in the order of their domains. The average of no rows is NaN.
         """
+        portioned = portions(self.schema, queries)
+        return [found for some in portioned for found in self._answers(some)]
+
+    def _answers(self, queries: Sequence[Query]) -> list[Floats]:
         clauses = Clauses(self.schema, queries, self._engine)
         plain = [p for p, q in enumerate(queries) if q.aggregate == "count" and not q.groups]
         found: dict[int, Floats] = {}
