@@ -78,20 +78,31 @@ def _rho(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _restricted(release: Release, promise: Guarantee) -> Finding | None:
-    """Where a share of at most ρ1 in the table can end: by the channels, and by the rows shown."""
+    """Where a share of at most ρ1 in the table can end: whatever the table is, if that is enough;
+    else by the rows shown, since how frequent a value is in its part only the table tells.
+    """
     parts, asked = Parts.of(release), release.manifest.parameters.get("rho2")
     if parts is None or asked is None:
         return None
     prior, claimed = Fraction(str(promise.parameters["rho1"])), promise.parameters["rho2"]
-    seen, most = parts.seen(prior, CONFIDENCE), parts.most(prior)
-    end = parts.end(Fraction(str(asked)))
-    if seen <= claimed and (end is not None or most <= claimed):
-        what = f"the posterior of a value that a share of {float(prior):.3g} of the rows have"
-        return _at_most(promise, "rho2", float(most if end is None else end), what)
+    seen, most, end = (
+        parts.seen(prior, CONFIDENCE),
+        parts.most(prior),
+        parts.end(Fraction(str(asked))),
+    )
+    what = f"the posterior of a value that a share of {float(prior):.3g} of the rows have"
+    if seen <= claimed and most <= claimed:
+        return _at_most(promise, "rho2", float(most), what)
+    if seen <= claimed and end is not None and end > claimed * (1 + _SLACK):
+        return _at_most(promise, "rho2", float(end), what)
     sentence = (
         f"The rows that are shown imply a posterior of at least {seen:.4g} for some value that at "
         f"most a share of {float(prior):.3g} of the rows have; promised is {claimed:.4g}."
     )
+    if seen <= claimed and end is not None:
+        sentence += (
+            " The channels are those of a split that keeps it, if it was made of true counts."
+        )
     verdict: Verdict = "refuted" if seen > claimed else "stands"
     numbers = {"found": seen, "claimed": claimed}
     return Finding("shown rows", _claim(promise), verdict, sentence, numbers, CONFIDENCE)
