@@ -207,8 +207,12 @@ def main() -> None:
         # A terminal that has no Greek letters shows something in their place.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # Ended by another program, what lies in temporary folders is removed as well.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # Ended by another program, or with its terminal, what lies in temporary folders is removed as
+    # well; a signal that nohup keeps away stays away.
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda ended, _: sys.exit(128 + ended))
     try:
         app()
     except KeyboardInterrupt:

@@ -49,6 +49,20 @@ def test_a_real_ctrl_c(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP"])
+def test_ended_by_others_or_with_its_terminal(tmp_path, end):
+    """It ends in an orderly way, so that temporary folders, which may hold private rows, go too."""
+    (tmp_path / "temporary").mkdir()
+    words = [*SCUMBLE, "demo", "--people", "2000000", "--output", str(tmp_path / "out")]
+    places = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(words, env=places, **PIPES) as child:
+        assert child.stderr.readline() == "Making 2,000,000 fictitious people\n"
+        child.send_signal(getattr(signal, end))
+        child.communicate(timeout=60)
+    assert child.returncode == 128 + getattr(signal, end)
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+
+
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
