@@ -157,7 +157,6 @@ class BoxSums:
 
     shape: tuple[int, ...]
     groups: tuple[Boxes, ...]
-    signed = False
 
     def acute(self, laws: Sequence[object]) -> bool:
         return True

@@ -20,10 +20,6 @@ class ByLaw:
 
     design: Product
 
-    @property
-    def signed(self) -> bool:
-        return self.design.signed
-
     def acute(self, laws: Sequence[NoiseLaw]) -> bool:
         own = {
             group: law for groups, law in zip(self._members, laws, strict=True) for group in groups

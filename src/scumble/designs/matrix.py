@@ -49,12 +49,8 @@ class MergedSums:
     merged: Merged
     strategy: Strategy
 
-    @property
-    def signed(self) -> bool:
-        return self.strategy.signed
-
     def acute(self, laws: Sequence[object]) -> bool:
-        return not self.signed
+        return not self.strategy.signed
 
     def apply(self, counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
         return self.strategy.apply(self.merged.merge(counts))

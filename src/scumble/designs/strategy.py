@@ -25,8 +25,8 @@ GRID = 1 << 14  # the largest entry of a strategy that was found by optimisation
 class Strategy:
     """A matrix of whole numbers with one row a measurement, of full column rank.
 
-    As a `Transform` it is one group of numbers. Its norms are exact: they are those of the columns
-    of the whole-number matrix that is applied.
+    Its numbers are one group, and its norms are exact: they are those of the columns of the matrix
+    of whole numbers that is applied.
     """
 
     name: str

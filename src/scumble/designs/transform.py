@@ -21,11 +21,6 @@ class Transform(Protocol):
     the sum of absolute changes and as the sum of squared ones. Tests check it by brute force.
     """
 
-    @property
-    def signed(self) -> bool:
-        """Whether some coefficient is negative."""
-        ...
-
     def acute(self, laws: Sequence[NoiseLaw]) -> bool:
         """Whether it is sure that no two columns have a negative inner product, every number in
         units of the Gaussian noise of its group. Then the square of the length of their difference
@@ -44,8 +39,6 @@ class Transform(Protocol):
 
 class Identity:
     """Every cell as it is."""
-
-    signed = False
 
     def acute(self, laws: Sequence[NoiseLaw]) -> bool:
         return True
