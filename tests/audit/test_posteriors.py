@@ -85,6 +85,24 @@ def test_exclusive_attackers_against_enumeration(law, prior):
     assert TupleOdds(law, 3).end_of_one(prior) == worst
 
 
+def test_views_that_show_all_true_tuples_are_refuted():
+    """Who is not shown is ruled out: no factor above 0 can be promised by which a prior falls."""
+    schema = sc.Schema(
+        (
+            sc.Attribute("who", "quasi", sc.IntegerRange(0, 30)),
+            sc.Attribute("job", "sensitive", sc.IntegerRange(0, 2)),
+        )
+    )
+    rows = pa.table({"who": np.arange(10), "job": np.arange(10) % 3})
+    release = sc.publish(rows, schema, sc.AlphaBeta(alpha=0.5, beta=0.25), seed=1)
+    assert next(claims(release)).verdict == "exact"
+    law = replace(release.evidence.presence, kept=Fraction(1))
+    evidence = replace(release.evidence, presence=law)
+    release.manifest = replace(release.manifest, evidence=evidence)
+    assert {each.verdict for each in claims(release)} == {"refuted"}
+    assert TupleOdds(law, 93).end(Fraction(1)) == TupleOdds(law, 93).end_by_share(TENTH * 93) == 1
+
+
 JOBS = sc.Schema(
     (
         sc.Attribute("who", "quasi", sc.IntegerRange(0, 1)),

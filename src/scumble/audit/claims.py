@@ -159,7 +159,8 @@ def _tuples(release: Release, promise: Guarantee) -> Finding | None:
     low = given.get("least", 0.0)
     if odds.least < Fraction(low):
         what = "one through the smallest factor by which a prior can fall"
-        return _finding(promise, 1 / float(odds.least), 1 / low, what)
+        found = 1 / float(odds.least) if odds.least else math.inf
+        return _finding(promise, found, 1 / low, what)
     return _at_most(promise, "gamma", float(end), "the highest posterior of a tuple")
 
 

@@ -113,4 +113,6 @@ class TupleOdds:
 
 
 def _bayes(prior: Fraction, true: Fraction, false: Fraction) -> Fraction:
-    return prior * true / (prior * true + (1 - prior) * false)
+    """Nothing of what cannot happen: who is sure of a tuple will not see what no true one shows."""
+    seen = prior * true + (1 - prior) * false
+    return prior * true / seen if seen else Fraction(0)
