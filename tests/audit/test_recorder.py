@@ -2,6 +2,7 @@
 the promise, and reaches it where the promise is tight.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.fixed_plans import worst
 from scumble.audit.summaries import summary_findings
 from scumble.concentrated import rho_for
+from scumble.guarantee import Guarantees
+from scumble.noise.laws import DiscreteLaplace
 from scumble.noise.source import Source
 
 SCHEMA = sc.Schema(
@@ -61,6 +64,61 @@ def test_no_release_is_refuted_by_its_own_mechanism(name, delta, relation):
     rows = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
     [found] = summary_findings(sc.publish(rows, SCHEMA, mechanism, seed=1))
     assert found.verdict == "exact", found.sentence
+
+
+ROWS = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
+
+
+@pytest.mark.parametrize("delta", [{}, {"delta": 1e-6}])
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_release_that_promises_more_than_its_method_is_refuted(name, delta):
+    """What counts is the promise that is published, and not the one that parameters imply; of a
+    data cube with Gaussian noise two thirds are spent on so small a table.
+    """
+    if name == "histogram" and delta:
+        pytest.skip("histograms have no Gaussian noise")
+    mechanism = SUMMARIES[name](epsilon=0.7, neighbours="replace", **delta)
+    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+    [promise] = release.guarantees
+    for number in ("epsilon", "rho") if delta else ("epsilon",):
+        boast = {**promise.parameters, number: 0.6 * promise.parameters[number]}
+        changed = Guarantees([replace(promise, parameters=boast)])
+        release.manifest = replace(release.manifest, guarantees=changed)
+        [found] = summary_findings(release)
+        assert found.refuted, found.sentence
+
+
+def test_a_release_that_states_less_noise_than_its_method_takes_is_refuted():
+    mechanism = SUMMARIES["hierarchy"](epsilon=0.7, neighbours="replace")
+    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+    design = release.evidence.design
+    for factor, verdict in ((Fraction(1, 2), "refuted"), (2, "exact")):
+        laws = tuple(DiscreteLaplace(law.scale * factor) for law in design.laws)
+        evidence = replace(release.evidence, design=replace(design, laws=laws))
+        release.manifest = replace(release.manifest, evidence=evidence)
+        [found] = summary_findings(release)
+        assert found.verdict == verdict, found.sentence
+
+
+def test_a_release_that_states_other_sums_is_not_judged():
+    releases = [
+        sc.publish(ROWS, SCHEMA, sc.Histogram(names, epsilon=0.7, neighbours="replace"), seed=1)
+        for names in (["a"], ["a", "b"])
+    ]
+    release, other = releases
+    parameters = {**release.manifest.parameters, "attributes": ["b"]}
+    release.manifest = replace(other.manifest, parameters=parameters)
+    [found] = summary_findings(release)
+    assert found.verdict == "noted"
+    assert "other sums" in found.sentence
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_plan_that_depends_on_the_data_is_not_judged_by_a_table_of_nobody(adaptive):
+    """Of nobody a grid has one box, and a person in the place of another changes nothing."""
+    mechanism = sc.Grid(["a", "b"], adaptive=adaptive, epsilon=1, neighbours="replace")
+    [found] = summary_findings(sc.publish(ROWS, SCHEMA, mechanism, seed=1))
+    assert found.verdict == "noted"
 
 
 def test_many_runs_of_a_summary_do_not_refute_it():

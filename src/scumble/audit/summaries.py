@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
+from math import inf
 
 import numpy as np
 
+from scumble.audit.claim import ADAPTIVE
 from scumble.audit.finding import Finding, Verdict
 from scumble.audit.fixed_plans import lost
 from scumble.audit.neighbours import Counts, changes
 from scumble.audit.recorder import Spent, measured
+from scumble.audit.stated_noise import StatedNoise
+from scumble.concentrated import epsilon_for
 from scumble.errors import ScumbleError
 from scumble.guarantee import NEIGHBOURS, Guarantee
 from scumble.mechanism import Summary, create
@@ -18,6 +23,7 @@ from scumble.release import Release
 
 MOST_CELLS = 1 << 20
 _CELLS = 12  # in so many a person is tried
+_ROUNDING = 1e-6  # of an ε that follows from ρ
 
 
 def summary_findings(release: Release) -> Iterator[Finding]:
@@ -42,24 +48,52 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
     if cells > MOST_CELLS:
         sentence = f"Not tried: the domain has {cells:.3g} cells, more than {MOST_CELLS}."
         return Finding("neighbouring tables", claim, "noted", sentence)
-    loss = _largest(release, mechanism, promise)
+    loss = None if mechanism.name in ADAPTIVE else _largest(release, mechanism, promise)
     if loss is None:
         sentence = (
             "What this method measures depends on the data, so that its loss is not a sum of known "
             "terms; its steps are compared by `scumble audit --all`."
         )
         return Finding("neighbouring tables", claim, "noted", sentence)
-    allowed = mechanism.promise
-    found, most = (loss.epsilon, allowed.epsilon) if allowed.pure else (loss.rho, allowed.rho)
+    noise = StatedNoise.of(release, mechanism)
+    if noise is None or noise.narrower is not None:
+        return _other(claim, noise)
+    letter, found, most = _compared(loss, promise)
     tried_all = len(_places(cells)) == cells
     verdict: Verdict = "refuted" if found > most else "exact" if tried_all else "stands"
-    letter = "ε" if allowed.pure else "ρ"
     sentence = (
         f"Between neighbouring tables the noise of this release loses {letter} = "
         f"{float(found):.6g} at most, where it was tried; promised is {float(most):.6g}."
     )
     numbers = {"found": float(found), "claimed": float(most)}
     return Finding("neighbouring tables", claim, verdict, sentence, numbers)
+
+
+def _other(claim: str, noise: StatedNoise | None) -> Finding:
+    """About a release that says of itself something else than its method and parameters do."""
+    if noise is None:
+        sentence = (
+            "Not tried: the release states other sums than its method measures here with the same "
+            "parameters."
+        )
+        return Finding("neighbouring tables", claim, "noted", sentence)
+    sentence = f"The release states less noise than its method needs: {noise.narrower}."
+    return Finding("neighbouring tables", claim, "refuted", sentence)
+
+
+def _compared(loss: Spent, promise: Guarantee) -> tuple[str, float | Fraction, float | Fraction]:
+    """What is lost and what the release promises, in ε or ρ: its own numbers, and not those that
+    follow from its parameters.
+    """
+    given = promise.parameters
+    epsilon = Fraction(given["epsilon"])
+    if not loss.rho:
+        return "ε", loss.epsilon, epsilon
+    rho = loss.rho + loss.epsilon**2 / 2
+    implied = epsilon_for(rho, given["delta"]) if "delta" in given else inf
+    if "rho" not in given or implied > epsilon * Fraction(1 + _ROUNDING):
+        return "ε", implied, epsilon
+    return "ρ", rho, Fraction(given["rho"])
 
 
 def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent | None:
