@@ -123,7 +123,7 @@ def test_ctrl_c_in_a_terminal(place: Path, tmp_path: Path) -> None:
             assert command.poll() is None
             time.sleep(0.05)
         os.killpg(command.pid, signal.SIGINT)
-        out, said = command.communicate(timeout=120)
+        out, said = command.communicate(timeout=600)
     assert command.returncode == 130, said
     assert "Traceback" not in said
     assert "--resume goes on" in said

@@ -59,17 +59,20 @@ def portions(schema: Schema, queries: Iterable[Query]) -> Iterator[list[Query]]:
     known: set[Expression] = set()
     truths = 0
     for query in queries:
-        if some and truths + _truths(schema, query, known) > _MOST_TRUTHS:
+        new = [clause for clause in query.clauses if clause not in known]
+        more = _truths(schema, new)
+        if some and truths + more > _MOST_TRUTHS:
             yield some
             some, known, truths = [], set(), 0
-        truths += _truths(schema, query, known)
+            new, more = list(query.clauses), _truths(schema, query.clauses)
         some.append(query)
-        known.update(query.clauses)
+        known.update(new)
+        truths += more
     if some:
         yield some
 
 
-def _truths(schema: Schema, query: Query, known: set[Expression]) -> int:
-    """Those of the clauses that are not known yet; too large ones are never evaluated."""
-    sizes = (schema.size(clause.attributes) for clause in set(query.clauses) - known)
+def _truths(schema: Schema, clauses: Iterable[Expression]) -> int:
+    """How many there are; of clauses that are too large none, since these are never evaluated."""
+    sizes = (schema.size(clause.attributes) for clause in clauses)
     return sum(size for size in sizes if size <= cells.LIMIT)
