@@ -18,6 +18,7 @@ from scumble.audit.finding import Finding, Verdict
 from scumble.audit.linkage import linkage
 from scumble.audit.order import SORTED, in_order
 from scumble.audit.report import Learned, Report
+from scumble.audit.shown_values import shown_values
 from scumble.audit.summaries import summary_findings
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
 from scumble.engine.rows import Outside, Rows
@@ -85,6 +86,7 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from summary_findings(release)
     else:
         yield from claims(release)
+        yield from shown_values(release)
         yield _order(release)
 
 
