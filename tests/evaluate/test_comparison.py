@@ -254,6 +254,7 @@ def test_the_page_is_complete_in_itself(
     for address in re.findall(r"https?://[^\s\"'<]+", text):
         assert address.startswith("http://www.w3.org/"), address  # names of SVG, not addresses
     assert read(files[2]) == results
+    assert "For the owner only" in files[2].read_text("utf-8")
     lines = as_csv(points(results, "relative")).splitlines()
     assert len(lines) == 1 + len(points(results, "relative"))
 

@@ -98,7 +98,11 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
     """The page, the points as CSV, and all of it as JSON; readable by the owner of the files."""
     found = points(results, measure)
     values = int(results.about["values"])
-    fields = {"points": [as_fields(point, values) for point in found], **results.to_dict()}
+    fields = {
+        "notice": PREVIEW if results.about["preview"] else OWNER,
+        "points": [as_fields(point, values) for point in found],
+        **results.to_dict(),
+    }
     texts = {
         output: page(results, measure),
         output.with_suffix(".csv"): as_csv(found),
@@ -112,7 +116,8 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
 def read(path: Path) -> Results:
     """What a comparison wrote beside its page."""
     data = json.loads(path.read_text("utf-8"))
-    del data["points"]
+    for name in ("notice", "points"):
+        data.pop(name, None)
     return Results.from_dict(data)
 
 
