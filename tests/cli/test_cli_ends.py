@@ -43,7 +43,7 @@ def test_a_real_ctrl_c(tmp_path):
     with subprocess.Popen(words, **PIPES) as child:
         assert child.stderr.readline() == "Making 2,000,000 fictitious people\n"
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=600)
     assert (child.returncode, out) == (130, "")
     assert err == "Stopped. Nothing was left half-written.\n"
     assert list(tmp_path.iterdir()) == []
@@ -58,7 +58,7 @@ def test_ended_by_others_or_with_its_terminal(tmp_path, end):
     with subprocess.Popen(words, env=places, **PIPES) as child:
         assert child.stderr.readline() == "Making 2,000,000 fictitious people\n"
         child.send_signal(getattr(signal, end))
-        child.communicate(timeout=60)
+        child.communicate(timeout=600)
     assert child.returncode == 128 + getattr(signal, end)
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 

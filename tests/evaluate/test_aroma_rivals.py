@@ -113,6 +113,12 @@ def test_the_count_by_hand(count):
     assert count.errors([view]) == [1.0]
 
 
+def test_a_count_of_nobody_is_refused(laboratory, monkeypatch):
+    monkeypatch.setattr(laboratory, "years", np.zeros(laboratory.rows))
+    with pytest.raises(sc.ParameterError, match="Nobody over 30"):
+        Count.of(laboratory)
+
+
 def test_cells_of_decades_and_of_even_ranges(count):
     decades = Grid.decades(count)
     assert decades.edges.tolist() == [11, 21, 31, 41, 51, 61]

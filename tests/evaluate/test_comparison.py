@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from scumble.evaluate.comparison_table import as_csv
 from scumble.evaluate.measures import spread
 from scumble.evaluate.workloads import from_sql
 from scumble.evaluate.workloads_truth import TrueTable
+from scumble.mechanism import create
 
 SCHEMA = sc.Schema(
     (
@@ -55,6 +57,14 @@ def compared(table: TrueTable) -> tuple[Comparison, Results]:
     results = comparison.blank(subject="people", preview=False, sensitive=["job"])
     assert list(comparison.runs(results)) == list(range(2 * len(choices)))  # one is refused once
     return comparison, results
+
+
+def test_questions_about_nobody_are_refused() -> None:
+    empty = stand_in(SCHEMA, 0, seed=4)
+    workload = from_sql(["SELECT job, COUNT(*) FROM t GROUP BY job"], SCHEMA)
+    choices = Settings(empty, workload, "replace").choices(["uniform"], [1.0], {})
+    with pytest.raises(ParameterError, match="answer to compare"):
+        Comparison(empty, workload, choices, 2)
 
 
 def test_every_method_has_its_words(compared: tuple[Comparison, Results]) -> None:
@@ -95,10 +105,24 @@ def test_a_summary_stands_where_its_noise_puts_it(compared: tuple[Comparison, Re
     assert point.posterior == pytest.approx(np.e * 0.1 / (1 + 0.1 * (np.e - 1)))
 
 
-def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(table: TrueTable) -> None:
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("privtree", {}),
+        ("grid", {}),
+        ("grid", {"adaptive": False}),
+        ("kdtree", {"split": "noisy_mean"}),
+        ("mosaic", {}),
+    ],
+)
+def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
+    table: TrueTable, method: str, given: dict[str, Any]
+) -> None:
+    """A table of one person, on which noise could be drawn, has another plan than one of many."""
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
-    tree = sc.PrivTree(["age", "job"], epsilon=1, neighbours="replace")
-    found = exposed(sc.publish(rows, SCHEMA, tree, seed=1), table, PRIOR)
+    given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace", **given}
+    release = sc.publish(rows, SCHEMA, create(method, **given), seed=1)
+    found = exposed(release, table, PRIOR)
     assert found.basis == "limit"
     assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
 

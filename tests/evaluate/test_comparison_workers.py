@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import scumble as sc
+from scumble.dialect import setting, speaking
+from scumble.dialect_shell import ShellDialect
 from scumble.errors import ScumbleError
 from scumble.evaluate import comparison as module
 from scumble.evaluate.comparison import Comparison, Results
@@ -16,7 +18,7 @@ from scumble.evaluate.comparison_questions import questions
 from scumble.evaluate.comparison_run import Task
 from scumble.evaluate.comparison_settings import Choice, Settings
 from scumble.evaluate.comparison_standin import stand_in
-from scumble.evaluate.comparison_workers import Workers, usable_cores
+from scumble.evaluate.comparison_workers import Workers, attempted, usable_cores
 
 SCHEMA = sc.Schema(
     (
@@ -105,3 +107,14 @@ def test_a_mistake_in_a_process_is_one_here(made: Comparison) -> None:
 
 def test_usable_cores() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+class _Refusing:
+    def run(self, *_: object) -> None:
+        raise ScumbleError(f"Say {setting('suppress', True)}.")
+
+
+def test_reasons_have_the_same_words_in_every_process(made: Comparison) -> None:
+    with speaking(ShellDialect(lambda: None)):
+        reason = attempted(_Refusing(), Task(0, made.choices[0], 0))  # type: ignore[arg-type]
+    assert reason == "Say suppress=True."

@@ -12,6 +12,7 @@ from math import erf, exp, pi, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from scumble.errors import ParameterError
 from scumble.evaluate.aroma import Laboratory
 from scumble.evaluate.aroma_adaptive import Adaptive
 from scumble.evaluate.aroma_views import Floats, View
@@ -33,7 +34,13 @@ class Count:
 
     @classmethod
     def of(cls, laboratory: Laboratory) -> Count:
-        return cls(laboratory.years, laboratory.secrets, laboratory.values)
+        count = cls(laboratory.years, laboratory.secrets, laboratory.values)
+        if not count.truth:
+            raise ParameterError(
+                f"Nobody over {OVER} has the second most frequent value of the second column, so "
+                "that its count has no relative error. Choose other columns."
+            )
+        return count
 
     @cached_property
     def value(self) -> int:

@@ -70,6 +70,11 @@ class Comparison:
         self.choices = list(choices)
         self.repeats = repeats
         self.runner = Runner(Material.of(table, workload.queries, seed))
+        if not len(self.runner.kept):
+            raise ParameterError(
+                "No question has an answer to compare: no row of the table is in any of them. Ask "
+                "others."
+            )
         answers = len(self.runner.kept) * len(self.choices) * repeats
         if answers > _MOST:
             raise ParameterError(

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import cast
 
+from scumble.dialect import Dialect, speaking
 from scumble.errors import ScumbleError
 from scumble.evaluate.comparison_run import Material, Run, Runner, Task
 
@@ -42,9 +43,12 @@ def usable_cores() -> int:
 
 
 def attempted(runner: Runner, task: Task) -> Made:
-    """A run, or the reason why there can be none."""
+    """A run, or the reason why there can be none: in the words of Python in every process, since a
+    comparison has no options for the settings of methods.
+    """
     try:
-        return runner.run(task.choice, task.repeat)
+        with speaking(Dialect()):
+            return runner.run(task.choice, task.repeat)
     except ScumbleError as error:
         return str(error)
     except MemoryError:
