@@ -7,6 +7,8 @@ is looked at as a part of what is published of that person.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,6 +23,7 @@ from scumble.audit.shown_rows import VALUES, secret_schema
 from scumble.mechanism import Publisher
 from scumble.publishing import publish
 from scumble.release import Release
+from scumble.schema import Schema
 
 SORTED = "The rows are sorted by what they show: anybody could have put them so."
 
@@ -53,24 +56,28 @@ def order_finding(
 
 
 def in_order(release: Release) -> bool:
-    """Whether every file of a release is sorted by its own columns, as they stand."""
-    return all(_sorted(pq.read_table(release.folder / file)) for file in release.evidence.files)
+    """Whether every file of a release is sorted by its own columns, as they stand: values in the
+    order of the schema, a missing one last.
+    """
+    tables = (pq.read_table(release.folder / file) for file in release.evidence.files)
+    return all(_sorted(table, release.schema) for table in tables)
 
 
-def _sorted(table: pa.Table) -> bool:
-    columns = [_ranks(table[name]) for name in table.column_names]
+def _sorted(table: pa.Table, schema: Schema) -> bool:
+    columns = [_ranks(table[name], name, schema) for name in table.column_names]
     if not columns or len(columns[0]) < 2:
         return True
     order = np.lexsort(columns[::-1])  # stable: equal rows may stand in any order
     return all(np.array_equal(column[order], column) for column in columns)
 
 
-def _ranks(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
-    """The places of values among all values of a column."""
-    plain = column.combine_chunks()
-    if pa.types.is_dictionary(plain.type):
-        plain = plain.dictionary_decode()
-    return np.unique(plain.to_numpy(zero_copy_only=False), return_inverse=True)[1]
+def _ranks(column: pa.ChunkedArray, name: str, schema: Schema) -> npt.NDArray[np.integer[Any]]:
+    """What puts the values of a column in order: codes of the schema, or the numbers themselves in
+    a column that the publisher has added.
+    """
+    if name in schema:
+        return schema[name].encode(column)[0]
+    return column.to_numpy()
 
 
 def _lines(release: Release, secrets: npt.NDArray[np.int64]) -> tuple[Outputs, Outputs]:

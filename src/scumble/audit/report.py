@@ -86,12 +86,16 @@ class Report:
 def person_words(person: Mapping[str, Any]) -> str:
     """One of the worst-off people in a line."""
     known = [
-        f"{name} = {value}"
+        f"{name} = {_word(value)}"
         for name, value in person.items()
         if name not in ("rows", "value", "prior", "posterior")
     ]
     rows = "1 row" if person["rows"] == 1 else f"{person['rows']} rows"
     return (
-        f"{', '.join(known)} ({rows}): {person['value']} from {person['prior']:.1%} to "
+        f"{', '.join(known)} ({rows}): {_word(person['value'])} from {person['prior']:.1%} to "
         f"{person['posterior']:.1%}"
     )
+
+
+def _word(value: Any) -> str:
+    return "(missing)" if value is None else str(value)
