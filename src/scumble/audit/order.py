@@ -75,9 +75,10 @@ def _ranks(column: pa.ChunkedArray, name: str, schema: Schema) -> npt.NDArray[np
     """What puts the values of a column in order: codes of the schema, or the numbers themselves in
     a column that the publisher has added.
     """
-    if name in schema:
-        return schema[name].encode(column)[0]
-    return column.to_numpy()
+    found: npt.NDArray[np.integer[Any]] = (
+        schema[name].encode(column)[0] if name in schema else column.to_numpy()
+    )
+    return found
 
 
 def _lines(release: Release, secrets: npt.NDArray[np.int64]) -> tuple[Outputs, Outputs]:
