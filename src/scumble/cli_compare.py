@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from contextlib import closing, contextmanager, nullcontext
@@ -49,7 +50,7 @@ def compare(
     and --resume goes on.
     """
     from scumble.evaluate.comparison import Comparison
-    from scumble.evaluate.comparison_page import write
+    from scumble.evaluate.comparison_page import fewer, write
     from scumble.evaluate.comparison_points import check_measure
     from scumble.evaluate.comparison_questions import questions as asked
     from scumble.evaluate.comparison_settings import Settings, read_settings
@@ -67,6 +68,8 @@ def compare(
     comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
+    if fewer(results):
+        console.say(f"Questions: {fewer(results)}.")
     try:
         stopped = _run(comparison, results, jobs or usable_cores())
     except Exception:  # a mistake of ours must not cost hours of work
@@ -110,6 +113,12 @@ def _check_output(output: Path, *, resume: bool, force: bool) -> None:
         raise ParameterError(
             f"{there[0]} exists already. Choose another name, or say --resume or --force."
         )
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise ParameterError(f"The folder '{output.parent}' cannot be made.") from None
+    if not os.access(output.parent, os.W_OK):
+        raise ParameterError(f"Nothing can be written into the folder '{output.parent}'.")
 
 
 def _table(
@@ -128,6 +137,8 @@ def _table(
 
     known = schema_to_compare(Schema.load(schema))
     if preview:
+        if source is not None:
+            console.say(f"{source} is not read: --private-preview makes a stand-in.")
         return stand_in(known, *drawn)
     if source is None:
         raise ParameterError("Name the table to compare on, or say --private-preview.")
@@ -142,10 +153,17 @@ def _results(
     from scumble.evaluate.comparison_page import read
 
     sensitive = [attribute.name for attribute in comparison.table.schema.sensitive]
-    blank = comparison.blank(subject=subject, preview=preview, sensitive=sensitive)
+    seed = comparison.runner.material.seed
+    blank = comparison.blank(subject=subject, preview=preview, sensitive=sensitive, seed=seed)
     if not resume:
         return blank
     found = read(output.with_suffix(".json"))
+    before = found.about.get("seed", seed)
+    if before != seed:
+        raise ParameterError(
+            f"{output.with_suffix('.json')} was made with --seed {before}, not {seed}. Say --seed "
+            f"{before} to go on, or begin anew with --force."
+        )
     if found.about.get("table") != blank.about["table"]:
         raise ParameterError(
             f"{output.with_suffix('.json')} is about another table, schema or workload. Begin anew "

@@ -84,6 +84,9 @@ def test_stopped_and_resumed(
     other = run(*arguments[:-2], "-o", page, "--resume", "-w", "prefixes:age")
     assert other.code == 2
     assert "another table, schema or workload" in other.err
+    seeded = run(*arguments, "--resume", "--seed", "3")
+    assert seeded.code == 2
+    assert "made with --seed 0, not 3" in seeded.err
 
 
 def _below(process: int) -> list[int]:
@@ -147,6 +150,8 @@ def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "no private row was read" in done.err
     assert "no private row was read" in page.read_text("utf-8")
+    assert "nowhere.csv is not read: --private-preview makes a stand-in" in done.err
+    assert "breakdowns: conjunctions of up to 2 attributes" in page.read_text("utf-8")
     assert "anatomy, l = 3: not DP" in done.out
 
 
@@ -159,6 +164,7 @@ def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
         (["-m", "uniform", "-e", "1", "-o", "c.txt"], "ends in .html"),
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--measure", "worst"], "measure"),
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--resume"], "to go on with"),
+        (["-m", "uniform", "-e", "1", "-o", "c.html", "-w", "no.sql"], "'no.sql' does not exist"),
         (["-m", "uniform", "-e", "1", "-o", "c.html", "--setting", "aroma"], "METHOD:PARAMETER"),
         (["-m", "anatomy", "--setting", "anatomy:l=99", "-o", "c.html"], "Nothing was compared"),
     ],
@@ -191,3 +197,38 @@ def test_a_table_is_needed(place: Path, tmp_path: Path) -> None:
     )
     assert done.code == 2
     assert "--private-preview" in done.err
+
+
+def test_the_folder_of_the_page_is_made_before_anything_else(
+    words: list[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "new" / "folder" / "c.html"
+    done = run(*words, "-m", "uniform", "-e", "1", "-o", page)
+    assert done.code == 0, done.err
+    assert page.exists()
+    (tmp_path / "file").write_text("in the way")
+    done = run(*words, "-m", "uniform", "-e", "1", "-o", tmp_path / "file" / "c.html")
+    assert done.code == 2
+    assert "cannot be made" in done.err
+
+
+def test_fewer_questions_than_wanted(words: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "c.html"
+    asked = [*words, "-m", "uniform", "-e", "1", "--repeats", "1", "-o", page]
+    done = run(*asked, "-w", "breakdowns:floor=0.3", "--questions", "500")
+    assert done.code == 0, done.err
+    assert "asked for 500, found " in done.err
+    assert "asked for 500, found " in page.read_text("utf-8")
+    done = run(*asked, "--force", "-w", "breakdowns:floor=0.99")
+    assert done.code == 2
+    assert "--workload breakdowns:floor=0.099" in done.err
+
+
+def test_a_table_without_rows(words: list[str], place: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pq.read_table(place / "people.parquet").slice(0, 0), tmp_path / "none.parquet")
+    words[1] = str(tmp_path / "none.parquet")
+    done = run(*words, "-m", "uniform", "-e", "1", "-o", tmp_path / "c.html")
+    assert done.code == 2
+    assert "The table has no rows" in done.err

@@ -94,6 +94,58 @@ def test_breakdowns_have_many_rows(true: TrueTable) -> None:
     assert len(workloads.breakdowns(alone, count=10, floor=0.1, groups=["ill"])) == 1
 
 
+def test_a_column_of_many_values_hides_no_other_breakdown() -> None:
+    """Of 5,000 codes none is frequent; all conjunctions that are frequent are found without it."""
+    towns = sc.Attribute("code", "quasi", sc.IntegerRange(0, 4999))
+    schema = sc.Schema((towns, *SCHEMA))
+    wide = TABLE.append_column("code", pa.array(GENERATOR.integers(0, 5000, ROWS)))
+    table = TrueTable.read(wide, schema)
+    found = workloads.breakdowns(table, count=30, floor=0.02, groups=["ill"])
+    assert len(found) == 30
+    assert found.wanted is None
+    every = workloads.breakdowns(table, count=None, floor=0.02, groups=["ill"])
+    boxes = workloads.selections(SCHEMA, ["age", "town", "pay"], ways=2).queries
+    reached = np.flatnonzero(table.counts(boxes) >= 0.02 * ROWS)
+    assert {_condition(query) for query in every.queries} == {
+        _condition(boxes[place]) for place in reached
+    }
+    more = workloads.breakdowns(table, count=5000, floor=0.02, groups=["ill"])
+    assert len(more) == len(every) < 5000 == more.wanted
+    values = workloads.conjunctions(table, count=20, floor=0.02)
+    assert len(values) == 20
+
+
+def test_breakdowns_are_even(true: TrueTable) -> None:
+    """400 draws of 10 of all: how often each comes is binomial, and none is six deviations off
+    (false alarm below 1e-6 for all together).
+    """
+    given = {"floor": 0.05, "groups": ["ill"]}
+    every = {query.text for query in workloads.breakdowns(true, count=None, **given).queries}
+    times = Counter(
+        query.text
+        for seed in range(400)
+        for query in workloads.breakdowns(true, count=10, seed=seed, **given).queries
+    )
+    assert set(times) == every
+    share = 10 / len(every)
+    limit = 6 * (400 * share * (1 - share)) ** 0.5
+    assert all(abs(number - 400 * share) < limit for number in times.values())
+
+
+def test_conjunctions_are_drawn_by_width_first(true: TrueTable) -> None:
+    """The first conjunction of 600 draws, over a column of three values and one of ten: width 1 has
+    half of all draws, and those that reach the floor keep their shares (a binomial within six
+    deviations: false alarm below 1e-8).
+    """
+    given = {"floor": 0.001, "attributes": ["age", "town"], "ways": 2, "count": 1}
+    first = [workloads.conjunctions(true, seed=seed, **given).queries[0] for seed in range(600)]
+    single = sum(len(query.attributes) == 2 for query in first)
+    cells = true.cube(["age", "town"])
+    pairs = (cells >= 1).sum() / cells.size
+    share = 1 / (1 + pairs)
+    assert abs(single - 600 * share) < 6 * (600 * share * (1 - share)) ** 0.5
+
+
 def test_conjunctions_keep_to_the_floor(true: TrueTable) -> None:
     found = workloads.conjunctions(true, count=60, floor=0.01, seed=3)
     assert 0 < len(found) <= 60
@@ -112,6 +164,10 @@ def test_conjunctions_that_are_all_there_are_all_found(true: TrueTable) -> None:
     assert {query.text for query in found.queries} == set(large)
     with pytest.raises(ParameterError, match="smaller floor"):
         workloads.conjunctions(true, count=10, floor=0.99)
+
+
+def _condition(query: Query) -> str:
+    return query.text.partition(" WHERE ")[2].partition(" GROUP BY ")[0]
 
 
 def test_ranges_have_their_volume(true: TrueTable) -> None:

@@ -89,6 +89,7 @@ class Comparison:
             "format": FORMAT,
             "questions": len(self.workload),
             "workload": self.workload.name,
+            "wanted": self.workload.wanted,
             "rows": self.table.rows,
             "values": self.table.schema.size(a.name for a in self.table.schema.sensitive),
             "table": self._fingerprint(),

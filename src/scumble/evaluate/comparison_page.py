@@ -136,12 +136,24 @@ def _setup(results: Results, found: Sequence[Point]) -> str:
     runs = sorted({point.error.runs for point in found})
     most = "once" if runs[-1] == 1 else f"{runs[-1]} times"
     times = most if len(runs) == 1 else f"{runs[0]} to {runs[-1]} times"
+    few = "; " + fewer(results) if fewer(results) else ""
+    asked = f"{number(about['questions'], 'question')}, {number(len(results.truth), 'answer')}"
     return (
         f"{about['subject']}: {about['rows']:,} rows, {about['values']} values of "
-        f"{' and '.join(about['sensitive'])} to hide among. Questions: {about['workload']} "
-        f"({about['questions']} questions, {len(results.truth)} answers). Each setting was "
-        f"published {times}."
+        f"{' and '.join(about['sensitive'])} to hide among. Asked were {about['workload']} "
+        f"({asked}{few}). Each setting was published {times}."
     )
+
+
+def fewer(results: Results) -> str:
+    """What to say where a generator found fewer questions than it should."""
+    wanted, found = results.about.get("wanted"), results.about["questions"]
+    return f"asked for {wanted}, found {found}: no more select so many rows" if wanted else ""
+
+
+def number(many: int, thing: str) -> str:
+    """One question, two questions."""
+    return f"{many:,} {thing}" if many == 1 else f"{many:,} {thing}s"
 
 
 def _explained(results: Results, found: Sequence[Point]) -> str:

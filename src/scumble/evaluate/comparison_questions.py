@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -11,12 +12,11 @@ from typing import Any
 from scumble.attribute import Attribute
 from scumble.errors import ParameterError
 from scumble.evaluate import workloads
-from scumble.evaluate.workloads import Workload
+from scumble.evaluate.workloads import FloorError, Workload
 from scumble.evaluate.workloads_truth import TrueTable
 
 _GROUPS = 200  # values of the sensitive attributes for which every question is asked
 _TABLES, _COUNTS = 30, 400  # questions, if nobody says how many: with groups, and without
-_ALL = 10_000  # breakdowns: more than have many rows
 
 Options = dict[str, Any]
 Generator = Callable[[TrueTable, int | None, int, Options], Workload]
@@ -24,19 +24,30 @@ Generator = Callable[[TrueTable, int | None, int, Options], Workload]
 
 def questions(given: str, table: TrueTable, count: int | None, seed: int) -> Workload:
     """A file of SQL; or a generator with its options, and so many questions (0 for all)."""
+    if not table.rows:
+        raise ParameterError("The table has no rows: there is nothing to ask about, or to compare.")
     name, _, rest = given.partition(":")
     if name in GENERATORS:
         generator, known = GENERATORS[name]
-        return generator(table, count, seed, _options(given, rest, known))
+        options = _options(given, rest, known)
+        try:
+            found = generator(table, count, seed, options)
+            return replace(found, name=f"{name}: {found.name}")
+        except FloorError as error:
+            smaller = f"--workload {name}:floor={options['floor'] / 10:g}"
+            raise ParameterError(f"{str(error).rstrip('.')}, as {smaller}.") from None
     if not Path(given).is_file():
-        allowed = f"a file of SQL, or one of {', '.join(GENERATORS)}"
-        raise ParameterError.of("compare", "workload", allowed, given)
+        why = "is a folder" if Path(given).is_dir() else "does not exist"
+        raise ParameterError(
+            f"The file '{given}' {why}. --workload takes a file of SQL, or one of "
+            f"{', '.join(GENERATORS)}."
+        )
     return workloads.from_sql(given, table.schema)
 
 
 def _breakdowns(table: TrueTable, count: int | None, seed: int, options: Options) -> Workload:
     groups = _grouped(table.schema.sensitive)
-    number = _most(count, _TABLES) or _ALL
+    number = _most(count, _TABLES)
     return workloads.breakdowns(table, count=number, groups=groups, seed=seed, **options)
 
 

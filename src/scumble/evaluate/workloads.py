@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import prod, sqrt
+from itertools import combinations, islice
+from math import comb, log, prod, sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.errors import ParameterError, QueryError
+from scumble.evaluate.workloads_frequent import Frequent, frequent
 from scumble.evaluate.workloads_phrases import Interval, Phrases
 from scumble.evaluate.workloads_truth import TrueTable
 from scumble.guarantee import share
@@ -29,16 +30,23 @@ Codes = npt.NDArray[np.int64]
 Box = dict[str, Interval]
 Centres = Literal["data", "uniform"]
 
-_TRIES = 10  # draws of as many conjunctions as are wanted, most of which a floor may reject
 _MOST = 1_000_000  # questions of one workload
+_LOOKS = 1_000_000_000  # at rows, to find the conjunctions of all sets of attributes
+
+
+class FloorError(ParameterError):
+    """No conjunction selects enough rows."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Questions, with a few words for all of them."""
+    """Questions, with a few words for all of them; `wanted` is how many were asked for, if that is
+    more than there are.
+    """
 
     name: str
     queries: tuple[Query, ...]
+    wanted: int | None = None
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -83,29 +91,28 @@ def marginals(
 def breakdowns(
     table: TrueTable,
     *,
-    count: int,
+    count: int | None,
     floor: float,
     groups: Sequence[str],
     ways: int = 2,
     seed: int = 0,
 ) -> Workload:
     """Conjunctions of one to `ways` other attributes that at least a share `floor` of the rows
-    satisfy, every one as likely as every other, each broken down by some groups.
+    satisfy, every one as likely as every other, each broken down by some groups. All, if no count
+    is given.
     """
     schema, phrases = table.schema, Phrases(table.schema)
     hidden = [attribute.name for attribute in schema.sensitive]
     others = [name for name in _names(schema, None) if name not in (*hidden, *groups)]
+    by = " and ".join(groups)
     if not others:
-        return Workload(f"counts by {' and '.join(groups)}", (phrases.count({}, groups),))
-    least = float(share("breakdowns", "floor", floor)) * table.rows
-    sets = list(_sets(schema, others, range(1, ways + 1)))
-    boxes = _boxes(schema, sets, max(100 * count, 1000), seed)
-    reached = table.counts([phrases.count(box) for box in boxes]) >= least
-    large = np.random.default_rng(seed).permutation(np.flatnonzero(reached))[:count]
-    if not len(large):
-        raise ParameterError("No such conjunction selects so many rows; choose a smaller floor.")
-    words = f"conjunctions of up to {ways} attributes, by {' and '.join(groups)}"
-    return Workload(words, tuple(phrases.count(boxes[place], groups) for place in large.tolist()))
+        return Workload(f"counts by {by}", (phrases.count({}, groups),))
+    generator = np.random.default_rng(seed)
+    reached = _reached(table, others, ways, float(share("breakdowns", "floor", floor)), generator)
+    drawn = _picked(reached, generator.permutation(sum(len(each.codes) for each in reached)))
+    queries = tuple(phrases.count(box, groups) for box in islice(drawn, count))
+    words = f"conjunctions of up to {ways} attributes, by {by}"
+    return _workload(f"{words}, selectivity at least {100 * float(floor):g} %", queries, count)
 
 
 def conjunctions(
@@ -127,29 +134,22 @@ def conjunctions(
     hidden = list(sensitive) if sensitive else [a.name for a in schema.sensitive]
     if not names or not hidden:
         raise ParameterError("Conjunctions need quasi-identifiers and a sensitive attribute.")
-    least = float(share("conjunctions", "floor", floor)) * table.rows
+    part = float(share("conjunctions", "floor", floor))
     generator, phrases = np.random.default_rng(seed), Phrases(schema)
     cells = list(np.ndindex(*(schema[name].size for name in hidden)))
+    # A conjunction that few rows satisfy has no value that more do.
+    reached = _reached(table, names, ways, part, generator)
+    drawn = _picked(reached, _even_widths(schema, reached, len(names), generator))
     found: list[Query] = []
-    seen: set[frozenset[tuple[str, Interval]]] = set()
-    for _ in range(_TRIES):
-        before = len(found)
-        drawn = [_conjunction(schema, names, ways, generator) for _ in range(max(count, 100))]
-        fresh = {key: box for box in drawn if (key := frozenset(box.items())) not in seen}
-        seen.update(fresh)
-        # A conjunction that few rows satisfy has no value that more do.
-        reached = table.counts([phrases.count(box) for box in fresh.values()]) >= least
-        kept = [box for box, enough in zip(fresh.values(), reached, strict=True) if enough]
-        asked = [phrases.count(box | _points(hidden, cell)) for box in kept for cell in cells]
-        truths = table.counts(asked)
-        found += [query for query, truth in zip(asked, truths, strict=True) if truth >= least]
-        if len(found) == before or len(found) >= count:
-            break
+    while len(found) < count and (boxes := list(islice(drawn, max(count, 100)))):
+        asked = [phrases.count(box | _points(hidden, cell)) for box in boxes for cell in cells]
+        enough = table.counts(asked) >= part * table.rows
+        found += [query for query, kept in zip(asked, enough, strict=True) if kept]
     if not found:
-        raise ParameterError("No such conjunction selects so many rows; choose a smaller floor.")
+        raise _too_high(floor, f"{ways} attributes with a sensitive value")
     words = f"conjunctions of up to {ways} attributes with every {' and '.join(hidden)}"
-    words += f", selectivity at least {100 * float(floor):g} %"
-    return Workload(words, tuple(found[:count]))
+    words += f", selectivity at least {100 * part:g} %"
+    return _workload(words, tuple(found[:count]), count)
 
 
 def ranges(
@@ -256,13 +256,61 @@ def _points(names: Sequence[str], cell: Sequence[int]) -> Box:
     return {name: (code, code) for name, code in zip(names, cell, strict=True)}
 
 
-def _conjunction(
-    schema: Schema, names: Sequence[str], ways: int, generator: np.random.Generator
-) -> Box:
-    """One to `ways` attributes, each number as likely as every other, with any values."""
-    width = int(generator.integers(1, min(ways, len(names)) + 1))
-    chosen = [names[place] for place in generator.permutation(len(names))[:width]]
-    return _points(chosen, [int(generator.integers(schema[name].size)) for name in chosen])
+def _workload(words: str, queries: tuple[Query, ...], count: int | None) -> Workload:
+    missing = count is not None and len(queries) < count
+    return Workload(words, queries, count if missing else None)
+
+
+def _reached(
+    table: TrueTable, names: Sequence[str], ways: int, floor: float, generator: np.random.Generator
+) -> list[Frequent]:
+    """All conjunctions of values that a share of the rows satisfies; of very many sets of
+    attributes, those of some.
+    """
+    sets = list(_sets(table.schema, names, range(1, ways + 1)))
+    most = max(_LOOKS // max(table.rows, 1), 100)
+    if most < len(sets):
+        chosen = generator.choice(len(sets), most, replace=False)
+        sets = [sets[place] for place in np.sort(chosen).tolist()]
+    found = list(frequent(table, sets, floor * table.rows))
+    if not found:
+        raise _too_high(floor, f"{ways} attributes")
+    return found
+
+
+def _too_high(floor: float, words: str) -> FloorError:
+    return FloorError(
+        f"No conjunction of up to {words} selects {100 * float(floor):g} % of the rows; choose a "
+        "smaller floor."
+    )
+
+
+def _even_widths(
+    schema: Schema, reached: Sequence[Frequent], attributes: int, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """All conjunctions in the order in which they come if, again and again, a number of attributes
+    is drawn evenly, then the attributes, then any value of each.
+    """
+    logs = [
+        np.full(
+            len(each.codes),
+            -log(comb(attributes, len(each.names)))
+            - sum(log(schema[name].size) for name in each.names),
+        )
+        for each in reached
+    ]
+    # The largest of weights with Gumbel's noise is a draw by weight, the next one of the others.
+    weights = np.concatenate(logs)
+    return np.argsort(-(weights + generator.gumbel(size=len(weights))))
+
+
+def _picked(reached: Sequence[Frequent], places: npt.NDArray[np.intp]) -> Iterator[Box]:
+    """Some conjunctions of all, in this order."""
+    starts = np.cumsum([0, *(len(each.codes) for each in reached)])
+    for place in places.tolist():
+        at = int(np.searchsorted(starts, place, "right")) - 1
+        each = reached[at]
+        yield _points(each.names, each.codes[place - starts[at]].tolist())
 
 
 def _middles(
