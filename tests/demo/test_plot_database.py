@@ -1,11 +1,14 @@
 """The pictures of a database: what they say, for any size of the map, and with Lemma 3's bounds."""
 
 import xml.etree.ElementTree as ElementTree
+from datetime import date
 
 import numpy as np
 import pytest
 
+import scumble as sc
 from scumble import plot
+from scumble.database.picture import _side
 from scumble.plot import capacity
 from scumble.plot.popularity import Axis, popularity
 
@@ -86,3 +89,37 @@ def test_little_or_nothing_answered(answered):
 def test_files(make):
     assert ElementTree.fromstring(plot.svg(make())).tag.endswith("svg")
     assert plot.svg(make()) == plot.svg(make())
+
+
+@pytest.mark.parametrize("limit", [1, 2, 6, 7, 10, 13, 25, 300, 12345])
+def test_ticks_of_the_bar_are_even(limit):
+    figure = heat(limit=limit)
+    ticks = [int(tick) for tick in figure.axes[1].get_yticks()]
+    assert ticks[0] == 0
+    assert ticks[-1] < limit
+    assert len(ticks) <= 6
+    assert len(set(np.diff(ticks))) <= 1
+
+
+@pytest.mark.parametrize(("letters", "turned"), [(4, 0), (14, 90)])
+def test_names_along_the_bottom_have_room(letters, turned):
+    names = [str(place) * letters for place in range(8)]
+    sides = (Axis("month", range(8), names), Axis("job", [0], ["cook"]))
+    axes = popularity(np.zeros((8, 2), np.int64), *sides, 4).axes[0]
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+
+
+@pytest.mark.parametrize(
+    ("by", "missing", "labels"),
+    [
+        ("month", False, ["2023-01", "2023-04", "2023-07", "2023-10", "2024-01"]),
+        ("month", True, ["2023-01", "2023-04", "2024-10", "(missing)"]),
+        ("year", False, ["2023", "2024"]),
+        ("day", False, ["2023-01-01", "2023-04-02"]),
+    ],
+)
+def test_dates_are_as_fine_as_they_are_published(by, missing, labels):
+    domain = sc.Dates(date(2023, 1, 1), date(2024, 12, 31), by=by)
+    side = _side(sc.Attribute("admitted", "quasi", domain, missing=missing))
+    assert set(labels) <= set(side.labels)
+    assert len(set(side.labels)) == len(side.ticks) <= 10

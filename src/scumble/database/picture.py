@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from scumble.database.memory import Memory
 from scumble.database.space import Space
 from scumble.database.terms import Terms
 from scumble.errors import ParameterError, ScumbleError
+from scumble.kinds import Dates
 from scumble.plot import capacity, figure
 from scumble.plot.popularity import Axis, popularity
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from scumble.plot.figure import Figure
 
 _TICKS, _NAMES = 8, 40  # of numbers a few, of categories all that have room
+_LETTERS = {"year": 4, "month": 7}  # of a date that is published as the first day of these
 
 
 def picture(memory: Memory, entries: Iterable[Entry], one: str | None, other: str | None) -> Figure:
@@ -51,11 +53,22 @@ def _place(space: Space, name: str | None) -> int:
 def _side(attribute: Attribute) -> Axis:
     """Ticks at some codes, with the values that they stand for."""
     few = attribute.kind not in ("category", "boolean") or attribute.size > _NAMES
+    last = attribute.size - 1
     step = max(1, attribute.size // _TICKS) if few else 1
-    codes = np.arange(0, attribute.size, step)
-    values = attribute.decode(codes.astype(attribute.code_type)).to_pylist()
-    labels = ["(missing)" if value is None else str(value) for value in values]
-    return Axis(attribute.name, codes.tolist(), labels)
+    codes = list(range(0, attribute.size, step))
+    if attribute.missing and codes[-1] != last:
+        # what is missing stands apart from the values: it has a tick, with room for its name
+        codes = [code for code in codes if last - code >= step] + [last]
+    values = attribute.decode(np.array(codes, attribute.code_type)).to_pylist()
+    return Axis(attribute.name, codes, [_label(attribute, value) for value in values])
+
+
+def _label(attribute: Attribute, value: Any) -> str:
+    """A value in a few letters: a month without its first day."""
+    if value is None:
+        return "(missing)"
+    period = attribute.domain.by if isinstance(attribute.domain, Dates) else "day"
+    return str(value)[: _LETTERS[period]] if period in _LETTERS else str(value)
 
 
 def _curve(memory: Memory, entries: Iterable[Entry]) -> Figure:

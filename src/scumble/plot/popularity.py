@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from scumble.plot.figure import INK, blank
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 # Darker where more is used: lightness alone tells the order, in grey and to the colour-blind. What
 # is used up is nearly black, a step away from the darkest blue.
 _DARKEST = 0.8
+_GAP = 0.06  # inches between two names
 _MOST = 1000  # squares along an axis: a screen has no room for more
 
 
@@ -47,17 +50,31 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
     axes.grid(visible=False)
     axes.set_xticks(across.ticks, across.labels)
     axes.set_yticks(up.ticks, up.labels)
-    if sum(map(len, across.labels)) > 90:
-        axes.tick_params(axis="x", rotation=90)
     axes.set_xlabel(across.name, color=INK)
     axes.set_ylabel(up.name, color=INK)
     bar = figure.colorbar(picture, ax=axes, pad=0.02, extend="max", extendfrac=0.06)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=10)
-    bar.set_ticks(sorted({round((limit - 1) * part / 4) for part in range(5)}))
+    bar.set_ticks(range(0, limit, _step(limit)))
     bar.ax.set_title(f"{limit:,}: used up", color=INK, fontsize=10)
     bar.set_label("most answers that cover a point", color=INK)
+    if _crowded(figure, axes):
+        axes.tick_params(axis="x", rotation=90)
     return figure
+
+
+def _step(limit: int) -> int:
+    """Between ticks: a number that is easy to count in, so that there are at most six of them."""
+    steps = (digit * 10**power for power in range(len(str(limit))) for digit in (1, 2, 5))
+    return next(step for step in steps if 6 * step >= limit)
+
+
+def _crowded(figure: Figure, axes: Axes) -> bool:
+    """Whether names along the bottom would run into each other."""
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    room = figure.dpi * _GAP
+    return any(one.x1 + room > other.x0 for one, other in pairwise(boxes))
 
 
 def _colours() -> Colormap:
