@@ -71,6 +71,8 @@ def advise(
     if as_json:
         console.print_json([{**asdict(each), "command": command} for each, command in told])
         return
+    if any(each.error is not None for each in found):
+        typer.echo(question.words)
     for each, command in told:
         kind = "" if each.private else " (not differentially private)"
         typer.echo(

@@ -64,12 +64,33 @@ def test_posteriors_and_successes_are_what_the_methods_promise():
     assert aroma.posterior is None
     assert not aroma.private
     assert by_name["partition"].restricted
-    assert "own share" in by_name["partition"].sentence(*_asked())
+    assert (
+        by_name["partition"]
+        .sentence(*_asked())
+        .startswith(
+            "for a value that at most 10 % of the rows have, an attacker who knows how frequent each "
+            "value is, and nothing else, can end at most at 23.2 %"
+        )
+    )
+    assert "does not protect values that more than 10 % of" in by_name["partition"].reason
+    assert "nothing but uniform where sub-tables do not lower" in by_name["partition"].reason
 
 
 def _asked():
     question, _ = listed("rows")
     return question, 0.1
+
+
+def test_the_count_is_explained_and_settings_are_spelled_alike():
+    question, found = listed("rows", epsilon=[1])
+    assert question.words == (
+        "The count of 167 below stands for any question like this: a condition that 10 % of 20,000 "
+        "rows meet, for one of 12 sensitive values that are equally frequent."
+    )
+    assert all("--epsilon 1 " in each.command for each in found if each.setting == "ε = 1")
+    question, found = listed("summaries", epsilon=[0.5, 1], attributes=["age"])
+    assert question.words.endswith("like this: a condition that 10 % of 20,000 rows meet.")
+    assert "--epsilon 1 " in found[-1].command
 
 
 def test_summaries_and_databases_have_their_own_errors():

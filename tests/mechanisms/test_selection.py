@@ -123,3 +123,12 @@ def test_questions_in_a_file(tmp_path: Path) -> None:
     found = _select(LINE, rows=10**7, workload=str(file))
     assert found.method == "workload"
     assert "--queries" in found.command()
+
+
+def test_the_reason_for_mosaic_says_shares_of_what_in_plain_percent():
+    schema = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 99)) for name in "xy"])
+    found = sc.select(schema, ["x", "y"], rows=20_000, epsilon=1.0, neighbours="replace")
+    [reason] = found.reasons
+    assert found.method == "mosaic"
+    assert "% of all rows. Where it is 0.001 % of the rows or more, mosaic, which" in reason
+    assert "--epsilon 1 " in found.command()

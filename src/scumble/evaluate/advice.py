@@ -26,6 +26,7 @@ from scumble.pool_law import PoolLaw
 from scumble.publishers.expected import NINETEEN, drawn_error, shown_error
 from scumble.publishers.request import whole
 from scumble.publishers.subset import Subset
+from scumble.releases.selection import plain, select
 from scumble.schema import Schema
 from scumble.subset_law import SubsetLaw
 
@@ -53,6 +54,14 @@ class Question:
         """The count to expect."""
         return self.asked / self.values
 
+    @property
+    def words(self) -> str:
+        """Where the count comes from."""
+        part = f"a condition that {_percent(self.part)} of {self.rows:,} rows meet"
+        if self.values > 1:
+            part += f", for one of {self.values} sensitive values that are equally frequent"
+        return f"The count of {self.count:,.0f} below stands for any question like this: {part}."
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -75,10 +84,12 @@ class Advice:
         """What the choice means, in one sentence."""
         if self.posterior is not None:
             ends = f"can end at most at {percent_at_most(self.posterior)}"
-            who = "an attacker who gave"
+            learns = f"an attacker who gave {percent_at_least(prior)} to a value {ends}"
             if self.restricted:
-                who = "an attacker who gave, as the table's own share has it, at most"
-            learns = f"{who} {percent_at_least(prior)} to a value {ends}"
+                learns = (
+                    f"for a value that at most {percent_at_least(prior)} of the rows have, an "
+                    f"attacker who knows how frequent each value is, and nothing else, {ends}"
+                )
         else:
             guess = (
                 f"one who knows nothing names the value with {percent_at_most(self.success or 0)}"
@@ -169,7 +180,7 @@ def _rows(
     ]
     for name, error, reason in sorted(local, key=lambda each: each[1]):
         setting = f"ε = {float(epsilon):g}"
-        command = _command(table, name, epsilon=float(epsilon))
+        command = _command(table, name, epsilon=plain(float(epsilon)))
         yield Advice(name, setting, error, ends, None, True, reason, command)
     success = float(gamma / (gamma + values - 1))
     if (k := bags_for(success, values)) is not None:
@@ -179,7 +190,11 @@ def _rows(
         command = _command(table, "aroma", k=k)
         yield Advice("aroma", f"k = {k}", error, None, _guessed(k, values), False, reason, command)
     if prior < Fraction(ends):
-        reason = "splits the table by value; binds priors that are the table's own shares"
+        reason = (
+            "splits the table by value: does not protect values that more than "
+            f"{percent_at_least(prior)} of the rows have; is nothing but uniform where sub-tables "
+            "do not lower the bound of the error, which publish says"
+        )
         rho2 = math.ceil(1000 * ends) / 1000
         command = _command(table, "partition", rho1=float(prior), rho2=rho2)
         setting = f"ρ2 = {rho2:g}"
@@ -194,14 +209,12 @@ def _summaries(
     names: Sequence[str],
     table: str,
 ) -> Iterator[Advice]:
-    from scumble.releases.selection import select
-
     ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
     cells = schema.size(names)
     asked = cells * question.part / question.values
     error = math.sqrt(max(asked, 1) * histogram_variance(epsilon))
     listed = ",".join(names)
-    more = {"attributes": listed, "neighbours": "replace", "epsilon": float(epsilon)}
+    more = {"attributes": listed, "neighbours": "replace", "epsilon": plain(float(epsilon))}
     reason = (
         f"a noisy count for each of {cells:,} cells; the error is for {max(asked, 1):,.0f} of them"
     )
@@ -230,11 +243,15 @@ def _answers(
         scale = math.ceil(200 * answered / float(epsilon)) / 100
         others = "many more about different ones; then relaxed answers"
         reason = f"{answered} questions about the same people, {others}"
-        options = f"--epsilon {float(epsilon):g} --noise {scale:g}"
+        options = f"--epsilon {plain(float(epsilon))} --noise {scale:g}"
         command = f"scumble db create db {shlex.quote(table)} --schema SCHEMA {options}"
         setting = f"ε = {float(epsilon):g}, λ = {scale:g}"
         error = math.sqrt(2) * scale
         yield Advice("database", setting, error, ends, None, True, reason, command)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
 
 
 # --- closed forms --------------------------------------------------------------------------------

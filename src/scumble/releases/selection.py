@@ -63,7 +63,7 @@ class Selection:
             elif isinstance(value, list):
                 words += [f"--{name}", ",".join(map(str, value))]
             else:
-                words += [f"--{name}", str(value)]
+                words += [f"--{name}", plain(value)]
         return shlex.join([*words, "--output", output])
 
     def __str__(self) -> str:
@@ -233,8 +233,8 @@ class _Case:
             return None
         why = (
             f"Methods that do not look at the data have an error of about {self._said(noise)} in "
-            f"an answer, {part:.2g} of all rows: from {least:g} on {_FOLLOWS}, which follows the "
-            "data, was better in the benchmark."
+            f"an answer: {_percent(part)} of all rows. Where it is {_percent(least)} of the rows "
+            f"or more, {_FOLLOWS}, which follows the data, had the smaller error in the benchmark."
         )
         return self._selection(_FOLLOWS, why)
 
@@ -274,3 +274,13 @@ class _Case:
 
 def _pairs(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(a, b) for i, a in enumerate(sizes) for b in sizes[i + 1 :]]
+
+
+def _percent(part: float) -> str:
+    number = 100 * part
+    return f"{number:.2g} %" if number < 10 else f"{number:,.0f} %"
+
+
+def plain(value: Any) -> str:
+    """A parameter as one would type it: 1 for 1.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
