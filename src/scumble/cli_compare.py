@@ -206,7 +206,7 @@ def _undisturbed() -> Iterator[None]:
 
 def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
     from scumble.evaluate.comparison_measures import MEASURES
-    from scumble.evaluate.comparison_page import OWNER, PREVIEW, write
+    from scumble.evaluate.comparison_page import OWNER, PREVIEW, percents, write
     from scumble.evaluate.comparison_points import points, sentence
     from scumble.evaluate.comparison_table import as_fields
 
@@ -222,7 +222,7 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
         shown = MEASURES[measure]
         for point in found:
             mean = point.error.mean
-            error = f"{100 * mean:,.0f} %" if shown.percent else f"{mean:.4g}"
+            error = percents(mean) if shown.percent else f"{mean:.4g}"
             title = f"{shown.words[0].upper()}{shown.words[1:]}"
             typer.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)

@@ -35,7 +35,7 @@ def test_from_a_table_to_a_page(words: list[str], tmp_path: Path) -> None:
     page = tmp_path / "c.html"
     done = run(*words, "-m", "uniform,histogram", "-m", "aroma", "-e", "1,3", "-o", page)
     assert done.code == 0, done.err
-    assert "uniform, ε = 1: an attacker who gave 10 % to this value can end at most at 23.2 %" in (
+    assert "uniform, ε = 1: an attacker who gave 10 % to a value can end at most at 23.2 %" in (
         done.out
     )
     assert "nineteen times in twenty" in done.out

@@ -233,12 +233,14 @@ def test_only_like_beats_like() -> None:
 def test_sentences() -> None:
     point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, typical=(604.0, 39.2))
     assert sentence(point, 8) == (
-        "an attacker who gave 10 % to this value can end at most at 33 %; a count of 600 will be "
+        "an attacker who gave 10 % to a value can end at most at 33 %; a count of 600 will be "
         "within ±40 nineteen times in twenty."
     )
     other = replace(point, posterior=None, beaten_by="subset, ε = 1")
     assert sentence(other, 8).startswith("not DP: an attacker who finds all 8 values")
-    assert sentence(other, 8).endswith("twenty. subset, ε = 1 exposes no more and errs no more.")
+    assert sentence(other, 8).endswith(
+        "It is beaten by subset, ε = 1, which exposes no more and errs no more."
+    )
     missed = replace(point, numbers={"coverage": spread(np.array([0.416, 0.416]))})
     assert sentence(missed, 8).endswith(
         "Its intervals of 95 % held the truth in 42 % of the cases only."

@@ -35,7 +35,7 @@ def results() -> Results:
 def _numbers(results: Results, method: str) -> tuple[Point, float, float, float]:
     """Where a prior of 10 % can end, the count that is told of, and its error."""
     [point] = [each for each in points(results, "root") if each.method == method]
-    pattern = r"gave 10 % to this value can end at most at ([\d.]+) %; a count of (\d+) will be "
+    pattern = r"gave 10 % to a value can end at most at ([\d.]+) %; a count of (\d+) will be "
     pattern += r"within ±(\d+) nineteen times in twenty\."
     found = re.match(rf"an attacker who {pattern}", sentence(point, VALUES))
     assert found, sentence(point, VALUES)

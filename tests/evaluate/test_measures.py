@@ -84,12 +84,13 @@ def test_spread_over_runs() -> None:
 def test_distance_of_tables() -> None:
     truth = np.array([[6, 2], [2, 0]])
     assert measures.marginal_distance(truth, truth) == 0
-    assert measures.marginal_distance(truth, np.array([[0, 0], [0, 7.5]])) == pytest.approx(2)
+    assert measures.marginal_distance(truth, np.array([[0, 0], [0, 7.5]])) == 1.75
     assert measures.marginal_distance(truth, np.array([5, 3, 2, 0]).reshape(2, 2)) == (
         pytest.approx(0.2)
     )
-    # A table that adds up to nothing is compared as it is.
     assert measures.marginal_distance(truth, np.zeros((2, 2))) == 1
+    # Noise whose sum is near 0 does not blow the distance up.
+    assert measures.marginal_distance(truth, np.array([[9, -3], [-7, 2]])) == pytest.approx(1.9)
 
 
 def test_estimates_of_another_shape_are_refused() -> None:

@@ -19,7 +19,7 @@ from scumble.evaluate.comparison_workers import Made, Workers, attempted
 from scumble.evaluate.workloads import Workload
 from scumble.evaluate.workloads_truth import TrueTable
 
-FORMAT = 2
+FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
 # Seconds of work, at least, for which further processes are worth their start; and how long this
 # one works before it can tell.

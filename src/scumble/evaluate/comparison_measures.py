@@ -18,6 +18,7 @@ Floats = npt.NDArray[np.float64]
 BETA = 0.05  # of the answers may be further off than α and ρ say
 SHARE = 0.001  # of the rows: the sanity bound of relative errors, and the α for which β is told
 BANDS = (0.0, 0.001, 0.01, 0.1, 1.01)
+_ROUNDING = 1e-9  # of a number, or of one
 _CHANCE = 0.01  # of the questions that look biased though they are not
 
 
@@ -147,9 +148,13 @@ def biased(answers: Answers) -> float | None:
 
     mean, stderr = measures.bias_each(answers)
     limit = float(stdtrit(runs - 1, 1 - _CHANCE / 2))
-    # What is exact has no error but rounding.
-    tiny = 1e-9 * np.maximum(np.abs(answers.truth), 1.0)
-    return float((np.abs(mean) > np.maximum(limit * stderr, tiny)).mean())
+    return float((np.abs(mean) > limit * stderr).mean())
+
+
+def unrounded(truth: Floats, values: Floats) -> Floats:
+    """Estimates whose error is only that of computing with so many digits, as the truth."""
+    tiny = _ROUNDING * np.maximum(np.abs(truth), 1.0)
+    return np.where(np.abs(values - truth) <= tiny, truth, values)
 
 
 def within(errors: Floats, share: float) -> float:

@@ -19,6 +19,7 @@ from scumble.evaluate.comparison_points import Point, points, sentence
 from scumble.evaluate.comparison_summaries import DRAWS
 from scumble.evaluate.comparison_table import as_csv, as_fields
 from scumble.evaluate.measures import Spread
+from scumble.mechanism import mechanisms
 from scumble.plot.comparison import Mark
 
 OWNER = (
@@ -43,19 +44,19 @@ _READING = (
     "the repeats."
 )
 # One table says how wrong the answers are, the other what papers tell besides.
+_TINY = 1e-4  # numbers below are written with their power of ten
 _FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
 _SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
 
 
 def marks(found: Sequence[Point]) -> list[Mark]:
-    """The points as the chart wants them; an error of nothing has no place on its scale."""
-    least = min((p.error.mean for p in found if p.error.mean > 0), default=1.0)
+    """The points as the chart wants them."""
     return [
         Mark(
             p.method,
             p.words,
             p.success,
-            p.error.mean or least / 10,
+            p.error.mean,
             p.error.stderr,
             p.private,
             p.whole,
@@ -169,7 +170,8 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
         "themselves. Coverage is the share of the intervals of 95 % that held the truth, of "
         f"{looked} for each setting. Biased is the share of the answers whose mean error over the "
         "repeats is further from 0 than chance takes one answer in a hundred. L1 of tables is the "
-        "sum of |estimated − true share| over all cells of a GROUP BY, from 0 to about 2. "
+        "sum of |estimate − truth| over all cells of a GROUP BY, divided by their true total: 0 if "
+        "all are right, 1 if all are said to be empty, more where the noise is larger. "
         f"{100 * (1 - BETA):g} % of the answers are within α · rows, and within ρ √rows; a share β "
         f"is off by more than {100 * SHARE:g} % of the rows."
     )
@@ -182,7 +184,8 @@ def _figure(found: Sequence[Point], values: int, measure: str) -> str:
     if not available():
         return f"<p>{escape(MISSING)}</p>"
     shown = MEASURES[measure]
-    return svg(comparison(marks(found), 1 / values, shown.words, percent=shown.percent))
+    known = tuple(mechanisms())
+    return svg(comparison(marks(found), 1 / values, shown.words, known, percent=shown.percent))
 
 
 def _choice(point: Point, values: int) -> str:
@@ -243,7 +246,10 @@ def _spread(name: str, given: Spread | None) -> str:
     scale = 100 if MEASURES[name].percent else 1
     mean, deviation = scale * given.mean, scale * given.deviation
     text = _rounded(mean, _places(mean, 3))
-    if not isnan(deviation):
+    if mean and max(abs(mean), 0 if isnan(deviation) else deviation) < _TINY:
+        text = f"{mean:.1e}" if isnan(deviation) else f"{mean:.1e} ± {deviation:.0e}"
+        text = text.replace("-", "−")
+    elif deviation > 0:
         own = _places(deviation, 2)
         text = f"{_rounded(mean, min(_places(mean, 3), own))} ± {_rounded(deviation, own)}"
     return f"{text} %" if scale == 100 else text
@@ -255,15 +261,17 @@ def _places(number: float, digits: int) -> int:
 
 
 def _rounded(number: float, places: int) -> str:
-    return f"{round(number, places):,.{max(places, 0)}f}".replace("-", "−")
+    nearest = round(number, places)
+    return f"{nearest:,.{max(places, 0)}f}".replace("-", "−") if nearest else "0"
 
 
 def _guess(point: Point) -> str:
     sign = {"limit": "≤ ", "drawn": "≈ "}.get(point.basis, "")
-    return f"{sign}{_percent(point.success)}"
+    return f"{sign}{percents(point.success)}"
 
 
-def _percent(value: float) -> str:
+def percents(value: float) -> str:
+    """A share in three digits, or whole if it is large."""
     return f"{100 * value:,.0f} %" if value >= 10 else f"{100 * value:.3g} %"
 
 

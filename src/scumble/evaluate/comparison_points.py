@@ -19,6 +19,7 @@ from scumble.evaluate.comparison_measures import (
     apart,
     biased,
     measured,
+    unrounded,
     within,
 )
 from scumble.evaluate.comparison_run import Run
@@ -121,9 +122,10 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
 
 
 def _measured(results: Results, runs: Sequence[Run]) -> Measured:
-    rows = int(results.about["rows"])
+    rows, truth = int(results.about["rows"]), np.array(results.truth)
+    values = unrounded(truth, np.array([run.values for run in runs]))
     return Measured(
-        Answers(np.array(results.truth), np.array([run.values for run in runs]), rows),
+        Answers(truth, values, rows),
         np.array(results.counts, bool),
         np.array([run.distances for run in runs]),
         np.array([np.nan if run.coverage is None else run.coverage for run in runs]),
@@ -191,7 +193,8 @@ def sentence(point: Point, values: int) -> str:
     if coverage is not None and coverage.mean < _DOUBTFUL:
         held = f"{100 * coverage.mean:.0f} %"
         missed = f" Its intervals of 95 % held the truth in {held} of the cases only."
-    beaten = f" {point.beaten_by} exposes no more and errs no more." if point.beaten_by else ""
+    by = point.beaten_by
+    beaten = f" It is beaten by {by}, which exposes no more and errs no more." if by else ""
     return f"{learned}; {erred}.{missed}{beaten}"
 
 
@@ -201,8 +204,8 @@ def _learned(point: Point, values: int) -> str:
         but = f" (but for a chance of {at_most(point.delta)})" if point.delta else ""
         end = percent_at_most(point.posterior)
         if end == prior:
-            return f"an attacker who gave {prior} to this value still gives it {prior}{but}"
-        return f"an attacker who gave {prior} to this value can end at most at {end}{but}"
+            return f"an attacker who gave {prior} to a value still gives it {prior}{but}"
+        return f"an attacker who gave {prior} to a value can end at most at {end}{but}"
     return (
         f"not DP: an attacker who finds all {values} values equally likely guesses right in "
         f"{percent_at_most(point.success)} of the cases, and for whoever knows more there is no "
@@ -214,8 +217,9 @@ def _erred(point: Point) -> str:
     if point.typical is None:
         return f"the answers are off by {100 * point.numbers['median'].mean:.2g} % in the median"
     count, error = point.typical
-    if error < 1e-6:
-        return f"a count of {_digits(count)} will be exact nineteen times in twenty"
+    if not error:
+        often = "" if not point.error.mean else " nineteen times in twenty"
+        return f"a count of {_digits(count)} is answered exactly{often}"
     return (
         f"a count of {_digits(count)} will be within ±{_digits(error, up=True)} nineteen times in "
         "twenty"

@@ -171,9 +171,9 @@ def bias_each(answers: Answers) -> tuple[Floats, Floats]:
 
 
 def marginal_distance(truth: npt.NDArray[np.generic], estimate: npt.NDArray[np.generic]) -> float:
-    """Σ |estimated share - true share| of the cells of a table: from 0 to 2 where no cell is
-    negative. A table whose cells add up to less than 1 is not blown up.
+    """Σ |estimate - truth| over the cells of a table, as a share of what is truly in it: 0 if it is
+    right, 1 if all cells are said to be empty, and without a limit where noise is larger. The total
+    of the estimates would be no measure: of noisy cells it may be near 0.
     """
     counts, guesses = truth.astype(np.float64), estimate.astype(np.float64)
-    shares = guesses / max(float(guesses.sum()), 1.0)
-    return float(np.abs(shares - counts / max(float(counts.sum()), 1.0)).sum())
+    return float(np.abs(guesses - counts).sum()) / max(float(counts.sum()), 1.0)

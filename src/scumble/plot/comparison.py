@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, product
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ _COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#D55E00", "#56B4E9", "#
 _MARKS = ("o", "s", "D", "^", "v", "P", "X", "p", "h")
 _BEATEN = "#a8a8a8"
 _LARGE, _SMALL = 10.0, 8.0
+_NEAR = 6.0  # points between marks of which one hides the other
 
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
@@ -51,47 +52,91 @@ class Mark:
     whole: bool
     limit: bool  # it exposes at most so much
     beaten: bool
+    exact: bool = False  # no error, which has no place on a log scale
 
 
-def comparison(marks: Sequence[Mark], blind: float, measure: str, *, percent: bool) -> Figure:
+def comparison(
+    marks: Sequence[Mark], blind: float, measure: str, known: Sequence[str], *, percent: bool
+) -> Figure:
     """A curve for each method; hollow marks are not DP, grey ones are beaten by another setting,
-    and curves of what protects whole rows are dashed.
+    and curves of what protects whole rows are dashed. The place of a method among all that are
+    known decides how it looks, in every figure.
     """
     figure, axes = blank(8.8, 5.8)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.axvline(blind, color=FAINT, linewidth=1, linestyle=":")
     methods = list(dict.fromkeys(mark.method for mark in marks))
-    ordered = sorted(marks, key=lambda mark: (methods.index(mark.method), mark.success))
+    looks = _looks(methods, known)
+    edge = _edge(marks)
+    shown = [mark if mark.error else replace(mark, error=edge, exact=True) for mark in marks]
+    ordered = sorted(shown, key=lambda mark: (methods.index(mark.method), mark.success))
+    _scale(axes, shown, blind, percent=percent)
     for method, group in groupby(ordered, key=lambda mark: mark.method):
-        _draw(axes, list(group), methods.index(method))
-    _scale(axes, marks, blind, percent=percent)
+        _curve(axes, list(group), looks[method][0])
+    _dots(axes, ordered, looks)
     axes.set_xlabel("an attacker's best chance to guess a person's value (log scale)", color=INK)
     axes.set_ylabel(f"{measure} (log scale)", color=INK)
     figure.draw_without_rendering()  # the names need to know where the marks are
-    _name(axes, ordered, methods, blind)
+    _name(axes, ordered, looks, blind)
     return figure
 
 
-def _draw(axes: Axes, marks: Sequence[Mark], number: int) -> None:
-    colour, mark = _look(number)
+def _looks(methods: Sequence[str], known: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a mark for each method."""
+    every = [*known, *(method for method in methods if method not in known)]
+    numbers = {method: every.index(method) for method in methods}
+    # The colours of publishers come again, in another order, for summaries.
+    return {
+        method: (
+            _COLOURS[(number + 4 * (number // len(_COLOURS))) % len(_COLOURS)],
+            _MARKS[number % len(_MARKS)],
+        )
+        for method, number in numbers.items()
+    }
+
+
+def _edge(marks: Sequence[Mark]) -> float:
+    """Where errors of nothing are drawn, which have no place on a log scale: below all others."""
+    errors = [mark.error for mark in marks if mark.error]
+    if not errors:
+        return 1.0
+    gap: float = (max(errors) / min(errors)) ** 0.15
+    return min(errors) / max(gap, 2.0)
+
+
+def _curve(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
+    """The marks of a method in a row, with their spread; to what is exact no curve leads."""
     style = "--" if all(m.whole for m in marks) else "-"
-    along, up = [m.success for m in marks], [m.error for m in marks]
-    axes.plot(along, up, color=colour, linewidth=1.4, alpha=0.5, linestyle=style)
+    for one, other in pairwise(marks):
+        if one.exact == other.exact:
+            along, up = [one.success, other.success], [one.error, other.error]
+            axes.plot(along, up, color=colour, linewidth=1.4, alpha=0.5, linestyle=style)
     for each in marks:
         shown = _BEATEN if each.beaten else colour
-        if isfinite(each.stderr):
+        if isfinite(each.stderr) and not each.exact:
             low = max(each.error - 2 * each.stderr, each.error / 10)
             high = each.error + 2 * each.stderr
             axes.plot([each.success] * 2, [low, high], color=shown, linewidth=3, alpha=0.35)
         if each.limit:
             axes.plot([each.success * 0.94], [each.error], marker=4, markersize=9, color=shown)
-        dot = axes.scatter([each.success], [each.error], s=56, marker=mark, zorder=3)
-        dot.set(facecolors=shown if each.private else "white", edgecolors=shown, linewidths=1.6)
 
 
-def _look(number: int) -> tuple[str, str]:
-    return _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+def _dots(axes: Axes, marks: Sequence[Mark], looks: Mapping[str, tuple[str, str]]) -> None:
+    """The marks themselves; one that would hide another is smaller and lies above it."""
+    scale = axes.figure.dpi / 72
+    drawn: list[Point] = []
+    for each in marks:
+        colour, mark = looks[each.method]
+        shown = _BEATEN if each.beaten else colour
+        x, y = _at(axes, each.success, each.error, scale)
+        below = sum(hypot(x - other, y - up) < _NEAR for other, up in drawn)
+        drawn.append((x, y))
+        size = 72 * 0.4 ** min(below, 3)
+        dot = axes.scatter([each.success], [each.error], s=size, marker=mark, zorder=3 + below)
+        dot.set_facecolor(shown if each.private else "white")
+        dot.set(edgecolors="white" if below and each.private else shown)
+        dot.set(linewidths=0.8 if below else 1.6, clip_on=False)
 
 
 def _scale(axes: Axes, marks: Sequence[Mark], blind: float, *, percent: bool) -> None:
@@ -100,19 +145,33 @@ def _scale(axes: Axes, marks: Sequence[Mark], blind: float, *, percent: bool) ->
     most = min(1.0, max(mark.success for mark in marks))
     axes.set_xlim(blind * 0.93, min(max(most * 1.55, blind * 1.5), 1.4))
     errors = [mark.error for mark in marks]
+    least = min((mark.error for mark in marks if not mark.exact), default=2.0)
     axes.set_ylim(min(errors) / 1.5, max(errors) * 1.6)
     ticks = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1)
     low, high = axes.get_xlim()
     inside = [tick for tick in ticks if low <= tick <= high]
     axes.set_xticks(inside, [f"{100 * tick:g} %" for tick in inside])
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
-    words = (lambda y, _: f"{100 * y:,g} %") if percent else (lambda y, _: f"{y:,g}")
-    axes.yaxis.set_major_formatter(FuncFormatter(words))
+    steps = LogLocator(10, subs=(1, 2, 5)).tick_values(*axes.get_ylim())
+    bottom, top = axes.get_ylim()
+    if any(mark.exact for mark in marks):
+        edge = min(errors)
+        bottom = (edge * least) ** 0.5
+        axes.axhline(bottom, color=FAINT, linewidth=1, linestyle=(0, (6, 4)))
+        axes.set_yticks([edge, *(step for step in steps if bottom < step <= top)])
+    else:
+        edge = 0.0
+        axes.set_yticks([step for step in steps if bottom <= step <= top])
+    scale = 100 if percent else 1
+    sign = " %" if percent else ""
+    words = FuncFormatter(lambda y, _: "exact" if y == edge else f"{scale * y:,g}{sign}")
+    axes.yaxis.set_major_formatter(words)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
 
 
-def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: float) -> None:
+def _name(
+    axes: Axes, marks: Sequence[Mark], looks: Mapping[str, tuple[str, str]], blind: float
+) -> None:
     """Every setting beside its mark and every method at the end of its curve, where nothing else
     stands.
     """
@@ -129,8 +188,7 @@ def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: floa
     taken.append((x, y, x + 60, y + 16))
     _legend(axes, marks, taken, frame)
     named = set()
-    for method in methods:
-        colour = _look(methods.index(method))[0]
+    for method, (colour, _) in looks.items():
         own = [mark for mark in reversed(marks) if mark.method == method]
         mark, place = _home(own, at, taken, along, frame)
         named.add(id(mark))
@@ -139,14 +197,14 @@ def _name(axes: Axes, marks: Sequence[Mark], methods: Sequence[str], blind: floa
     for mark in marks:
         place_of_words = _free(at[id(mark)], mark.words, _SMALL, taken, along, frame)
         if id(mark) not in named and place_of_words is not None:
-            colour = _BEATEN if mark.beaten else _look(methods.index(mark.method))[0]
+            colour = _BEATEN if mark.beaten else looks[mark.method][0]
             _say(axes, mark.words, (mark.success, mark.error), place_of_words, colour, _SMALL)
 
 
 def _along(marks: Sequence[Mark], at: Mapping[int, Point]) -> Iterator[Point]:
     """Points of the curves, every few points of the figure."""
     for one, other in pairwise(marks):
-        if one.method == other.method:
+        if one.method == other.method and one.exact == other.exact:
             (x, y), (to_x, to_y) = at[id(one)], at[id(other)]
             steps = max(int(hypot(to_x - x, to_y - y) / 4), 1)
             for step in range(steps):
@@ -183,6 +241,8 @@ def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> 
     lines = ["full: differentially private; hollow: not DP"]
     if any(mark.whole for mark in marks):
         lines.append("dashed: whole rows are protected; else sensitive values only")
+    if any(mark.exact for mark in marks):
+        lines.append("below the broken line: no error at all")
     if any(mark.limit for mark in marks):
         lines.append("arrow to the left: at most there")
     if any(mark.beaten for mark in marks):
