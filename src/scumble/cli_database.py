@@ -66,6 +66,8 @@ def create(
             console.say(f"Note: {remark}")
         if names := ", ".join(database.schema.from_data):
             console.say(f"Note: the domain of {names} was read from the private data: a leak.")
+        if ledger is not None:
+            console.say(f"Note: {_charged(database, ledger)}")
         if as_json:
             console.print_json({"database": str(folder), **database.status()})
         else:
@@ -252,6 +254,14 @@ def plot(
     picture = drawn.png(figure) if output.suffix == ".png" else drawn.svg(figure).encode()
     output.write_bytes(picture)
     console.say(f"Wrote {output}.")
+
+
+def _charged(database: Database, ledger: Path) -> str:
+    """What a database that was just made has cost its owner."""
+    from scumble.ledgers.bill import bill_of_database
+    from scumble.ledgers.ledger import opened
+
+    return str(bill_of_database(database.terms, database.schema, opened(ledger).terms))
 
 
 def _opened(

@@ -155,3 +155,11 @@ def test_wrong_terms_end_with_2(tmp_path):
     assert create(tmp_path / "ledger", "--epsilon", "-1").code == 2
     assert run("ledger", "create", tmp_path / "ledger", "--neighbours", "values").code == 2
     assert not (tmp_path / "ledger").exists()
+
+
+def test_a_database_says_what_it_was_charged(place, copy, tmp_path):
+    words = ("--schema", place / "people.toml", "--epsilon", "0.5", "--noise", "100")
+    source = (place / "people.parquet", *words, "--ledger", copy)
+    done = run("db", "create", tmp_path / "db", *source)
+    assert done.code == 0, done.err
+    assert "Note: The ledger was charged ε = 0.5." in done.err

@@ -64,14 +64,9 @@ def test_posteriors_and_successes_are_what_the_methods_promise():
     assert aroma.posterior is None
     assert not aroma.private
     assert by_name["partition"].restricted
-    assert (
-        by_name["partition"]
-        .sentence(*_asked())
-        .startswith(
-            "for a value that at most 10 % of the rows have, an attacker who knows how frequent each "
-            "value is, and nothing else, can end at most at 23.2 %"
-        )
-    )
+    said = by_name["partition"].sentence(*_asked())
+    assert said.startswith("for a value that at most 10 % of the rows have, an attacker who knows ")
+    assert "how frequent each value is, and nothing else, can end at most at 23.2 %" in said
     assert "does not protect values that more than 10 % of" in by_name["partition"].reason
     assert "nothing but uniform where sub-tables do not lower" in by_name["partition"].reason
 

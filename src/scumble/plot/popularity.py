@@ -65,8 +65,10 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
 
 def _step(limit: int) -> int:
     """Between ticks: a number that is easy to count in, so that there are at most six of them."""
-    steps = (digit * 10**power for power in range(len(str(limit))) for digit in (1, 2, 5))
-    return next(step for step in steps if 6 * step >= limit)
+    step = 1
+    while 6 * step < limit:
+        step *= 2 if str(step)[0] in "15" else 5
+    return step
 
 
 def _crowded(figure: Figure, axes: Axes) -> bool:
