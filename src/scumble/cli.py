@@ -43,6 +43,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_LONG = 40  # items of a list that a person wants to see
+_UNPROTECTED = (
+    "No column is sensitive: all are published as they are, or never. Methods that publish rows "
+    'need one to protect; name it with --sensitive COLUMN, or write role = "sensitive" there.'
+)
 schema_app = console.group("Work with schemas: the public description of a table.")
 app.add_typer(schema_app, name="schema")
 app.add_typer(cli_database.app, name="db")
@@ -90,21 +95,24 @@ def infer(
     with console.progress("Reading") as progress:
         schema = scumble.Schema.infer(
             source,
-            sensitive=sensitive or (),
-            identifier=identifier or (),
-            insensitive=insensitive or (),
+            sensitive=options.columns(sensitive),
+            identifier=options.columns(identifier),
+            insensitive=options.columns(insensitive),
             table=table,
             progress=progress,
         )
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")
+    unprotected = [] if schema.sensitive else [_UNPROTECTED]
     if as_json:
-        console.print_json({**schema.to_dict(), "checks": schema.checks()})
+        console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
     elif output is None:
-        typer.echo(schema.dumps(), nl=False)
+        typer.echo(schema.dumps(most=_LONG if console.watched() else None), nl=False)
     for sentence in schema.checks():
         console.say(f"Check {sentence}")
+    for sentence in unprotected:
+        console.say(sentence)
 
 
 for command in (cli_publish.publish, cli_publish.republish, cli_publish.insert, cli_publish.delete):

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from scumble.dialect import speaking
 from scumble.dialect_shell import ShellDialect
-from scumble.errors import QueryError, ScumbleError
+from scumble.errors import ParameterError, QueryError, ScumbleError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,9 @@ class Careful(TyperGroup):
         except Exception as error:
             # typer's own exceptions know how to show themselves; they and ours never overlap.
             if type(error).__module__.partition(".")[0] in ("typer", "click"):
-                raise
+                if (number := _no_number(error, settings(ctx))) is None:
+                    raise
+                raise typer.Exit(_report(number, settings(ctx))) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
         return result
 
@@ -112,6 +114,32 @@ def _explain(error: BaseException) -> tuple[str, int]:
     return f"This is a mistake in scumble ({kind}); {hint}.", BUG
 
 
+# What is wrong with a number, in the words of those who read options for us, and in ours.
+_NO_NUMBER = {
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "greater_than_equal": "at least {ge:g}",
+    "greater_than": "above {gt:g}",
+    "less_than_equal": "at most {le:g}",
+    "less_than": "below {lt:g}",
+}
+
+
+def _no_number(error: Exception, wanted: Settings) -> ParameterError | None:
+    """Our sentence about an option that is not the number it must be; None for other mistakes."""
+    option, found = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if option is None or found is None:
+        return None
+    first = found()[0]
+    allowed = _NO_NUMBER.get(first["type"])
+    if allowed is None:
+        return None
+    allowed = allowed.format(**first.get("ctx", {}))
+    with speaking(ShellDialect(lambda: wanted.command)):
+        return ParameterError.of("the command", str(option.name), allowed, first["input"])
+
+
 def _drop_output() -> None:
     """Point stdout at nothing, so that the interpreter does not complain when it closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,7 +149,12 @@ def stdout() -> Console:
     """Where results go; in a pipe lines are not folded to the width of a screen."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    return Console(highlight=False, width=None if watched() else 160)
+
+
+def watched() -> bool:
+    """Whether results go to a person rather than into a file or a pipe."""
+    return sys.stdout.isatty()
 
 
 def stderr() -> Console:

@@ -110,8 +110,11 @@ def table_of(domain: Domain) -> dict[str, Any]:
     return {"type": domain.kind} | table
 
 
-def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]]) -> str:
-    """The TOML text of attribute tables, each with its note for the owner."""
+def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | None = None) -> str:
+    """The TOML text of attribute tables, each with its note for the owner.
+
+    Lists of more than `most` items are cut, for a look only: such a text cannot be read again.
+    """
     parts = [_HEADER, f"format = {FORMAT}\n"]
     for table, note in attributes:
         parts.append(f"\n[attributes.{_key(table['name'])}]\n")
@@ -119,7 +122,8 @@ def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]]) -> str:
             parts.extend(f"# {part}\n" for part in textwrap.wrap(line, _WIDTH - 2))
         for key, value in table.items():
             if key != "name":
-                parts.append(_line(key, value, bare=table.get("type") == "date" and key == "range"))
+                bare = table.get("type") == "date" and key == "range"
+                parts.append(_line(key, value, bare, most))
     return "".join(parts)
 
 
@@ -188,9 +192,12 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
-def _line(key: str, value: object, bare: bool) -> str:
+def _line(key: str, value: object, bare: bool, most: int | None) -> str:
     if not isinstance(value, list):
         return f"{key} = {_value(value)}\n"
+    if most is not None and len(value) > most:
+        shown = ", ".join(_value(item) for item in value[: most // 4])
+        return f"{key} = [{shown}, ...]  # {len(value)} in all; -o FILE writes them\n"
     items = [item if bare else _value(item) for item in value]
     line = f"{key} = [{', '.join(items)}]\n"
     return line if len(line) <= _WIDTH + 1 else f"{key} = [\n{_wrapped(items)}]\n"

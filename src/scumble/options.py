@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -50,18 +51,18 @@ ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder o
 
 Sensitive = Annotated[
     list[str] | None,
-    typer.Option("--sensitive", metavar="COLUMN", help="A column to protect; repeatable."),
+    typer.Option("--sensitive", metavar="COLUMNS", help="Columns to protect, as A,B; repeatable."),
 ]
 Identifier = Annotated[
     list[str] | None,
-    typer.Option("--identifier", metavar="COLUMN", help="A column never to publish; repeatable."),
+    typer.Option("--identifier", metavar="COLUMNS", help="Columns never to publish; repeatable."),
 ]
 Insensitive = Annotated[
     list[str] | None,
     typer.Option(
         "--insensitive",
-        metavar="COLUMN",
-        help="A column that neither identifies nor needs protection; repeatable.",
+        metavar="COLUMNS",
+        help="Columns that neither identify nor need protection; repeatable.",
     ),
 ]
 SchemaOutput = Annotated[
@@ -105,6 +106,16 @@ Report = Annotated[
     typer.Option("--report/--no-report", help="Write a page with plots.", show_default=False),
 ]
 OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
+
+
+def columns(given: list[str] | None) -> list[str]:
+    """Columns that were named one by one or as A,B; a name with a comma stands in double quotes.
+
+    >>> columns(["age,sex", '"Weight, kg"'])
+    ['age', 'sex', 'Weight, kg']
+    """
+    lines = csv.reader(given or (), skipinitialspace=True)
+    return [name.strip() for line in lines for name in line if name.strip()]
 
 
 def question(sql: str | None, file: Path | None) -> str:

@@ -206,9 +206,13 @@ class Schema:
                 f"The schema cannot be written to '{path}': {error.strerror}."
             ) from None
 
-    def dumps(self) -> str:
-        """The schema as TOML, with what should be checked as comments."""
-        return toml_of([(attribute.to_dict(), attribute.note) for attribute in self.attributes])
+    def dumps(self, most: int | None = None) -> str:
+        """The schema as TOML, with what should be checked as comments.
+
+        For a look only, lists of more than `most` items can be cut.
+        """
+        tables = [(attribute.to_dict(), attribute.note) for attribute in self.attributes]
+        return toml_of(tables, most)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; `from_dict` reads it back."""

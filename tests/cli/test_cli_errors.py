@@ -136,7 +136,7 @@ def test_bad_question_as_json(place):
 def test_question_must_be_given_once(place, tmp_path):
     check(run("query", place / "view"), 2, "--file")
     check(run("query", place / "view", "SELECT 1", "--file", tmp_path / "q.sql"), 2, "--file")
-    check(run("query", place / "view", "--file", tmp_path / "q.sql"), 1, "q.sql")
+    check(run("query", place / "view", "--file", tmp_path / "q.sql"), 2, "q.sql")
 
 
 @pytest.mark.parametrize("level", ["0", "1", "95", "nan"])
@@ -175,3 +175,21 @@ def test_damaged_release(place, tmp_path):
     data = tmp_path / "view" / "records.parquet"
     data.write_bytes(data.read_bytes()[:-1] + b"X")
     check(run("query", tmp_path / "view", "SELECT COUNT(*) FROM t"), 6, "checksum")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("query", "view", "SELECT 1", "--level", "abc"), "--level must be a number. Got 'abc'"),
+        (("demo", "-n", "many"), "--people must be a whole number. Got 'many' instead."),
+        (("demo", "-n", "1.5"), "--people must be a whole number. Got '1.5' instead."),
+        (("demo", "-n", "0"), "--people must be at least 1. Got '0' instead."),
+        (("db", "history", "db", "-n", "x"), "--last must be a whole number. Got 'x' instead."),
+    ],
+)
+def test_numbers_that_are_none(words, sentence):
+    check(run(*words), 2, f"Error: {sentence}")
+
+
+def test_a_number_that_is_none_for_publish(place):
+    check(publish(place, "-m", "uniform", "-e", "abc"), 2, "--epsilon must be a number. Got 'abc'")

@@ -46,6 +46,51 @@ def test_infer_prints_toml_or_json(place):
     assert found["checks"]
 
 
+def test_infer_takes_several_columns_at_once(tmp_path):
+    (tmp_path / "t.csv").write_text('a,b,"c, d",e\n' + "x,y,z,w\n" * 3 + "y,x,x,v\n")
+    words = ("--sensitive", "a, b", "--sensitive", '"c, d"', "--json")
+    schema = run("schema", "infer", tmp_path / "t.csv", *words).json
+    roles = [attribute["role"] for attribute in schema["attributes"]]
+    assert roles == ["sensitive", "sensitive", "sensitive", "quasi"]
+    done = run("schema", "infer", tmp_path / "t.csv", "--sensitive", "A")
+    assert "has no column 'A'" in done.err
+    assert "Upper and lower case count: it has 'a'." in done.err
+
+
+def test_infer_says_that_nothing_is_protected(place):
+    words = ("schema", "infer", place / "people.parquet")
+    sentence = "No column is sensitive"
+    assert sentence in run(*words).err
+    assert sentence in run(*words, "--json").json["checks"][-1]
+    assert sentence not in run(*words, "--sensitive", "condition").err
+
+
+def test_infer_names_the_option_for_stray_values(tmp_path):
+    days = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 21)]
+    lines = ["day,sex", *(f"{day},f" for day in days), *("24/12/2024,F",) * 3]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    done = run("schema", "infer", tmp_path / "t.csv")
+    assert 'type = "date"' in done.out
+    assert "1 to 5 % of the rows are no dates like 2024-12-31" in done.err
+    assert "--outside decides what becomes of them" in done.err
+    assert "Check 'sex' (category of 2 values): " in done.err
+    assert "spelled in several ways" in done.err
+    assert "24/12/2024" not in done.out + done.err
+
+
+def test_long_lists_do_not_flood_a_terminal(tmp_path, monkeypatch):
+    words = [f"word{k:03}" for k in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["a", *words, *words]) + "\n")
+    command = ("schema", "infer", tmp_path / "t.csv")
+    assert all(word in run(*command).out for word in words)
+    monkeypatch.setattr("scumble.console.watched", lambda: True)
+    shown = run(*command).out
+    assert '"word009", ...]  # 300 in all; -o FILE writes them' in shown
+    assert "word010" not in shown
+    run(*command, "-o", tmp_path / "t.toml")
+    assert '"word299"' in (tmp_path / "t.toml").read_text()
+
+
 def test_infer_does_not_overwrite(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("precious")

@@ -113,6 +113,110 @@ def test_words_for_missing():
     assert inferred([1.5, float("nan")]).missing
 
 
+DAY = date(2023, 1, 1).toordinal()
+ISO = [str(date.fromordinal(DAY + k)) for k in range(731)]
+MIXED = {
+    "dates of two kinds": (
+        [*ISO, *["05/11/2023"] * 12],
+        Dates(date(2023, 1, 1), date(2024, 12, 31), "month"),
+        "The values of 1 to 5 % of the rows are no dates like 2024-12-31",
+    ),
+    "the other kind first": (
+        [*[f"{day:02}/11/2023" for day in range(1, 13)], *ISO],
+        Dates(date(2023, 1, 1), date(2024, 12, 31), "month"),
+        "no dates like 2024-12-31",
+    ),
+    "whole numbers and a word": (
+        [*text(range(100, 150)) * 20, "12 ?"],
+        IntegerRange(100, 149),
+        "less than 1 % of the rows are no whole numbers",
+    ),
+    "numbers and a word": (
+        [*text([k / 4 for k in range(81)]) * 2, "heavy"],
+        Bins(tuple(range(21))),
+        "less than 1 % of the rows are no numbers",
+    ),
+    "truths and a word": (
+        [*["Yes", "no", "N"] * 20, "maybe"],
+        Boolean(),
+        "1 to 5 % of the rows are no truth values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_nearly_all_of_one_kind(name):
+    values, domain, sentence = MIXED[name]
+    attribute = inferred(values)
+    assert attribute.domain == domain
+    assert sentence in attribute.note
+    assert "or outside decides what becomes of them" in attribute.note
+    assert "maybe" not in attribute.note
+    assert sum(attribute.encode(pa.array(values))[1]) == (12 if "kind" in name else 1)
+
+
+def test_a_few_numbers_beside_a_word_are_categories():
+    assert inferred(["0", "1", "2"] * 30 + ["3+"]).domain == Category(("0", "1", "2", "3+"))
+    assert inferred(["1", "0"] * 30 + ["u"]).domain == Category(("0", "1", "u"))
+
+
+def test_too_many_of_another_kind():
+    values = [*text(range(1000, 1900)), *(f"A{k}" for k in range(60))] * 2
+    assert isinstance(inferred(values).domain, Category)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["YES", "n", "no", "yes"],
+        ["True", "0", "FALSE"],
+        ["y", "N", "Y", "n", "Yes"],
+        ["1", "0", "t"],
+    ],
+)
+def test_truth_values_in_many_spellings(values):
+    assert inferred(values * 2) == Attribute("x", "quasi", Boolean())
+
+
+@pytest.mark.parametrize("values", [["y", "f"], ["F", "N"], ["1", "t"], ["T"]])
+def test_letters_that_may_mean_something_else(values):
+    assert isinstance(inferred(values * 2).domain, Category)
+
+
+def test_unknown_is_missing_beside_numbers_but_a_category_beside_words():
+    for values in (["3", "9", "5"], ["2024-01-01", "2024-01-05"], ["no", "yes"], ["007", "012"]):
+        attribute = inferred([*values * 3, "unknown", "Unknown"])
+        assert attribute.null_words == ("Unknown", "unknown")
+        assert attribute.domain == inferred(values * 3).domain
+    assert "unknown" in inferred(["a", "unknown", "a"]).domain.values
+    assert "unknown" in inferred(["unknown", "3", "unknown"]).domain.values
+
+
+def test_codes_with_leading_zeros_can_be_numbers():
+    hint = "a type integer with a range reads them as numbers"
+    many = [f"{code:05}" for code in range(1200)] * 2
+    assert inferred(many).domain is None
+    assert hint in inferred(many).note
+    assert hint in inferred(["007", "012", "007"]).note
+    assert hint not in inferred(["007", "a", "b", "007"]).note
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        (["Asthma", "ASTHMA", "Flu"], True),
+        (["New  York", "New York", "Rome"], True),
+        (["F", "female", "male"], True),
+        (["A", "B", "A1", "B2"], False),
+        (["Asthma", " Asthma", "Flu"], False),  # spaces around are ignored anyway
+    ],
+)
+def test_spellings_of_one_value(values, warned):
+    attribute = inferred(values * 2)
+    assert ("spelled in several ways" in attribute.note) == warned
+    assert isinstance(attribute.domain, Category)
+
+
 def test_roles_are_set_and_identifiers_not_looked_at():
     table = pa.table({"id": ["a", "b"], "job": ["cook", "smith"], "age": [3, 4], "odd": [[1], [2]]})
     schema = Schema.infer(table, sensitive="job", identifier=["id", "odd"], insensitive=("age",))

@@ -255,7 +255,7 @@ REFUSED = {
     "utf-16": (lambda folder: write_csv(folder, CSV.encode("utf-16")), "not UTF-8 text"),
     "short line": (lambda folder: write_csv(folder, "age,job\n1,cook\n2\n"), "header (line 3)"),
     "mixed ends": (lambda folder: write_csv(folder, b"age,job\n1,a\r\n2,b\n"), "not all end alike"),
-    "letters": (lambda folder: write_csv(folder, "Age,job\n"), "lower case count: it has 'age'"),
+    "letters": (lambda folder: write_csv(folder, "Age,job\n"), "lower case count: it has 'Age'."),
     "quote": (lambda folder: write_csv(folder, 'age,job\n1,"cook\n'), "not closed (line 2)"),
     "not gzip": (lambda folder: write_csv(folder, CSV, "a.csv.gz"), "gzip compression is damaged"),
     "cut gzip": (

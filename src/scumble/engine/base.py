@@ -64,9 +64,9 @@ class Source(ABC):
 
     def _letters(self, lost: Sequence[str]) -> str:
         """A hint, if a name is there but for upper and lower case."""
-        lower = {name.lower() for name in self.columns}
-        near = [name for name in lost if name.lower() in lower]
-        return f" Upper and lower case count: it has {_listed(near)} otherwise." if near else ""
+        letters = {name.lower() for name in lost}
+        near = [name for name in self.columns if name.lower() in letters]
+        return f" Upper and lower case count: it has {_listed(near)}." if near else ""
 
 
 def distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:

@@ -12,16 +12,16 @@ from math import ceil, floor, inf, nextafter
 
 import pyarrow as pa
 
+from scumble import dialect
 from scumble.attribute import Attribute
 from scumble.engine.base import attempt, distinct
-from scumble.engine.profile import Profile
+from scumble.engine.profile import FEW, Profile
 from scumble.engine.source import open_source
 from scumble.kinds import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.schema import Schema
 
 _BINS = 20
 _ROUND = (1, 2, Fraction(5, 2), 5, 10)
-_FEW = 20  # distinct whole numbers that may stand for categories
 _WIDE = 1000  # a longer range of whole numbers is better cut into bins
 
 _NOTES = {
@@ -31,6 +31,12 @@ _NOTES = {
     "date": "Read from the data: write the range that is possible, not the one that occurs.",
     "boolean": "Read from the data: may a value be missing?",
 }
+_PLURALS = {
+    "truth": "truth values",
+    "integer": "whole numbers",
+    "number": "numbers",
+    "date": "dates like 2024-12-31",
+}
 _SINGULAR = (
     "Nearly every value occurs once: taken for an identifier, which is never published. "
     "If it is none, give it a role and a type."
@@ -38,6 +44,14 @@ _SINGULAR = (
 _ENDLESS = (
     "Too many different values to list: taken for an identifier, which is never published. "
     "To publish it, give it a role and a type with fewer values."
+)
+_CODES = (
+    " Nearly all are whole numbers, some with zeros in front: a type integer with a range reads "
+    "them as numbers."
+)
+_SPELLINGS = (
+    " Some values look like one value spelled in several ways (upper and lower case, spaces, one "
+    "letter for a word): clean the file, or they count as different values."
 )
 _EMPTY = "No value to learn from: never published until you give it a role and a type."
 _STRANGE = "Values of a kind that cannot be published; never published until they are converted."
@@ -88,43 +102,86 @@ def _attribute(name: str, profile: Profile, limit: int) -> Attribute:
     domain, note = _domain(profile, limit)
     if domain is None:
         return Attribute(name, "identifier", note=note)
-    words = tuple(sorted(profile.words))
+    # A category of words may have a value "unknown"; a number, code or date that is so is missing.
+    blanks = {word for word in profile.blanks if not _has(domain, word)}
+    missing = profile.missing or bool(blanks)
+    # That a truth value is true or false is no secret; that it may be missing was learnt.
+    learnt = missing or not isinstance(domain, Boolean)
     return Attribute(
         name=name,
         role="quasi",
         domain=domain,
-        missing=profile.missing,
-        null_words=words,
-        # That a truth value is true or false is no secret; that it may be missing was learnt.
-        from_data=profile.missing or not isinstance(domain, Boolean),
-        note=note if profile.missing or not isinstance(domain, Boolean) else "",
+        missing=missing,
+        null_words=tuple(sorted(profile.words | blanks)),
+        from_data=learnt,
+        note=note,
     )
 
 
 def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
-    """The domain proposed, or None and why there is none."""
+    """The domain proposed and what to check, or None and why there is none."""
     if not profile.seen:
         return None, _EMPTY
-    if profile.truth:
-        return Boolean(), _NOTES["boolean"]
-    if "integer" in profile.possible:
-        return (None, _SINGULAR) if _counts_people(profile) else _noted(_whole(profile))
-    if "number" in profile.possible and "number" in profile.low:
-        return _noted(Bins(round_edges(profile.low["number"], profile.high["number"])))
-    if "date" in profile.possible:
-        return _noted(_dates(*profile.days()))
+    for kind in ("truth", "integer", "number", "date"):
+        if profile.whole(kind):
+            return _of_kind(kind, profile)
+    if kind := profile.nearly():
+        domain, note = _of_kind(kind, profile)
+        return domain, note if domain is None else f"{note} {_strays(kind, profile)}".strip()
     values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
     if not (profile.text and values):
         return None, _STRANGE
     if profile.unique:
         return None, _SINGULAR
     if profile.many or len(profile.seen) > limit:
-        return None, _ENDLESS
-    return _noted(Category(tuple(sorted(values))))
+        return None, _ENDLESS + (_CODES if profile.coded else "")
+    if profile.coded:
+        return Category(tuple(sorted(values - profile.blanks))), _NOTES["category"] + _CODES
+    hint = _SPELLINGS if spelled_twice(values) else ""
+    return Category(tuple(sorted(values))), _NOTES["category"] + hint
 
 
-def _noted(domain: Domain) -> tuple[Domain, str]:
+def _has(domain: Domain, word: str) -> bool:
+    return isinstance(domain, Category) and word in domain.values
+
+
+def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
+    if kind == "truth":
+        return Boolean(), _NOTES["boolean"] if profile.missing or profile.blanks else ""
+    if kind == "integer" and _counts_people(profile):
+        return None, _SINGULAR
+    if kind == "integer":
+        domain = _whole(profile)
+    elif kind == "number":
+        domain = Bins(round_edges(profile.low["number"], profile.high["number"]))
+    else:
+        domain = _dates(*profile.days())
     return domain, _NOTES[domain.kind]
+
+
+def _strays(kind: str, profile: Profile) -> str:
+    """What to do about some values of another kind; how many there are is said coarsely."""
+    share = "less than 1 %" if profile.stray(kind) < 0.01 else "1 to 5 %"
+    outside = dialect.named("outside")
+    return (
+        f"The values of {share} of the rows are no {_PLURALS[kind]} and lie outside: clean the "
+        f"file, name a word for a missing value in 'missing', or {outside} decides what becomes "
+        "of them when the table is published."
+    )
+
+
+def spelled_twice(values: Iterable[str]) -> bool:
+    """Whether some values may be the same but for case, spaces, or a letter that stands for a word.
+
+    >>> spelled_twice(["Asthma", "ASTHMA"]), spelled_twice(["F", "female"]), spelled_twice("ab")
+    (True, True, False)
+    """
+    given = list(values)
+    folded = {" ".join(value.casefold().split()) for value in given}
+    letters = {value for value in folded if len(value) == 1}
+    return len(folded) < len(given) or any(
+        value[0] in letters and len(value) > 2 and value.isalpha() for value in folded
+    )
 
 
 def _counts_people(profile: Profile) -> bool:
@@ -137,7 +194,9 @@ def _whole(profile: Profile) -> Domain:
     if high >= 1 << 63:  # unsigned numbers that no range of 64-bit integers holds
         return Bins(round_edges(low, high))
     values = (
-        {int(Decimal(str(value))) for value in profile.seen} if len(profile.seen) <= _FEW else set()
+        {int(Decimal(str(value))) for value in profile.seen - profile.blanks}
+        if len(profile.seen) <= FEW
+        else set()
     )
     if values and high - low >= 10 * len(values):
         return Category(tuple(sorted(values)), ordered=True)

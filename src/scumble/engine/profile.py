@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from datetime import date, timedelta
 
 import numpy as np
@@ -12,16 +14,18 @@ from scumble import spelling
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
+# Words that tell nothing beside numbers, dates or truth values, in any case of letters.
+BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
+FEW = 20  # distinct whole numbers that may stand for categories
+
 _KEEP = 100_000  # distinct values remembered; beyond it a column has "many"
-_TRUTH_PAIRS = (
-    {"true", "false"},
-    {"yes", "no"},
-    {"y", "n"},
-    {"t", "f"},
-    {"1", "0"},
-    {"1.0", "0.0"},
-)
-_TRUTH_WORDS = {"true", "false", "yes", "no"}
+_GLANCE = 64  # distinct values that show whether the others are worth reading
+_HOPELESS = 100_000  # rows of another kind; if they are the most as well, it is given up
+_STRAY = 0.05  # share of rows of another kind where "nearly all" are of one
+_NUMBERS = ("integer", "number")
+_TRUTHS = {*spelling.TRUE_WORDS, *spelling.FALSE_WORDS}
+_TRUTH_PAIRS = tuple(zip(spelling.TRUE_WORDS, spelling.FALSE_WORDS, strict=True))
+_PLAIN_TRUTHS = {"true", "false", "yes", "no"}  # one of them will do, letters and digits need both
 _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
@@ -36,7 +40,12 @@ class Profile:
         self.seen: set[object] = set()
         self.many = False
         self.text = False
-        self.possible = {"integer", "number", "date"}
+        self.blanks: set[str] = set()  # words that tell nothing, unless they are categories
+        self.blank_rows = 0
+        self.padded = False  # whether there are numbers like 01234
+        self.possible = {"truth", "integer", "number", "date"}
+        self.fits: Counter[str] = Counter()  # rows, for each kind
+        self.strays: Counter[str] = Counter()  # rows of another kind, blank ones not counted
         self.low: dict[str, float] = {}
         self.high: dict[str, float] = {}
 
@@ -47,24 +56,23 @@ class Profile:
             self.seen.add(values.type)
             self.possible.clear()
             return
-        distinct = pc.unique(values)
+        counted = pc.value_counts(values)
+        distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
         if isinstance(distinct, pa.DictionaryArray):
             distinct = distinct.dictionary_decode()
         distinct, garbled = spelling.plain(distinct)
         if garbled is not None:
             self.seen.add(values.type)
             self.possible.clear()
-            distinct = distinct.filter(pa.array(~garbled))
-        distinct = self._without_missing(distinct)
+            distinct, counts = _kept(distinct, counts, ~garbled)
+        distinct, counts = self._without_missing(distinct, counts)
         if not self.many:
             self.filled += len(values) - values.null_count
             self.seen.update(_listed(distinct))
             self.many = len(self.seen) > _KEEP
+        distinct, counts = self._without_blanks(distinct, counts)
         for kind in tuple(self.possible):
-            # A glance at a few values spares the slow look at many that are not of that kind.
-            few = distinct.slice(0, 64)
-            if len(few) and not (self._extend(kind, few) and self._extend(kind, distinct)):
-                self.possible.discard(kind)
+            self._learn(kind, distinct, counts)
 
     @property
     def unique(self) -> bool:
@@ -72,13 +80,42 @@ class Profile:
         share = 0.9 if self.filled >= 20 else 0.999
         return self.filled >= 4 and len(self.seen) > share * self.filled
 
+    def whole(self, kind: str) -> bool:
+        """Whether all values are of a kind, but for words that tell nothing."""
+        return self._can_be(kind) and not self.strays[kind]
+
+    def nearly(self) -> str:
+        """The kind of nearly all values, where some are of another; empty if there is none.
+
+        A few numbers beside a word (1, 2, 3+) are rather categories.
+        """
+        kinds = ("truth", "date", *(_NUMBERS if len(self.seen) > FEW else ()))
+        found = [kind for kind in kinds if self._can_be(kind) and self.stray(kind) <= _STRAY]
+        return min(found, key=self.stray, default="")
+
+    def stray(self, kind: str) -> float:
+        """The share of rows with a value of another kind."""
+        rows = self.strays[kind] + self.fits[kind]
+        return self.strays[kind] / rows if rows else 1.0
+
     @property
-    def truth(self) -> bool:
-        """Whether the values are the two sides of a truth value."""
-        if self.many or len(self.seen) > 4:
+    def coded(self) -> bool:
+        """Whether nearly all values are whole numbers, some of them with leading zeros."""
+        return self.padded and "integer" in self.possible and self.stray("integer") <= _STRAY
+
+    def _can_be(self, kind: str) -> bool:
+        if kind not in self.possible or self.fits[kind] <= self.blank_rows:
             return False
-        words = {str(value).strip().lower() for value in self.seen}
-        return words in _TRUTH_PAIRS or (0 < len(words) <= 2 and words < _TRUTH_WORDS)
+        if kind == "truth":
+            return self._two_sided()
+        # 01234 is a code, not a number
+        return kind in self.low and not (self.padded and kind in _NUMBERS)
+
+    def _two_sided(self) -> bool:
+        """Whether the truth values are such that nothing else can be meant: F alone is none."""
+        words = {str(value).strip().lower() for value in self.seen} & _TRUTHS
+        pairs = not self.strays["truth"] and any(words.issuperset(pair) for pair in _TRUTH_PAIRS)
+        return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
 
     def days(self) -> tuple[date, date]:
         """The first and the last day."""
@@ -86,47 +123,85 @@ class Profile:
         first, last = (_EPOCH + timedelta(days=int(end)) for end in ends)
         return first, last
 
-    def _without_missing(self, distinct: pa.Array) -> pa.Array:
-        if distinct.null_count:
-            self.missing = True
-            distinct = distinct.drop_null()
+    def _without_missing(
+        self, distinct: pa.Array, counts: np.ndarray
+    ) -> tuple[pa.Array, np.ndarray]:
+        real = distinct.is_valid()
         if pa.types.is_floating(distinct.type):
-            real = distinct.filter(pc.invert(pc.is_nan(distinct)))
+            real = pc.and_(real, pc.invert(pc.is_nan(distinct).fill_null(True)))
         elif spelling.is_text(distinct.type):
-            self.text = self.text or len(distinct) > 0
+            self.text = self.text or distinct.null_count < len(distinct)
             distinct = pc.utf8_trim_whitespace(distinct)
-            words = pa.array(("", *NULL_WORDS), distinct.type)
-            blank = pc.is_in(distinct, words)
+            blank = pc.is_in(distinct, pa.array(("", *NULL_WORDS), distinct.type))
             self.words.update(word for word in distinct.filter(blank).to_pylist() if word)
-            real = distinct.filter(pc.invert(blank))
-        else:
-            return distinct
-        self.missing = self.missing or len(real) < len(distinct)
-        return real
+            real = pc.and_(real, pc.invert(blank))
+        mask = real.to_numpy(zero_copy_only=False)
+        self.missing = self.missing or not mask.all()
+        return _kept(distinct, counts, mask)
 
-    def _extend(self, kind: str, values: pa.Array) -> bool:
-        """Widen the range of a kind; False if some value cannot be of that kind."""
-        if kind != "date" and spelling.is_text(values.type):
-            padded = pc.any(pc.match_substring_regex(values, "^[+-]?0[0-9]")).as_py()
-            if padded:  # 01234 is a code, not a number
-                return False
+    def _without_blanks(
+        self, distinct: pa.Array, counts: np.ndarray
+    ) -> tuple[pa.Array, np.ndarray]:
+        if not spelling.is_text(distinct.type):
+            return distinct, counts
+        blank = pc.is_in(pc.utf8_lower(distinct), pa.array(BLANK_WORDS, distinct.type))
+        mask = blank.to_numpy(zero_copy_only=False)
+        self.blanks.update(distinct.filter(blank).to_pylist())
+        self.blank_rows += int(counts[mask].sum())
+        return _kept(distinct, counts, ~mask)
+
+    def _learn(self, kind: str, values: pa.Array, counts: np.ndarray) -> None:
+        """Count the rows that are of a kind, and widen its range.
+
+        A glance at a few values spares the slow look at many that are not of that kind.
+        """
+        if not len(values):
+            return
+        few = np.unique(np.linspace(0, len(values) - 1, _GLANCE).astype(int))
+        worth = 2 * self._fitting(kind, values.take(pa.array(few))).sum() >= len(few)
+        fits = self._fitting(kind, values) if worth else np.zeros(len(values), bool)
+        self.fits[kind] += int(counts[fits].sum())
+        self.strays[kind] += int(counts[~fits].sum())
+        if self.strays[kind] > max(_HOPELESS, self.fits[kind]):
+            self.possible.discard(kind)
+
+    def _fitting(self, kind: str, values: pa.Array) -> np.ndarray:
+        """Which values can be of a kind; they widen its range."""
+        if kind in _NUMBERS and spelling.is_text(values.type):
+            found = pc.match_substring_regex(values, "^[+-]?0[0-9]")
+            self.padded = self.padded or bool(pc.any(found).as_py())
+        if kind == "date" and (
+            pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        ):
+            return np.zeros(len(values), bool)
+        found, unread = _READERS[kind](values)
+        fits = np.ones(len(values), bool) if unread is None else ~unread
         if kind == "date":
-            if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-                return False
-            found, unread = spelling.days(values, "month")
-        else:
-            read = spelling.integers if kind == "integer" else spelling.numbers
-            found, unread = read(values)
-        if unread is not None and unread.any():
-            return False
-        found = found[np.isfinite(found)]
+            fits = fits & (found >= _FIRST) & (found <= _LAST)
+        elif kind == "truth":
+            return fits
+        found = found[fits & np.isfinite(found)]
         if len(found):
             low, high = found.min().item(), found.max().item()
-            if kind == "date" and (low < _FIRST or high > _LAST):
-                return False
             self.low[kind] = min(self.low.get(kind, low), low)
             self.high[kind] = max(self.high.get(kind, high), high)
-        return True
+        return fits
+
+
+def _days(values: pa.Array) -> tuple[np.ndarray, spelling.Unread]:
+    return spelling.days(values, "month")
+
+
+_READERS: dict[str, Callable[[pa.Array], tuple[np.ndarray, spelling.Unread]]] = {
+    "truth": spelling.truths,
+    "integer": spelling.integers,
+    "number": spelling.numbers,
+    "date": _days,
+}
+
+
+def _kept(values: pa.Array, counts: np.ndarray, mask: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    return values.filter(pa.array(mask)), counts[mask]
 
 
 def _listed(values: pa.Array) -> list[object]:
