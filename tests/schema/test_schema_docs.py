@@ -40,7 +40,7 @@ def test_the_page_names_every_key():
         assert f"| `{role}` |" in text
 
 
-@pytest.mark.parametrize("module", ["attribute", "radix", "engine.infer"])
+@pytest.mark.parametrize("module", ["attribute", "radix", "engine.infer", "options"])
 def test_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"scumble.{module}"))
     assert result.attempted > 0
