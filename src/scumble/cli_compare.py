@@ -68,6 +68,13 @@ def compare(
     comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
+    reading = {"table": table, "outside": None if outside == "error" else outside}
+    results.about |= {
+        "source": None if private_preview else source,
+        "schema": str(schema),
+        "file": workload if Path(workload).is_file() else None,
+        "reading": {name: value for name, value in reading.items() if value},
+    }
     if fewer(results):
         console.say(f"Questions: {fewer(results)}.")
     try:
@@ -210,7 +217,7 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
     from scumble.evaluate.comparison_points import points, sentence
     from scumble.evaluate.comparison_table import as_fields
 
-    for name, reason in results.left_out.items():
+    for name, reason in results.refusals().items():
         console.say(f"{name} is left out: {reason}")
     if not results.runs:
         raise ParameterError("Nothing was compared, and nothing is written.")

@@ -7,10 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import scumble as sc
+from scumble.evaluate.comparison import Comparison, Results
+from scumble.evaluate.comparison_commands import publishing
 from scumble.evaluate.comparison_measures import unrounded
-from scumble.evaluate.comparison_page import _spread
+from scumble.evaluate.comparison_page import _spread, page
 from scumble.evaluate.comparison_points import Point, sentence
+from scumble.evaluate.comparison_settings import Settings
+from scumble.evaluate.comparison_standin import stand_in
 from scumble.evaluate.measures import spread
+from scumble.evaluate.workloads import from_sql
+from scumble.mechanism import create
 from scumble.plot import svg
 from scumble.plot.comparison import Mark, _looks, comparison
 
@@ -83,3 +90,60 @@ def test_exact_counts_in_a_sentence() -> None:
     assert sentence(point, 8).endswith("; a count of 5,000 is answered exactly.")
     mostly = replace(point, error=spread(np.array([0.0, 0.1])))
     assert sentence(mostly, 8).endswith("is answered exactly nineteen times in twenty.")
+
+
+def test_the_page_says_how_to_publish(results: Results) -> None:
+    text = page(results, "relative")
+    assert "scumble publish 'my people.csv' --schema s.toml --method uniform --epsilon 1 -o" in (
+        text.replace("&#x27;", "'")
+    )
+    assert "--method anatomy --suppress --l 2 -o view" in text
+    assert "--method histogram --attributes a,b,c,d,e --neighbours replace --epsilon 1" in text
+    assert "Summaries measured the columns a, b, c, d and e." in text
+    assert "(1 question, 2 answers)" in text
+    assert "Not DP: an attacker who gave, as the table&#x27;s own share has it, at most" in text
+    assert "(ρ1) to a value can end at most at" in text
+
+
+def test_a_method_is_left_out_once(results: Results) -> None:
+    assert len(results.left_out) == 3
+    named = "the questions name 5: a, b, c, d, e. Ask about fewer with --workload."
+    assert results.refusals() == {
+        "mosaic": f"mosaic takes at most four columns; {named}",
+        "dawa": f"dawa takes at most one column; {named}",
+    }
+
+
+def test_commands_name_what_was_compared() -> None:
+    asked = {"queries": ["SELECT COUNT(*) FROM t"], "epsilon": 0.5}
+    mechanism = create("workload", attributes=["a"], neighbours="replace", **asked)
+    assert mechanism
+    about = {"file": "my.sql", "reading": {"outside": "missing"}}
+    assert publishing("workload", {"attributes": ["a"], "epsilon": 0.5}, about) == (
+        "scumble publish TABLE --schema SCHEMA --method workload --attributes a --epsilon 0.5 "
+        "--queries my.sql --outside missing -o view"
+    )
+    assert "--method grid --uniform -o" in publishing("grid", {"adaptive": False}, {})
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    schema = sc.Schema(
+        (
+            *(sc.Attribute(name, "quasi", sc.Boolean()) for name in "abcd"),
+            sc.Attribute("e", "sensitive", sc.Category(("x", "y", "z"))),
+        )
+    )
+    table = stand_in(schema, 300)
+    workload = from_sql(
+        ["SELECT a, COUNT(*) FROM t WHERE b OR c OR d OR e = 'x' GROUP BY a"], schema
+    )
+    methods = ["uniform", "anatomy", "partition", "histogram", "mosaic", "dawa"]
+    given = {"anatomy": {"l": [2]}, "dawa": {"epsilon": [1.0]}}
+    choices = Settings(table, workload, "replace").choices(methods, [1.0, 2.0], given)
+    comparison = Comparison(table, workload, choices, 1)
+    found = comparison.blank(
+        subject="people", preview=False, sensitive=["e"], source="my people.csv", schema="s.toml"
+    )
+    list(comparison.runs(found))
+    return found

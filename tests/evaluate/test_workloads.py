@@ -305,3 +305,19 @@ def _codes(query: Query, name: str) -> list[int]:
 def _allowed(clauses: tuple[Expression, ...], name: str) -> list[int]:
     holds = [np.ones(SCHEMA[name].size, bool), *ENGINE.holds(clauses, [name])]
     return np.flatnonzero(np.logical_and.reduce(holds)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "has no question"),
+        (b"-- nothing\n;\n", "has no question"),
+        (b"\xff\xfe\x00", "cannot be read as text"),
+        (b"SELECT COUNT(*) FROM t\nWHERE age < 25", "put semicolons after those of several lines"),
+    ],
+)
+def test_files_that_are_no_questions(content: bytes, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_bytes(content)
+    with pytest.raises((ParameterError, QueryError), match=complaint) as refused:
+        workloads.from_sql(tmp_path / "mine.sql", SCHEMA)
+    assert "parameter" not in str(refused.value)

@@ -180,14 +180,14 @@ def _rows(
     ]
     for name, error, reason in sorted(local, key=lambda each: each[1]):
         setting = f"ε = {float(epsilon):g}"
-        command = _command(table, name, epsilon=plain(float(epsilon)))
+        command = publish_command(table, name, epsilon=plain(float(epsilon)))
         yield Advice(name, setting, error, ends, None, True, reason, command)
     success = float(gamma / (gamma + values - 1))
     if (k := bags_for(success, values)) is not None:
         error = aroma_error(question, k)
         like = f"at least as hard to guess blindly as ε = {float(epsilon):g}"
         reason = f"{like}, but values that a row does not show are excluded"
-        command = _command(table, "aroma", k=k)
+        command = publish_command(table, "aroma", k=k)
         yield Advice("aroma", f"k = {k}", error, None, _guessed(k, values), False, reason, command)
     if prior < Fraction(ends):
         reason = (
@@ -196,7 +196,7 @@ def _rows(
             "do not lower the bound of the error, which publish says"
         )
         rho2 = math.ceil(1000 * ends) / 1000
-        command = _command(table, "partition", rho1=float(prior), rho2=rho2)
+        command = publish_command(table, "partition", rho1=float(prior), rho2=rho2)
         setting = f"ρ2 = {rho2:g}"
         yield Advice("partition", setting, None, rho2, None, False, reason, command, True)
 
@@ -219,12 +219,12 @@ def _summaries(
         f"a noisy count for each of {cells:,} cells; the error is for {max(asked, 1):,.0f} of them"
     )
     setting = f"ε = {float(epsilon):g}"
-    command = _command(table, "histogram", **more)
+    command = publish_command(table, "histogram", **more)
     yield Advice("histogram", setting, error, ends, None, True, reason, command)
     chosen = select(schema, names, rows=question.rows, epsilon=float(epsilon), neighbours="replace")
     if chosen.method != "histogram":
         reason = chosen.reasons[0].rstrip(".") if chosen.reasons else "the choice for ranges"
-        command = _command(table, chosen.method, **more)
+        command = publish_command(table, chosen.method, **more)
         words = "see `scumble select` for its error"
         yield Advice(chosen.method, setting, None, ends, None, True, reason, command, unknown=words)
 
@@ -306,7 +306,10 @@ def _guessed(k: int, values: int) -> float:
     return exposure(PoolLaw((1,) * values, k))
 
 
-def _command(table: str, method: str, **options: Any) -> str:
-    listed = " ".join(f"--{name} {value}" for name, value in options.items())
-    source = f"{shlex.quote(table)} --schema SCHEMA"
+def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **options: Any) -> str:
+    """The command that publishes a table so; an option that is True is a flag."""
+    listed = " ".join(
+        f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()
+    )
+    source = f"{shlex.quote(table)} --schema {shlex.quote(schema)}"
     return f"scumble publish {source} --method {method} {listed} -o view"

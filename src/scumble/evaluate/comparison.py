@@ -36,6 +36,7 @@ class Results:
     truth: list[float]
     runs: list[Run] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -49,6 +50,19 @@ class Results:
     def made(self) -> set[tuple[str, str, int]]:
         """Which runs are there."""
         return {(run.method, run.words, run.repeat) for run in self.runs}
+
+    def refusals(self) -> dict[str, str]:
+        """The reasons by what was left out; by the method, if it is one for all of its settings."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for name, reason in self.left_out.items():
+            found.setdefault(name.partition(", ")[0], {}).setdefault(reason, []).append(name)
+        there = {run.method for run in self.runs}
+        return {
+            name: reason
+            for method, reasons in found.items()
+            for reason, names in reasons.items()
+            for name in ([method] if len(reasons) == 1 and method not in there else names)
+        }
 
 
 class Comparison:
@@ -109,6 +123,7 @@ class Comparison:
         every = product(range(self.repeats), self.choices)
         tasks = [Task(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
         there = results.made()
+        results.settings |= {choice.name: _told(choice) for choice in self.choices}
         todo = [t for t in tasks if (t.choice.method, t.choice.words, t.repeat) not in there]
         done = len(tasks) - len(todo)
         try:
@@ -143,6 +158,11 @@ class Comparison:
         material = self.runner.material
         known = f"{material.schema.dumps()}\n{texts}\n{material.truth.tolist()}\n{material.seed}"
         return sha256(known.encode()).hexdigest()[:16]
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    """The parameters, but for the questions, which are told elsewhere."""
+    return {name: value for name, value in choice.parameters.items() if name != "queries"}
 
 
 def _put_in_order(results: Results, tasks: Sequence[Task]) -> None:

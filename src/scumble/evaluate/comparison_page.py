@@ -142,8 +142,16 @@ def _setup(results: Results, found: Sequence[Point]) -> str:
     return (
         f"{about['subject']}: {about['rows']:,} rows, {about['values']} values of "
         f"{' and '.join(about['sensitive'])} to hide among. Asked were {about['workload']} "
-        f"({asked}{few}). Each setting was published {times}."
+        f"({asked}{few}). Each setting was published {times}.{_columns(found)}"
     )
+
+
+def _columns(found: Sequence[Point]) -> str:
+    """What summaries looked at."""
+    sets = dict.fromkeys(tuple(point.parameters.get("attributes", ())) for point in found)
+    said = [f"{', '.join(names[:-1])} and {names[-1]}" for names in sets if len(names) > 1]
+    said += [names[0] for names in sets if len(names) == 1]
+    return f" Summaries measured the columns {'; '.join(said)}." if said else ""
 
 
 def fewer(results: Results) -> str:
@@ -194,7 +202,8 @@ def _choice(point: Point, values: int) -> str:
     words = sentence(point, values)
     return (
         f'<tr{row}><th scope="row">{escape(point.name)}{mark}</th>'
-        f"<td>{escape(words[0].upper() + words[1:])}</td></tr>"
+        f"<td>{escape(words[0].upper() + words[1:])}<br><code>{escape(point.command)}</code></td>"
+        "</tr>"
     )
 
 
@@ -278,7 +287,7 @@ def percents(value: float) -> str:
 def _left_out(results: Results) -> str:
     listed = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
-        for name, reason in results.left_out.items()
+        for name, reason in results.refusals().items()
     )
     return f"<h2>What could not be compared</h2><ul>{listed}</ul>" if listed else ""
 

@@ -5,13 +5,15 @@ in a sentence.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from scumble.errors import ParameterError
 from scumble.evaluate.comparison import Results
+from scumble.evaluate.comparison_commands import publishing
 from scumble.evaluate.comparison_measures import (
     ERRORS,
     MEASURES,
@@ -63,6 +65,8 @@ class Point:
     typical: tuple[float, float] | None  # a count, and what 19 of 20 errors of such stay within
     bands: tuple[Band, ...]
     beaten_by: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""  # that publishes so
 
     @property
     def name(self) -> str:
@@ -104,6 +108,7 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
             "true answers above 0. Choose another --measure."
         )
     first = runs[0]
+    parameters = results.settings.get(f"{first.method}, {first.words}", {})
     return Point(
         method=first.method,
         words=first.words,
@@ -118,6 +123,8 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
         biased=biased(found.answers),
         typical=_typical(found.answers.chosen(found.counts)),
         bands=_bands(found, measure if MEASURES[measure].single else "relative"),
+        parameters=parameters,
+        command=publishing(first.method, parameters, results.about),
     )
 
 
@@ -206,9 +213,17 @@ def _learned(point: Point, values: int) -> str:
         if end == prior:
             return f"an attacker who gave {prior} to a value still gives it {prior}{but}"
         return f"an attacker who gave {prior} to a value can end at most at {end}{but}"
+    rho1, rho2 = (point.parameters.get(name) for name in ("rho1", "rho2"))
+    shares = ""
+    if rho1 and rho2:
+        shares = (
+            "an attacker who gave, as the table's own share has it, at most "
+            f"{percent_at_least(rho1)} (ρ1) to a value can end at most at {percent_at_most(rho2)} "
+            "(ρ2); "
+        )
     return (
-        f"not DP: an attacker who finds all {values} values equally likely guesses right in "
-        f"{percent_at_most(point.success)} of the cases, and for whoever knows more there is no "
+        f"not DP: {shares}an attacker who finds all {values} values equally likely guesses right "
+        f"in {percent_at_most(point.success)} of the cases, and for whoever knows more there is no "
         "limit"
     )
 

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.errors import ParameterError
 from scumble.evaluate.comparison_asked import Asked, Floats, Places
 from scumble.evaluate.comparison_exposure import exposed
 from scumble.evaluate.comparison_settings import PRIOR, Choice
 from scumble.evaluate.workloads_truth import Codes, TrueTable
+from scumble.mechanism import mechanisms
 from scumble.publishing import publish
 from scumble.query import Query
 from scumble.schema import Schema
@@ -91,6 +93,7 @@ class Runner:
         """Publish once and measure; a setting that cannot be raises its reason. The same seed makes
         the same release, in whatever process: nobody else ever sees it.
         """
+        _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
         release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
         found = self.asked.answers(release)
@@ -110,6 +113,18 @@ class Runner:
             delta=max((g.parameters.get("delta", 0.0) for g in release.guarantees), default=0.0),
             coverage=share,
             intervals=intervals,
+        )
+
+
+def _check_columns(choice: Choice) -> None:
+    """Refuse questions about more columns than a summary can measure."""
+    kind, names = mechanisms()[choice.method], choice.parameters.get("attributes", ())
+    most = getattr(kind, "most_attributes", len(names))
+    if len(names) > most:
+        takes = {1: "one column", 2: "two columns", 4: "four columns"}.get(most, f"{most} columns")
+        raise ParameterError(
+            f"{choice.method} takes at most {takes}; the questions name {len(names)}: "
+            f"{', '.join(names)}. Ask about fewer with --workload."
         )
 
 

@@ -71,6 +71,7 @@ def as_fields(point: Point, values: int) -> dict[str, Any]:
         ],
         "beaten by": point.beaten_by,
         "sentence": sentence(point, values),
+        "command": point.command,
     }
 
 

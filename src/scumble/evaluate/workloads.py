@@ -22,7 +22,7 @@ from scumble.evaluate.workloads_phrases import Interval, Phrases
 from scumble.evaluate.workloads_truth import TrueTable
 from scumble.guarantee import share
 from scumble.query import Query
-from scumble.releases.statements import statements
+from scumble.releases.statements import statements, unfinished
 from scumble.schema import Schema
 from scumble.sql import parse
 
@@ -209,7 +209,10 @@ def from_sql(given: str | Path | Sequence[str], schema: Schema) -> Workload:
         try:
             queries.append(parse(text, schema))
         except QueryError as error:
-            raise QueryError(f"Question {number}: {error}") from None
+            hint = ""
+            if unfinished(given):
+                hint = " Each line is a question; put semicolons after those of several lines."
+            raise QueryError(f"Question {number}: {error}{hint}") from None
     named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
     return Workload(named, tuple(queries))
 

@@ -14,6 +14,8 @@ def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
     """The texts of all questions, without those that are empty."""
     if isinstance(given, (str, Path)):
         found = _split(_read(Path(given)))
+        if not any(text.strip(" \t\r\n;") for text in found):
+            raise ParameterError(f"The file '{given}' has no question: write SQL, one a line.")
     elif isinstance(given, Sequence) and all(isinstance(each, str) for each in given):
         found = list(given)
     else:
@@ -27,8 +29,18 @@ def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
 def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError, ValueError):
+    except FileNotFoundError:
         raise ParameterError.of("Workload", "queries", _ALLOWED, str(path)) from None
+    except (OSError, ValueError):
+        raise ParameterError(f"The file '{path}' cannot be read as text in UTF-8.") from None
+
+
+def unfinished(given: str | Path | Sequence[str]) -> bool:
+    """Whether the lines of a file were taken for questions, and some do not begin like one."""
+    if not isinstance(given, (str, Path)) or ";" in (text := _read(Path(given))):
+        return False
+    begins = [line.split()[0].upper() for line in _split(text) if line.split()]
+    return "SELECT" in begins and any(word != "SELECT" for word in begins)
 
 
 def _split(text: str) -> list[str]:
