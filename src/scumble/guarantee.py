@@ -33,6 +33,8 @@ _HIDES_LITTLE = 10  # a larger ε is allowed, and warned of
 
 # Parameters that a promise presupposes, or promises at least: they are rounded down, all others up.
 PREMISES = frozenset({"d", "k", "l", "least", "n", "rho1"})
+_SHARES = frozenset({"d", "gamma", "p", "rho1", "rho2"})
+_SHORT = 8  # letters of a number that somebody has typed
 
 # Ratios that the samplers have to keep are multiples of 2^-64: exact, and small enough to print.
 _GRID = 1 << 64
@@ -55,11 +57,13 @@ class Guarantee:
         return self.sentence
 
     def __repr__(self) -> str:
-        numbers = ", ".join(
-            f"{name} = {(at_least if name in PREMISES else at_most)(value)}"
-            for name, value in self.parameters.items()
-        )
-        return f"{self.statement} ({numbers}): {self.sentence}"
+        return f"{self.claim}: {self.sentence}"
+
+    @property
+    def claim(self) -> str:
+        """The statement with its numbers."""
+        numbers = (f"{name} = {figure(name, value)}" for name, value in self.parameters.items())
+        return f"{self.statement} ({', '.join(numbers)})"
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "limits": list(self.limits)}
@@ -231,6 +235,22 @@ def at_most(number: float | Fraction, digits: int = 4) -> str:
 def at_least(number: float | Fraction, digits: int = 4) -> str:
     """A number that a condition names, in so many digits, rounded down."""
     return _rounded(number, digits, ROUND_FLOOR)
+
+
+def figure(name: str, value: float) -> str:
+    """A parameter of a promise in a few digits, rounded as sentences round it: shares have three
+    digits, as percentages have.
+    """
+    digits = 3 if name in _SHARES and value < 1 else 4
+    return (at_least if name in PREMISES else at_most)(_meant(value), digits)
+
+
+def _meant(value: float) -> float:
+    """A tenth for the float beside 0.1: what was moved by one step, lest a promise be rounded, is
+    said as it was given.
+    """
+    near = (value, math.nextafter(value, -math.inf), math.nextafter(value, math.inf))
+    return next((each for each in near if len(str(each)) <= _SHORT), value)
 
 
 def percent_at_most(probability: float | Fraction) -> str:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scumble.audit.finding import Finding
 from scumble.audit.victims import PERSON, SECRET, Victim
+from scumble.guarantee import percent_at_most
 
 Bits = npt.NDArray[np.int64]
 Attack = Callable[[Victim, np.random.Generator, int], Bits]
@@ -111,8 +112,8 @@ class Outcome:
         refuted = self.surprise < 1 - confidence
         sentence = (
             f"The attack named {self.right} of {self.people} secret bits; ε = {self.epsilon:g} "
-            f"allows {self.allowed:.1%} on average, and so many or more with probability "
-            f"{self.surprise:.2g} at most."
+            f"allows {percent_at_most(self.allowed)} on average, and so many or more with "
+            f"probability {self.surprise:.2g} at most."
         )
         return Finding(
             check=self.attack,

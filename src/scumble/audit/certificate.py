@@ -11,7 +11,7 @@ from string import Template
 
 from scumble._version import __version__
 from scumble.audit.finding import Finding
-from scumble.audit.report import CAVEAT, Report, person_words
+from scumble.audit.report import CAVEAT, MOST_FIRST, Report, person_words
 
 _WORDS = {
     "refuted": "refuted",
@@ -19,6 +19,7 @@ _WORDS = {
     "exact": "computed, holds",
     "noted": "noted",
 }
+_SAID = ("found", "claimed", "epsilon at least")  # numbers that are in the sentence, and rounded
 
 
 def page(report: Report, *, when: datetime | None = None) -> str:
@@ -41,8 +42,9 @@ def page(report: Report, *, when: datetime | None = None) -> str:
 
 
 def _finding(finding: Finding) -> str:
-    sure = "" if finding.confidence is None else f"; confidence {finding.confidence:.4%}"
-    numbers = ", ".join(f"{name} {value:.5g}" for name, value in finding.numbers.items())
+    sure = f"; {finding.sure}" if finding.sure else ""
+    more = {name: each for name, each in finding.numbers.items() if name not in _SAID}
+    numbers = ", ".join(f"{name} {value:.5g}" for name, value in more.items())
     return (
         f'<tr class="{finding.verdict}"><th scope="row">{escape(_WORDS[finding.verdict])}</th>'
         f"<td><b>{escape(finding.claim)}</b><br>{escape(finding.sentence)}"
@@ -64,7 +66,7 @@ def _learned(report: Report) -> str:
     figure = f"<figure>{report.learned.figure}</figure>" if report.learned.figure else ""
     return (
         f"<h2>What an attacker learns who knows {known}</h2>{figure}"
-        f"<p>Most is learned about these people:</p><ul>{listed}</ul>"
+        f"<p>Most is learned about these people. {MOST_FIRST}</p><ul>{listed}</ul>"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ from scumble.audit.split_claims import Parts
 from scumble.audit.tuple_odds import TupleOdds
 from scumble.channels import BagChannel, UniformChannel
 from scumble.evidence import Groups, Records, Tuples
-from scumble.guarantee import Guarantee, posterior_at_most
+from scumble.guarantee import Guarantee, figure, posterior_at_most
 from scumble.pool_law import PoolLaw
 from scumble.presence import Included, Replaced
 from scumble.release import Release
@@ -40,7 +39,7 @@ def claims(release: Release) -> Iterator[Finding]:
 
 def _untried(promise: Guarantee) -> Finding:
     sentence = f"No exact check of this promise is known here; its proof: {promise.proof}."
-    return Finding("exact check", _claim(promise), "noted", sentence, dict(promise.parameters))
+    return Finding("exact check", promise.claim, "noted", sentence, dict(promise.parameters))
 
 
 def _ratios(release: Release) -> list[Fraction | None]:
@@ -105,7 +104,7 @@ def _restricted(release: Release, promise: Guarantee) -> Finding | None:
         )
     verdict: Verdict = "refuted" if seen > claimed else "stands"
     numbers = {"found": seen, "claimed": claimed}
-    return Finding("shown rows", _claim(promise), verdict, sentence, numbers, CONFIDENCE)
+    return Finding("shown rows", promise.claim, verdict, sentence, numbers, CONFIDENCE)
 
 
 def _exposed(release: Release, promise: Guarantee) -> Finding | None:
@@ -145,7 +144,7 @@ def _profile(release: Release, promise: Guarantee) -> Finding | None:
     )
     numbers = {"found": excess[worst], "claimed": claimed[worst]}
     verdict: Verdict = "refuted" if broken else "stands"
-    return Finding("drawn bags", _claim(promise), verdict, sentence, numbers, CONFIDENCE)
+    return Finding("drawn bags", promise.claim, verdict, sentence, numbers, CONFIDENCE)
 
 
 def _tuples(release: Release, promise: Guarantee) -> Finding | None:
@@ -189,7 +188,7 @@ def _diverse(release: Release, promise: Guarantee) -> Finding | None:
     group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
     share = count / np.bincount(group, count)[group]
     worst, claimed = float(share.max()), 1 / promise.parameters["l"]
-    return _finding(promise, worst, claimed, "the largest share of one value in a group")
+    return _finding(promise, worst, claimed, "the largest share of one value in a group", "p")
 
 
 def _close(release: Release, promise: Guarantee) -> Finding | None:
@@ -218,28 +217,24 @@ def _odds(release: Release) -> TupleOdds | None:
 
 
 def _at_most(promise: Guarantee, name: str, found: float, what: str) -> Finding:
-    return _finding(promise, found, promise.parameters[name], what)
+    return _finding(promise, found, promise.parameters[name], what, name)
 
 
-def _finding(promise: Guarantee, found: float, claimed: float, what: str) -> Finding:
+def _finding(
+    promise: Guarantee, found: float, claimed: float, what: str, name: str = ""
+) -> Finding:
     broken = found > claimed * (1 + _SLACK)
-    relation = "more than" if broken else "within"
-    sentence = (
-        f"Computed from the release, {what} is {found:.6g}: {relation} the {claimed:.6g} promised."
-    )
+    if broken:
+        said = f"{found:.6g}: more than the {claimed:.6g} promised"
+    else:
+        said = f"{figure(name, min(found, claimed))}: within the {figure(name, claimed)} promised"
     return Finding(
         "exact check",
-        _claim(promise),
+        promise.claim,
         "refuted" if broken else "exact",
-        sentence,
+        f"Computed from the release, {what} is {said}.",
         {"found": found, "claimed": claimed},
     )
-
-
-def _claim(promise: Guarantee) -> str:
-    numbers: Mapping[str, Any] = promise.parameters
-    listed = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
-    return f"{promise.statement} ({listed})"
 
 
 _CHECKS: Mapping[str, Check] = {

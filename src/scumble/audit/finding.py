@@ -30,6 +30,11 @@ class Finding:
     def refuted(self) -> bool:
         return self.verdict == "refuted"
 
+    @property
+    def sure(self) -> str:
+        """The confidence in words, if something was left to chance."""
+        return "" if self.confidence is None else f"{100 * self.confidence:.6g} % confidence"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "check": self.check,

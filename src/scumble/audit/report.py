@@ -8,11 +8,14 @@ from typing import Any
 
 from scumble._version import __version__
 from scumble.audit.finding import Finding
+from scumble.guarantee import percent_at_least, percent_at_most
 
 CAVEAT = (
     "An audit can refute, never prove: what stands was tried as described here and not broken. "
     "The proofs are named beside the promises."
 )
+
+MOST_FIRST = "Those come first of whom the odds of a value grow most:"
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,13 @@ class Report:
         broken = len(self.refuted)
         if not tried:
             return f"No claim about {self.subject} was tested."
-        claims = "1 claim" if tried == 1 else f"{tried} claims"
+        checks = ", ".join(dict.fromkeys(finding.check for finding in self.refuted))
+        if tried == 1:
+            outcome = f"refuted ({checks})" if broken else "not refuted"
+            return f"One claim about {self.subject} was tested, and {outcome}."
         if broken:
-            checks = ", ".join(dict.fromkeys(finding.check for finding in self.refuted))
-            return f"{broken} of {claims} about {self.subject} refuted ({checks})."
-        return f"None of {claims} about {self.subject} refuted."
+            return f"{broken} of {tried} claims about {self.subject} refuted ({checks})."
+        return f"None of {tried} claims about {self.subject} refuted."
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -72,11 +77,12 @@ class Report:
     def __str__(self) -> str:
         lines = [self.summary, ""]
         for finding in self.findings:
-            sure = "" if finding.confidence is None else f" ({finding.confidence:.4%} confidence)"
+            sure = f" ({finding.sure})" if finding.sure else ""
             lines += [f"{finding.verdict:8}  {finding.check}: {finding.claim}{sure}"]
             lines += [f"          {finding.sentence}"]
         if self.learned:
-            lines += ["", f"Most is learned by who knows {', '.join(self.learned.known)}:"]
+            known = ", ".join(self.learned.known)
+            lines += ["", f"Who knows {known} learns most about these people. {MOST_FIRST}"]
             lines += [f"- {person_words(person)}" for person in self.learned.people]
         if self.open_doors:
             lines += ["", "Not protected:", *(f"- {door}" for door in self.open_doors)]
@@ -91,10 +97,18 @@ def person_words(person: Mapping[str, Any]) -> str:
         if name not in ("rows", "value", "prior", "posterior")
     ]
     rows = "1 row" if person["rows"] == 1 else f"{person['rows']} rows"
+    prior, posterior = (round(person[name], 12) for name in ("prior", "posterior"))
     return (
-        f"{', '.join(known)} ({rows}): {_word(person['value'])} from {person['prior']:.1%} to "
-        f"{person['posterior']:.1%}"
+        f"{', '.join(known)} ({rows}): {_word(person['value'])} from {percent_at_least(prior)} to "
+        f"{percent_at_most(posterior)}{_growth(prior, posterior)}"
     )
+
+
+def _growth(prior: float, posterior: float) -> str:
+    """By how much the odds of a value have grown, if they have."""
+    if posterior in (0, 1) or prior in (0, 1):
+        return ""
+    return f" (odds × {posterior / (1 - posterior) / (prior / (1 - prior)):.3g})"
 
 
 def _word(value: Any) -> str:

@@ -25,6 +25,7 @@ from scumble.engine.rows import Outside, Rows
 from scumble.engine.source import open_source
 from scumble.errors import ParameterError
 from scumble.evidence import Measurements
+from scumble.guarantee import percent_at_least, percent_at_most
 from scumble.kinds import Category
 from scumble.mechanism import Mechanism, Publisher
 from scumble.release import Release
@@ -157,8 +158,8 @@ def _anonymous(found: Anonymity, k: int | None) -> Finding:
     alone, few = found.alone / found.rows, found.few / found.rows
     sentence = (
         f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
-        f"{alone:.2%} of the rows are alone in theirs, {few:.2%} share it with fewer than four "
-        "others. Who is known to be in the table is found with "
+        f"{percent_at_least(alone)} of the rows are alone in theirs, {percent_at_least(few)} share "
+        "it with fewer than four others. Who is known to be in the table is found with "
         f"probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at worst."
     )
     claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
@@ -166,9 +167,10 @@ def _anonymous(found: Anonymity, k: int | None) -> Finding:
 
 
 def _diverse(name: str, found: Diversity, l: int | None, t: float | None) -> Iterator[Finding]:  # noqa: E741
+    values = "one value" if found.l == 1 else f"{found.l} different values"
     sentence = (
-        f"At worst a group has {found.l} different values of {name} (entropy l = "
-        f"{found.entropy_l:.3g}), one of them with a share of {found.alpha:.1%}."
+        f"At worst a group has {values} of {name} (entropy l = {found.entropy_l:.3g}); the most "
+        f"frequent one has a share of {percent_at_most(round(found.alpha, 12))}."
     )
     numbers = found.to_dict()
     claim = f"l-diversity of {name}" + ("" if l is None else f" with l = {l}")

@@ -1,0 +1,96 @@
+"""What reports of audits say: one figure is rounded in one way, and lists say their order."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.audit.certificate import page
+from scumble.audit.finding import Finding
+from scumble.audit.report import Report, person_words
+from scumble.audit.subjects import of_release, of_table
+from scumble.guarantee import figure
+
+SCHEMA = sc.Schema(
+    (
+        sc.Attribute("age", "quasi", sc.IntegerRange(0, 9)),
+        sc.Attribute("job", "sensitive", sc.IntegerRange(0, 10)),
+    )
+)
+
+
+def _table() -> pa.Table:
+    rng = np.random.default_rng(8)
+    return pa.table({"age": rng.integers(0, 10, 4000), "job": rng.integers(0, 11, 4000)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("rho1", 0.09999999999999999, "0.1"),
+        ("rho2", 0.30000000000000004, "0.3"),
+        ("rho2", 0.2319693167, "0.232"),
+        ("p", 0.16826376, "0.169"),
+        ("gamma", 2.718281828, "2.719"),
+        ("gamma", 0.50000001, "0.501"),
+        ("epsilon", 0.0, "0"),
+        ("epsilon", 0.69314718, "0.6932"),
+        ("l", 3, "3"),
+    ],
+)
+def test_figures_are_rounded_as_in_sentences(name, value, said):
+    assert figure(name, value) == said
+
+
+def test_a_certificate_has_one_rounding_for_one_figure(tmp_path):
+    release = sc.publish(_table(), SCHEMA, sc.Subset(epsilon=1), seed=1)
+    report = of_release(release.save(tmp_path / "view", insecure=True), ["age"], 5)
+    text = page(report)
+    assert "gamma = 2.719" in text
+    assert not re.search(r"2\.718|0\.0999|0\.1683|0\.23197", text)
+    assert not re.search(r"\d%", str(report))
+    assert "is 0.169: within the 0.169 promised" in text
+    assert "is 0.232: within the 0.232 promised" in text
+
+
+def test_people_come_by_the_growth_of_their_odds(tmp_path):
+    release = sc.publish(_table(), SCHEMA, sc.Uniform(epsilon=2), seed=1)
+    report = of_release(release.save(tmp_path / "view", insecure=True), ["age"], 10)
+    said = str(report)
+    assert "learns most about these people. Those come first of whom the odds" in said
+    growth = [float(each) for each in re.findall(r"odds × ([\d.]+)", said)]
+    assert len(growth) == 10
+    assert growth == sorted(growth, reverse=True)
+
+
+def test_a_person_of_whom_all_is_known():
+    person = {"age": None, "rows": 1, "value": 3, "prior": 0.25, "posterior": 1.0}
+    assert person_words(person) == "age = (missing) (1 row): 3 from 25 % to 100 %"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (["noted"], "No claim about x was tested."),
+        (["stands", "noted"], "One claim about x was tested, and not refuted."),
+        (["refuted"], "One claim about x was tested, and refuted (check)."),
+        (["exact", "stands"], "None of 2 claims about x refuted."),
+        (["exact", "refuted"], "1 of 2 claims about x refuted (check)."),
+    ],
+)
+def test_the_summary_counts_as_people_do(verdicts, said):
+    assert Report("x", [Finding("check", "claim", each, "") for each in verdicts]).summary == said
+
+
+def test_confidence_and_shares_are_percent():
+    finding = Finding("check", "claim", "stands", "Tried.", confidence=0.9999)
+    assert "check: claim (99.99 % confidence)" in str(Report("x", [finding]))
+    table = pa.table({"age": [0, 1, 1, 2], "job": [3, 3, 3, 4]})
+    said = str(of_table(table, SCHEMA))
+    assert "50 % of the rows are alone in theirs" in said
+    assert (
+        "a group has one value of job (entropy l = 1); the most frequent one has a share of 100 %"
+        in said
+    )
