@@ -23,7 +23,7 @@ FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
 # Seconds of work, at least, for which further processes are worth their start; and how long this
 # one works before it can tell.
-_WORTH, _LOOK = 8.0, 1.0
+_WORTH, _LOOK = 30.0, 1.0
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -44,6 +45,7 @@ _READING = (
     "the repeats."
 )
 # One table says how wrong the answers are, the other what papers tell besides.
+_BIAS = 2  # digits behind the point of a mean error with its sign: others say how small it is
 _TINY = 1e-4  # numbers below are written with their power of ten
 _FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
 _SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
@@ -202,9 +204,15 @@ def _choice(point: Point, values: int) -> str:
     words = sentence(point, values)
     return (
         f'<tr{row}><th scope="row">{escape(point.name)}{mark}</th>'
-        f"<td>{escape(words[0].upper() + words[1:])}<br><code>{escape(point.command)}</code></td>"
+        f"<td>{escape(words[0].upper() + words[1:])}<br>{_code(point.command)}</td>"
         "</tr>"
     )
+
+
+def _code(command: str) -> str:
+    """A command whose lines do not break within the name of an option."""
+    options = r'<span class="option">\1</span>'
+    return f"<code>{re.sub(r'(?<= )(--?[a-z][a-z-]*)', options, escape(command))}</code>"
 
 
 def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = False) -> str:
@@ -259,7 +267,8 @@ def _spread(name: str, given: Spread | None) -> str:
         text = f"{mean:.1e}" if isnan(deviation) else f"{mean:.1e} ± {deviation:.0e}"
         text = text.replace("-", "−")
     elif deviation > 0:
-        own = _places(deviation, 2)
+        own = min(_places(deviation, 2), max(_places(mean, 3) + 1, 0) if mean else 3)
+        own = min(own, _BIAS) if name == "bias" else own
         text = f"{_rounded(mean, min(_places(mean, 3), own))} ± {_rounded(deviation, own)}"
     return f"{text} %" if scale == 100 else text
 

@@ -123,7 +123,7 @@ def _check_columns(choice: Choice) -> None:
     if len(names) > most:
         takes = {1: "one column", 2: "two columns", 4: "four columns"}.get(most, f"{most} columns")
         raise ParameterError(
-            f"{choice.method} takes at most {takes}; the questions name {len(names)}: "
+            f"It takes at most {takes}; the questions name {len(names)}: "
             f"{', '.join(names)}. Ask about fewer with --workload."
         )
 

@@ -19,7 +19,7 @@ _COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#D55E00", "#56B4E9", "#
 _MARKS = ("o", "s", "D", "^", "v", "P", "X", "p", "h")
 _BEATEN = "#a8a8a8"
 _LARGE, _SMALL = 10.0, 8.0
-_NEAR = 6.0  # points between marks of which one hides the other
+_NEAR = 9.0  # points between marks of which one hides the other
 
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
