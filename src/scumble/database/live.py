@@ -27,6 +27,24 @@ class Between:
         return self.low + below, self.high + above
 
 
+@dataclass(frozen=True)
+class Possible:
+    """The law of a count: its limits are cut to what a count can be, and reach to the estimate if
+    that lies outside. A truth that was between the limits is so still.
+    """
+
+    law: Law
+    most: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value, level)
+        return min(max(low, 0.0), value), max(min(high, self.most), value)
+
+
 @dataclass(frozen=True, repr=False)
 class LiveEstimate(Estimate):
     """An estimate with what became of the question.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ from scumble.database.asking import Asked
 from scumble.database.average_law import Average
 from scumble.database.batch_plan import Piece
 from scumble.database.given import COUNT, Given, batch_of
-from scumble.database.live import Between, LiveEstimate
+from scumble.database.live import Between, LiveEstimate, Possible
 from scumble.database.space import Boxes, Space
 from scumble.estimate import Estimates, Exact, Law, Unknown
 from scumble.noise.laws import DiscreteLaplace, NoiseSum
@@ -75,6 +76,10 @@ class Reader:
             return LiveEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fate)
         [(value, law)] = parts
         method = _method(law, asked, fate["status"])
+        as_asked = fate["status"] != "relaxed" and isinstance(law, NoiseSum)
+        if as_asked and asked.query.aggregate == "count":
+            most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
+            law = Possible(law, math.inf if self.rows is None else most)
         return LiveEstimate(value, law, method, notes, **fate)
 
     def _part(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
