@@ -99,7 +99,7 @@ def test_a_mistake_in_a_process_is_one_here(made: Comparison) -> None:
     wrong = Choice("uniform", "ε = 1", None)  # type: ignore[arg-type]
     with (
         Workers(1, made.runner.material) as workers,
-        pytest.raises(RuntimeError, match="TypeError") as caught,
+        pytest.raises(RuntimeError, match="AttributeError") as caught,
     ):
         list(workers.made(_tasks(wrong)))
     assert "comparison_settings" in "".join(caught.value.__notes__)  # where it happened
