@@ -305,19 +305,6 @@ def test_a_preview_reads_nothing_and_says_so(compared: tuple[Comparison, Results
     assert "For the owner only" not in page(preview, "median")
 
 
-def test_stand_ins_keep_to_the_schema() -> None:
-    schema = sc.Schema(
-        (
-            sc.Attribute("flag", "quasi", sc.Boolean()),
-            sc.Attribute("pay", "sensitive", sc.Bins((0.0, 1.0, 2.0)), missing=True),
-        )
-    )
-    known = stand_in(schema, 3000, seed=2)
-    assert known.rows == 3000
-    assert sorted(np.unique(known.codes("pay")).tolist()) == [0, 1, 2]
-    assert known.cube(["flag"])[0] > known.cube(["flag"])[1]
-
-
 def test_generators_by_name(table: TrueTable, tmp_path: Path) -> None:
     sizes = {
         "breakdowns": 5,

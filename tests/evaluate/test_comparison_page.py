@@ -148,3 +148,16 @@ def results() -> Results:
     )
     list(comparison.runs(found))
     return found
+
+
+def test_stand_ins_keep_to_the_schema() -> None:
+    schema = sc.Schema(
+        (
+            sc.Attribute("flag", "quasi", sc.Boolean()),
+            sc.Attribute("pay", "sensitive", sc.Bins((0.0, 1.0, 2.0)), missing=True),
+        )
+    )
+    known = stand_in(schema, 3000, seed=2)
+    assert known.rows == 3000
+    assert sorted(np.unique(known.codes("pay")).tolist()) == [0, 1, 2]
+    assert known.cube(["flag"])[0] > known.cube(["flag"])[1]
