@@ -31,6 +31,7 @@ FRONT = [
     "scumble.console",
     "scumble.demo",
     "scumble.dialect_shell",
+    "scumble.ending",
     "scumble.listing",
     "scumble.listing_database",
     "scumble.listing_ledger",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +25,7 @@ from scumble import (
     options,
 )
 from scumble._version import __version__
+from scumble.ending import orderly
 from scumble.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -215,13 +215,8 @@ def main() -> None:
         # A terminal that has no Greek letters shows something in their place.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # Ended by another program, or with its terminal, what lies in temporary folders is removed as
-    # well; a signal that nohup keeps away stays away.
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, lambda ended, _: sys.exit(128 + ended))
     try:
-        app()
+        with orderly():
+            app()
     except KeyboardInterrupt:
         sys.exit(console.INTERRUPTED)

@@ -63,6 +63,30 @@ def test_ended_by_others_or_with_its_terminal(tmp_path, end):
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 
 
+SWALLOWING = """
+import signal, time
+from scumble.ending import orderly
+
+with orderly():
+    try:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(60)
+        except BaseException:
+            pass  # as some libraries do while they are imported
+        time.sleep(60)
+    finally:
+        time.sleep(1.5)  # is not disturbed
+        print("tidied up")
+"""
+
+
+def test_an_end_that_is_swallowed_comes_again():
+    words = [sys.executable, "-c", SWALLOWING]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "tidied up\n", "")
+
+
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"

@@ -60,7 +60,7 @@ def crowd(folder: str, number: str) -> None:
         child = os.fork()
         if not child:
             try:
-                os.write(1, f"{grow(folder, Table(MORE))}\n".encode("ascii"))
+                os.write(1, f"{grow(folder, Table(MORE), again=True)}\n".encode("ascii"))
             finally:
                 os._exit(0)
         children.append(child)
