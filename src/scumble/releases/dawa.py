@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, log
-from pathlib import Path
 
 import numpy as np
 
 from scumble.designs.boxes import Boxes, BoxSums
-from scumble.designs.regions import FILE, Regions, RegionTree
+from scumble.designs.regions import Regions, RegionTree
 from scumble.errors import ParameterError
-from scumble.evidence import Measurements
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.private_partition import noisy_partition
@@ -84,11 +82,6 @@ class Dawa(RegionSummary):
                 f"{self.attributes[0]} has {schema.size(self.attributes)} values; Dawa takes at "
                 f"most {MOST_CODES}. Choose coarser bins, or the method privtree."
             )
-
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree over buckets."""

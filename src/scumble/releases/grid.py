@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.designs.boxes import Boxes, BoxSums
-from scumble.designs.regions import FILE, Regions, RegionTree
-from scumble.evidence import Measurements
+from scumble.designs.regions import Regions, RegionTree
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.publishers.request import flag
@@ -75,11 +73,6 @@ class Grid(RegionSummary):
     @property
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters, "adaptive": self.adaptive}
-
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured grids."""

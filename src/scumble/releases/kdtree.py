@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, log2
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from scumble.designs.boxes import BoxSums
-from scumble.designs.regions import FILE, Regions, RegionTree
+from scumble.designs.regions import Regions, RegionTree
 from scumble.errors import ParameterError
-from scumble.evidence import Measurements
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
 from scumble.private_counts import PrivateCounts
@@ -89,11 +87,6 @@ class Kdtree(RegionSummary):
     def parameters(self) -> dict[str, Any]:
         own = {"height": self.height, "cuts": self.cuts, "split": self.split, "prune": self.prune}
         return {**super().parameters, **own}
-
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree."""

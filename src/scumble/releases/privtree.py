@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log
-from pathlib import Path
 
 from scumble.designs.boxes import BoxSums
-from scumble.designs.regions import FILE, Regions, RegionTree
-from scumble.evidence import Measurements
+from scumble.designs.regions import Regions, RegionTree
 from scumble.person import Neighbours, Person
 from scumble.private import PrivateTable
 from scumble.private_splits import SplitRule, split_boxes
@@ -62,11 +60,6 @@ class PrivTree(RegionSummary):
             contribution=contribution,
             person=person,
         )
-
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The leaves, measured."""

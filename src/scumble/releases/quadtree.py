@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from scumble.designs.boxes import BoxSums
-from scumble.designs.regions import FILE, Regions, RegionTree
-from scumble.evidence import Measurements
+from scumble.designs.regions import Regions, RegionTree
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 from scumble.person import Neighbours
 from scumble.private import PrivateTable
@@ -70,11 +68,6 @@ class Quadtree(RegionSummary):
     @property
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters, "height": self.height, "prune": self.prune}
-
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
+from scumble.designs.regions import FILE, Regions, RegionTree
 from scumble.errors import ParameterError
+from scumble.evidence import Measurements
 from scumble.noise.laws import DiscreteLaplace
 from scumble.person import Neighbours
+from scumble.private import PrivateTable
 from scumble.private_counts import check_scale
 from scumble.publishers.request import whole
 from scumble.releases.summary import AttributeSummary
@@ -56,6 +61,15 @@ class RegionSummary(AttributeSummary):
                 f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
                 "method sparse."
             )
+
+    @abstractmethod
+    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+        """The boxes that are published, with their noisy counts and the laws of the noise."""
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        tree, design = self.grow(table)
+        tree.write(folder, self.attributes)
+        return Measurements(FILE, self.attributes, design)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Boxes are made of neighbouring values, which mean nothing where there is no order; two
