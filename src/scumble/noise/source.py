@@ -83,7 +83,7 @@ class Source:
         return int.from_bytes(out.tobytes(), "little") >> (8 * size - count)
 
     def watch(self, hidden: Hidden) -> None:
-        """What the next noise is to hide, or did: no source looks at it, but one that is made to."""
+        """What the next noise is to hide, or did: no source looks, but one that is made to."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Source cannot be copied or pickled: the copy would repeat its stream.")
