@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.engine.duckdb import Engine
+from scumble.estimators.clauses import Clauses
+from scumble.query import Query
 from scumble.schema import Schema
 
 Cube = npt.NDArray[np.int64]
 Names = tuple[str, ...]
+Count = Callable[[Sequence[Names]], list[Cube]]
 
 MOST_CELLS = 1 << 25  # of all tables that are made together
 # More cells than that for each of its questions, and a table takes longer than asking the engine.
@@ -54,7 +59,7 @@ class Cubes:
         self,
         schema: Schema,
         asked: set[frozenset[str]],
-        count: Callable[[Sequence[Names]], list[Cube]],
+        count: Count,
     ) -> None:
         self._schema = schema
         self._sets = [self._ordered(names) for names in self._merged(asked)]
@@ -87,3 +92,22 @@ class Cubes:
 
     def _cells(self, names: Iterable[str]) -> int:
         return cells(self._schema, names)
+
+
+def in_rounds(
+    schema: Schema,
+    queries: Sequence[Query],
+    names: Mapping[int, frozenset[str]],
+    engine: Engine,
+    count: Count,
+) -> Iterator[tuple[set[frozenset[str]], Cubes, Clauses]]:
+    """Round by round: the sets of attributes, their tables, and the clauses of the questions that
+    need them. `names` are the attributes of questions by their places.
+    """
+    for sets in rounds(schema, Counter(names.values())):
+        together = sorted(place for place, each in names.items() if each in sets)
+        with ThreadPoolExecutor(1) as pool:  # rows are counted while the clauses are evaluated
+            counting = pool.submit(Cubes, schema, sets, count)
+            clauses = Clauses(schema, [queries[place] for place in together], engine)
+            cubes = counting.result()
+        yield sets, cubes, clauses

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -14,7 +12,7 @@ import numpy as np
 from scumble.engine.duckdb import Engine
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.conjunctions import BoxSums, Sides, alike
-from scumble.estimators.cubes import Cube, Cubes, rounds
+from scumble.estimators.cubes import Cube, in_rounds
 from scumble.estimators.row_cubes import RowCubes
 from scumble.query import Query
 from scumble.schema import Schema
@@ -29,14 +27,9 @@ def counted(schema: Schema, queries: Sequence[Query], engine: Engine) -> dict[in
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
     rows = RowCubes(cast(Path, engine.view), schema)  # the engine of a release has a view
     found: dict[int, Counted] = {}
-    for tables in rounds(schema, Counter(names.values())):
-        some = {place: named for place, named in names.items() if named in tables}
-        with ThreadPoolExecutor(1) as pool:  # the tuples are counted while clauses are evaluated
-            counting = pool.submit(Cubes, schema, tables, rows.count)
-            clauses = Clauses(schema, [queries[place] for place in sorted(some)], engine)
-            cubes = counting.result()
-        for each in tables:
-            places = [place for place, named in some.items() if named == each]
+    for sets, cubes, clauses in in_rounds(schema, queries, names, engine, rows.count):
+        for each in sets:
+            places = [place for place, named in names.items() if named == each]
             both = Counts(schema, each, cubes.of(each), clauses).of([queries[p] for p in places])
             found |= dict(zip(places, both, strict=True))
     return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +14,7 @@ from scumble.estimators import records
 from scumble.estimators.bag_cubes import BagCubes
 from scumble.estimators.clauses import Clauses
 from scumble.estimators.conjunctions import alike
-from scumble.estimators.cubes import Cubes, rounds
+from scumble.estimators.cubes import Cubes, in_rounds
 from scumble.estimators.plan import Plan
 from scumble.estimators.row_cubes import RowCubes
 from scumble.estimators.tabled import Tabled
@@ -82,18 +80,12 @@ def _tabled(
     schema = batches[0].plan.schema
     file = cast(Path, engine.view)  # the engine of a release has one
     rows = BagCubes(file, schema, bag) if bag else RowCubes(file, schema)
-    asked: Counter[frozenset[str]] = Counter()
+    names: dict[int, frozenset[str]] = {}
     for batch in batches:
-        asked[batch.names] += len(batch.places)
+        names |= dict.fromkeys(batch.places, batch.names)
     found: dict[int, Estimate] = {}
-    for tables in rounds(schema, asked):
-        some = [batch for batch in batches if batch.names in tables]
-        together = sorted(place for batch in some for place in batch.places)
-        with ThreadPoolExecutor(1) as pool:  # the rows are counted while clauses are evaluated
-            counting = pool.submit(Cubes, schema, tables, rows.count)
-            clauses = Clauses(schema, [queries[place] for place in together], engine)
-            cubes = counting.result()
-        for batch in some:
+    for sets, cubes, clauses in in_rounds(schema, queries, names, engine, rows.count):
+        for batch in (each for each in batches if each.names in sets):
             found.update(_answers(batch, queries, cubes, clauses, bag.law.size if bag else 1))
     return found
 
