@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Box = npt.NDArray[np.int64]
-Boxes = npt.NDArray[np.int64]
+from scumble.database.space import Box, Boxes
+
 Floats = npt.NDArray[np.float64]
 
 MOST = 256  # answers that are considered: the nearest ones

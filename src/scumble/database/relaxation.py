@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.database.columns import Shelf
+from scumble.database.space import Box, Boxes
 
-Box = npt.NDArray[np.int64]  # (attributes, 2): closed intervals of codes
-Boxes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _SHELF = Shelf()

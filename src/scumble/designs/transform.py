@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
+from scumble.designs.axis import Integers
 from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace
 
-Integers = npt.NDArray[np.int64]
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
 
