@@ -36,7 +36,7 @@ test-slow: .venv/dev.stamp
 # Takes a quarter of an hour: every method, honest and broken on purpose, with RUNS runs of each.
 RUNS ?= 1000000
 audit: .venv/dev.stamp
-	$(BIN)/python tests/broken/everything.py $(RUNS)
+	$(BIN)/python -m tests.support.twins.everything $(RUNS)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -58,11 +58,11 @@ bench: .venv/dev.stamp .peers/stamp
 	$(BIN)/python -m benchmarks $(ONLY)
 
 docs: .venv/demo.stamp
-	$(BIN)/python -m scumble.cards docs/mechanisms
+	$(BIN)/python -m scumble.cli.cards docs/mechanisms
 
 # Takes some minutes: every publisher publishes the demo's people several times.
 figures: .venv/demo.stamp
-	$(BIN)/python -m scumble.demo.choosing docs/choosing.svg
+	$(BIN)/python -m research.choosing docs/choosing.svg
 
 clean:
 	rm -rf .venv .peers build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

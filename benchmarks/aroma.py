@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import scumble as sc
 from benchmarks.measure import at_least, at_most, take_turns
 from benchmarks.people import folder
-from scumble.noise.pools import Pool
-from scumble.noise.source import Source
-from scumble.publishers.aroma_view import bytes_per_row
+from scumble.private.perturbation.aroma_views import bytes_per_row
+from scumble.private.sampling.pools import Pool
+from scumble.private.sampling.source import Source
 
 ROWS = 10_000_000
 STORED_ROWS = 1_000_000

@@ -20,7 +20,7 @@ import scumble as sc
 from benchmarks.measure import at_least
 from scumble.audit.classes import classes
 from scumble.audit.table_risk import anonymity, diversity
-from scumble.engine.rows import Rows
+from scumble.private.tables.rows import Rows
 
 ROWS = 1_000_000
 DOMAINS = {"age": 73, "sex": 2, "education": 16, "origin": 5, "occupation": 14}

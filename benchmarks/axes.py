@@ -10,16 +10,16 @@ import numpy as np
 
 import scumble as sc
 from benchmarks.measure import at_most, take_turns
-from scumble.designs.by_law import ByLaw
-from scumble.engine.counter import TensorCounter
-from scumble.estimators.group_readings import Grouping
-from scumble.estimators.regions_reader import RegionsReader
-from scumble.estimators.weights import Weights
-from scumble.ledger import Account
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
-from scumble.private import PrivateTable
-from scumble.releases.axis_summary import AxisSummary
+from scumble.model.designs.by_law import ByLaw
+from scumble.model.privacy.ledger import Account
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
+from scumble.private.summaries.axes import AxisSummary
+from scumble.private.tables.counter import TensorCounter
+from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.group_readings import Grouping
+from scumble.public.estimation.measurements.readings import Weights
 
 MOST_SECONDS = 0.005
 MANY = 10_000_000

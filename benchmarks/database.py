@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 import scumble as sc
 from benchmarks.measure import at_least, take_turns
-from scumble.database.buckets import Histogram
-from scumble.database.exact import Exact
-from scumble.database.space import Boxes, Space
+from scumble.private.database.buckets import Histogram
+from scumble.private.database.exact import Exact
+from scumble.private.database.space import Boxes, Space
 
 SIZES = {"age": 79, "education": 14, "occupation": 23, "income": 100}
 QUESTIONS = 20_000

@@ -16,9 +16,9 @@ from typing import Any
 
 import scumble as sc
 from benchmarks.measure import at_least, at_most
-from scumble.database.committer import Committer
-from scumble.database.journal import Journal
 from scumble.demo.census import census
+from scumble.private.journal.group_commit import Committer
+from scumble.private.journal.journal import Journal
 
 THREADS = 32
 ALONE, TOGETHER = 200, 1000  # durable answers a second that are asked for

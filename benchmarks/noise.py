@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import at_least, at_most, take_turns
-from scumble.noise.channel import keep_or_replace
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
+from scumble.private.sampling.channel import keep_or_replace
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
 
 ROWS = 10_000_000
 PEER_ROWS = 100_000  # the peers take a microsecond or more a row; rows/s hardly depend on how many

@@ -10,7 +10,7 @@ from typing import Any
 import scumble as sc
 from benchmarks.measure import Timing, at_most, connect, take_turns
 from benchmarks.people import OCCUPATIONS, REGIONS, SCHEMA, folder, table
-from scumble.mechanism import Mechanism
+from scumble.private.mechanism import Mechanism
 
 ROWS = 10_000_000
 FEW = 2_500_000

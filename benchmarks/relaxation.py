@@ -8,11 +8,11 @@ import statistics
 from typing import Any
 
 from benchmarks.measure import at_least, at_most
-from scumble.evaluate.regression import compare
-from scumble.evaluate.simulation import Setting
-from scumble.evaluate.simulation import run as simulate
-from scumble.evaluate.survey import Survey, synthetic
-from scumble.evaluate.workload import workload
+from research.relaxation.regression import compare
+from research.relaxation.simulation import Setting
+from research.relaxation.simulation import run as simulate
+from research.relaxation.survey import Survey, synthetic
+from research.relaxation.workload import workload
 
 PEOPLE = 1_000_000
 QUERIES = 20_000

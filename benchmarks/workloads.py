@@ -12,8 +12,8 @@ from typing import Any
 import scumble as sc
 from benchmarks.measure import at_least, connect
 from benchmarks.people import SCHEMA, table
-from scumble.evaluate.workloads import selections
-from scumble.evaluate.workloads_truth import TrueTable
+from scumble.compare.truth import TrueTable
+from scumble.compare.workloads import selections
 
 ROWS, QUESTIONS, ASKED = 1_000_000, 100_000, 200
 TARGET = 50

@@ -1,4 +1,4 @@
-"""What several test rooms share: small people, small schemas, releases made by hand."""
+"""What all tests share: fixed examples, the folder of real tables, paths of child processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Child processes import tests.support too.
+_ROOT = Path(__file__).resolve().parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
 
 # Examples are the same on every run, and a slow machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)

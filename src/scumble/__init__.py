@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.errors import (
+from scumble.model.errors import (
     DomainError,
     LedgerError,
     ParameterError,
@@ -25,83 +25,83 @@ from scumble.errors import (
 )
 
 if TYPE_CHECKING:
-    from scumble.attribute import Attribute
-    from scumble.database.database import Database
-    from scumble.estimate import Estimate, Estimates
-    from scumble.guarantee import Guarantee
-    from scumble.kinds import Bins, Boolean, Category, Dates, IntegerRange
-    from scumble.ledgers.ledger import Ledger
-    from scumble.mechanism import mechanisms
-    from scumble.owner import open
-    from scumble.publishers.alphabeta import AlphaBeta
-    from scumble.publishers.anatomy import Anatomy
-    from scumble.publishers.aroma import Aroma
-    from scumble.publishers.frapp import Frapp
-    from scumble.publishers.partition import Partition
-    from scumble.publishers.subset import Subset
-    from scumble.publishers.uniform import Uniform
-    from scumble.publishing import publish
-    from scumble.query import Query
-    from scumble.release import Release
-    from scumble.releases.datacube import Datacube
-    from scumble.releases.dawa import Dawa
-    from scumble.releases.fourier import Fourier
-    from scumble.releases.grid import Grid
-    from scumble.releases.hierarchy import Hierarchy
-    from scumble.releases.histogram import Histogram
-    from scumble.releases.kdtree import Kdtree
-    from scumble.releases.marginals import Marginals
-    from scumble.releases.mosaic import Mosaic
-    from scumble.releases.privtree import PrivTree
-    from scumble.releases.quadtree import Quadtree
-    from scumble.releases.selection import select
-    from scumble.releases.sparse import Sparse
-    from scumble.releases.wavelet import Wavelet
-    from scumble.releases.workload import Workload
-    from scumble.schema import Schema
+    from scumble.compare.selection import select
+    from scumble.model.privacy.guarantee import Guarantee
+    from scumble.model.query import Query
+    from scumble.model.schema.attribute import Attribute
+    from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
+    from scumble.model.schema.schema import Schema
+    from scumble.private.database.database import Database
+    from scumble.private.ledger.ledger import Ledger
+    from scumble.private.mechanism import mechanisms
+    from scumble.private.owner import open
+    from scumble.private.perturbation.alphabeta import AlphaBeta
+    from scumble.private.perturbation.anatomy import Anatomy
+    from scumble.private.perturbation.aroma import Aroma
+    from scumble.private.perturbation.frapp import Frapp
+    from scumble.private.perturbation.partition import Partition
+    from scumble.private.perturbation.subset import Subset
+    from scumble.private.perturbation.uniform import Uniform
+    from scumble.private.publish import publish
+    from scumble.private.summaries.datacube import Datacube
+    from scumble.private.summaries.fourier import Fourier
+    from scumble.private.summaries.hierarchy import Hierarchy
+    from scumble.private.summaries.histogram import Histogram
+    from scumble.private.summaries.marginals_part import Marginals
+    from scumble.private.summaries.sparse import Sparse
+    from scumble.private.summaries.trees.dawa import Dawa
+    from scumble.private.summaries.trees.grid import Grid
+    from scumble.private.summaries.trees.kdtree import Kdtree
+    from scumble.private.summaries.trees.mosaic import Mosaic
+    from scumble.private.summaries.trees.privtree import PrivTree
+    from scumble.private.summaries.trees.quadtree import Quadtree
+    from scumble.private.summaries.wavelet import Wavelet
+    from scumble.private.summaries.workload import Workload
+    from scumble.public.estimate import Estimate, Estimates
+    from scumble.public.release import Release
 
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
 # once.
 _HOME = {
-    "AlphaBeta": "publishers.alphabeta",
-    "Anatomy": "publishers.anatomy",
-    "Aroma": "publishers.aroma",
-    "Attribute": "attribute",
-    "Bins": "kinds",
-    "Boolean": "kinds",
-    "Category": "kinds",
-    "Database": "database.database",
-    "Datacube": "releases.datacube",
-    "Dates": "kinds",
-    "Dawa": "releases.dawa",
-    "Estimate": "estimate",
-    "Estimates": "estimate",
-    "Fourier": "releases.fourier",
-    "Frapp": "publishers.frapp",
-    "Grid": "releases.grid",
-    "Guarantee": "guarantee",
-    "Hierarchy": "releases.hierarchy",
-    "Histogram": "releases.histogram",
-    "IntegerRange": "kinds",
-    "Kdtree": "releases.kdtree",
-    "Ledger": "ledgers.ledger",
-    "Marginals": "releases.marginals",
-    "Mosaic": "releases.mosaic",
-    "Partition": "publishers.partition",
-    "PrivTree": "releases.privtree",
-    "Quadtree": "releases.quadtree",
-    "Query": "query",
-    "Release": "release",
-    "Schema": "schema",
-    "Sparse": "releases.sparse",
-    "Subset": "publishers.subset",
-    "Uniform": "publishers.uniform",
-    "Wavelet": "releases.wavelet",
-    "Workload": "releases.workload",
-    "mechanisms": "mechanism",
-    "open": "owner",
-    "publish": "publishing",
-    "select": "releases.selection",
+    "AlphaBeta": "private.perturbation.alphabeta",
+    "Anatomy": "private.perturbation.anatomy",
+    "Aroma": "private.perturbation.aroma",
+    "Attribute": "model.schema.attribute",
+    "Bins": "model.schema.domains",
+    "Boolean": "model.schema.domains",
+    "Category": "model.schema.domains",
+    "Database": "private.database.database",
+    "Datacube": "private.summaries.datacube",
+    "Dates": "model.schema.domains",
+    "Dawa": "private.summaries.trees.dawa",
+    "Estimate": "public.estimate",
+    "Estimates": "public.estimate",
+    "Fourier": "private.summaries.fourier",
+    "Frapp": "private.perturbation.frapp",
+    "Grid": "private.summaries.trees.grid",
+    "Guarantee": "model.privacy.guarantee",
+    "Hierarchy": "private.summaries.hierarchy",
+    "Histogram": "private.summaries.histogram",
+    "IntegerRange": "model.schema.domains",
+    "Kdtree": "private.summaries.trees.kdtree",
+    "Ledger": "private.ledger.ledger",
+    "Marginals": "private.summaries.marginals_part",
+    "Mosaic": "private.summaries.trees.mosaic",
+    "Partition": "private.perturbation.partition",
+    "PrivTree": "private.summaries.trees.privtree",
+    "Quadtree": "private.summaries.trees.quadtree",
+    "Query": "model.query",
+    "Release": "public.release",
+    "Schema": "model.schema.schema",
+    "Sparse": "private.summaries.sparse",
+    "Subset": "private.perturbation.subset",
+    "Uniform": "private.perturbation.uniform",
+    "Wavelet": "private.summaries.wavelet",
+    "Workload": "private.summaries.workload",
+    "mechanisms": "private.mechanism",
+    "open": "private.owner",
+    "publish": "private.publish",
+    "select": "compare.selection",
 }
 
 __all__ = [

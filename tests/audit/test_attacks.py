@@ -7,8 +7,8 @@ import pytest
 
 from scumble.audit.attacks import ATTACKS, Outcome, attacked
 from scumble.audit.victims import Guarded
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
 
 PEOPLE, EPSILON, NOISE = 40, 1.0, 2.0
 CONFIDENCE = 0.99999

@@ -9,11 +9,11 @@ import scumble as sc
 from scumble.audit.catalogue import LEFT_OUT, everything, reported
 from scumble.audit.claim import ADAPTIVE, TINY, Claim, tried
 from scumble.audit.distinguish import distinguish
-from scumble.audit.fixed_plans import worst
 from scumble.audit.neighbours import backgrounds, changes, pairs
-from scumble.mechanism import _REGISTRY
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
+from scumble.audit.summary_plans import worst
+from scumble.private.mechanism import _REGISTRY
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
 
 CLAIMS = list(everything())
 

@@ -5,11 +5,11 @@ made too small, which are refuted.
 from dataclasses import replace
 
 import pytest
-from people import people, schema
 
 import scumble as sc
 from scumble.audit.claims import claims
-from scumble.guarantee import Guarantees
+from scumble.model.privacy.guarantee import Guarantees
+from tests.support.people import people, schema
 
 MECHANISMS = [
     sc.Uniform(epsilon=1),

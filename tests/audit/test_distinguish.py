@@ -8,8 +8,8 @@ import pytest
 
 from scumble.audit.chance import at_least, at_most
 from scumble.audit.distinguish import distinguish
-from scumble.noise.laplace import discrete_laplace
-from scumble.noise.source import Source
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
 
 
 def runs(epsilon: float, number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,9 +12,9 @@ from scumble.audit.exposure import subset
 from scumble.audit.game import finding, play
 from scumble.audit.tuple_exposure import included, replaced
 from scumble.audit.tuple_odds import patterns
-from scumble.guarantee import exposure_at_most
-from scumble.presence import Included, Replaced
-from scumble.subset_law import SubsetLaw
+from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.privacy.guarantee import exposure_at_most
 
 GAMES = 40_000
 

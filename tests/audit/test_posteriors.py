@@ -13,9 +13,9 @@ import scumble as sc
 from scumble.audit.claims import CONFIDENCE, claims
 from scumble.audit.split_claims import Parts
 from scumble.audit.tuple_odds import TupleOdds
-from scumble.guarantee import Guarantees, gamma_for_rho, posterior_at_most
-from scumble.presence import Included
-from scumble.publishers.split import Part, keep_for, split
+from scumble.model.evidence.presence import Included
+from scumble.model.privacy.guarantee import Guarantees, gamma_for_rho, posterior_at_most
+from scumble.private.perturbation.partition_groups import Part, keep_for, split
 
 TENTH = Fraction(1, 10)
 SHARES = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))

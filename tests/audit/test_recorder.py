@@ -10,12 +10,12 @@ import pytest
 
 import scumble as sc
 from scumble.audit.distinguish import distinguish
-from scumble.audit.fixed_plans import worst
 from scumble.audit.summaries import summary_findings
-from scumble.concentrated import rho_for
-from scumble.guarantee import Guarantees
-from scumble.noise.laws import DiscreteLaplace
-from scumble.noise.source import Source
+from scumble.audit.summary_plans import worst
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.privacy.concentrated import rho_for
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.private.sampling.source import Source
 
 SCHEMA = sc.Schema(
     (

@@ -10,7 +10,7 @@ import pytest
 import scumble as sc
 from scumble.audit.classes import classes
 from scumble.audit.table_risk import anonymity, diversity
-from scumble.engine.rows import Rows
+from scumble.private.tables.rows import Rows
 
 SCHEMA = sc.Schema(
     (

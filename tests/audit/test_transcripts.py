@@ -16,10 +16,10 @@ from scumble.audit.claim import TINY
 from scumble.audit.neighbours import Pair
 from scumble.audit.recorder import measured
 from scumble.audit.transcripts import least, splits, transcript
-from scumble.designs.partitions import Buckets
-from scumble.noise.hidden import Hidden
-from scumble.noise.laws import DiscreteLaplace
-from scumble.noise.source import Source
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.private.meter.partitions import Buckets
+from scumble.private.sampling.hidden import Hidden
+from scumble.private.sampling.source import Source
 
 FAR = 60  # scales: what is beyond has a probability of e^-60
 

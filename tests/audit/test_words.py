@@ -11,7 +11,7 @@ from scumble.audit.certificate import page
 from scumble.audit.finding import Finding
 from scumble.audit.report import Report, person_words
 from scumble.audit.subjects import of_release, of_table
-from scumble.guarantee import figure
+from scumble.model.privacy.guarantee import figure
 
 SCHEMA = sc.Schema(
     (

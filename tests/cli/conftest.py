@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from terminal import PEOPLE, run
 
 from scumble.demo.census import census
+from tests.support.terminal import PEOPLE, run
 
 
 @pytest.fixture(scope="session")

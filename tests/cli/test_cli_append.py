@@ -2,9 +2,9 @@
 
 import pyarrow.parquet
 import pytest
-from terminal import run
 
 from scumble.demo.census import census
+from tests.support.terminal import run
 
 YOUNG = "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 40"
 EVERYBODY = "SELECT COUNT(*) FROM people"

@@ -1,10 +1,10 @@
 """scumble audit on the command line: verdicts, exit codes, the certificate, and bad input."""
 
 import pytest
-from terminal import run
 
 import scumble as sc
 from scumble.demo.census import census
+from tests.support.terminal import run
 
 REFUTED = 7
 

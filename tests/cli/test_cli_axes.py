@@ -2,7 +2,7 @@
 
 import json
 
-from terminal import run
+from tests.support.terminal import run
 
 
 def _words(place, output, method):

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from terminal import run
 
-from scumble.evaluate import comparison_run
+from scumble.compare import comparison_run
+from tests.support.terminal import run
 
 QUESTIONS = """\
 -- how many are ill

@@ -4,9 +4,9 @@ import shutil
 import sqlite3
 
 import pytest
-from terminal import run
 
-from scumble.database.database import Database
+from scumble.private.database.database import Database
+from tests.support.terminal import run
 
 COLUMNS = "age,sex,condition"
 YOUNG = "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 40"

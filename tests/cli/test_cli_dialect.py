@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from terminal import run
 
 import scumble as sc
-from scumble.dialect import named, setting, speaking
-from scumble.dialect_shell import ShellDialect
+from scumble.cli.dialect_shell import ShellDialect
+from scumble.model.dialect import named, setting, speaking
+from tests.support.terminal import run
 
 PACKAGE = Path(sc.__file__).parent
 FRONT = ("cli", "options", "shell", "demo", "listing")

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from terminal import run
 
-from scumble import cli_database, cli_ledger
-from scumble.cli import app
-from scumble.errors import ScumbleError
+from scumble.cli import database, ledger
+from scumble.cli.app import app
+from scumble.model.errors import ScumbleError
+from tests.support.terminal import run
 
 TEXT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 STARTS = ("scumble ", "echo ", "printf ")
@@ -57,7 +57,7 @@ def test_examples_end_as_stated(shell, tmp_path, monkeypatch):
 
 def test_every_command_has_a_section():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
-    for group, module in (("db", cli_database), ("ledger", cli_ledger)):
+    for group, module in (("db", database), ("ledger", ledger)):
         names |= {f"{group} {each.callback.__name__}" for each in module.app.registered_commands}
     for name in names - {"version", "demo"}:
         assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE), name

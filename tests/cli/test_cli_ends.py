@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from terminal import run
 
-from scumble.publishers.view import ViewWriter
+from scumble.private.tables.writer import ViewWriter
+from tests.support.terminal import run
 
 SCUMBLE = [sys.executable, "-c", "from scumble.cli import main; main()"]
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -4,7 +4,8 @@ import gzip
 import json
 
 import pytest
-from terminal import run
+
+from tests.support.terminal import run
 
 UNIFORM = ("-m", "uniform", "--epsilon", "1")
 CANARY = "Zanzibarite"

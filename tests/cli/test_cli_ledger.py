@@ -4,9 +4,9 @@ import shutil
 import sqlite3
 
 import pytest
-from terminal import run
 
-from scumble.releases.histogram import Histogram
+from scumble.private.summaries.histogram import Histogram
+from tests.support.terminal import run
 
 
 def create(folder, *more):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from people import people, schema
-from terminal import run
+
+from tests.support.people import people, schema
+from tests.support.terminal import run
 
 WHO = ("--neighbours", "add_remove", "--epsilon", "1", "--insecure-seed", "1")
 

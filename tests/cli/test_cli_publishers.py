@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from terminal import run
+
+from tests.support.terminal import run
 
 ADULT = "age workclass education marital-status occupation race sex native-country income".split()
 ROWS = {

@@ -1,7 +1,8 @@
 """query: the shapes of its answers, and the places a question may come from."""
 
 import pytest
-from terminal import PEOPLE, run
+
+from tests.support.terminal import PEOPLE, run
 
 KEYS = ["value", "stderr", "low", "high", "level", "method", "notes"]
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from terminal import run
 
-from scumble import __version__, listing
+from scumble import __version__
+from scumble.cli import printing
+from tests.support.terminal import run
 
 HELP = [sys.executable, "-c", "from scumble.cli import main; main()", "--help"]
 HEAVY = {"numpy", "pyarrow", "duckdb", "numba", "scipy", "matplotlib", "sqlglot", "pandas", "rich"}
@@ -62,7 +63,7 @@ def test_methods_take_two_lines_each():
     names = [row["method"] for row in run("methods", "--json").json]
     assert [line.split()[0] for line in lines[::2]] == names
     assert all(line.split()[0] == "Promises" for line in lines[1::2])
-    assert max(map(len, lines)) <= listing.WIDEST
+    assert max(map(len, lines)) <= printing.WIDEST
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_methods_take_two_lines_each():
     ],
 )
 def test_texts_are_cut_between_clauses_or_words(text, short):
-    assert listing.shortened(text, 25) == short
+    assert printing.shortened(text, 25) == short
 
 
 def test_a_terminal_without_greek_letters():

@@ -3,10 +3,10 @@
 import sys
 
 import pytest
-from terminal import run
 
-from scumble import shell
-from scumble.database.database import Database
+from scumble.cli import shell
+from scumble.private.database.database import Database
+from tests.support.terminal import run
 
 YOUNG = "SELECT COUNT(*) FROM t WHERE age < 40"
 

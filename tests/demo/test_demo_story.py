@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 import pytest
 
 import scumble as sc
-from scumble import plot
 from scumble.demo import report
 from scumble.demo.census import census
 from scumble.demo.questions import EVERY_CONDITION, QUESTIONS, true_answers
 from scumble.demo.story import EPSILONS, tell
-from scumble.errors import ReleaseError
+from scumble.model.errors import ReleaseError
+from scumble.public import plot
 
 PEOPLE = 4000
 

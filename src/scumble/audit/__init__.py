@@ -1,1 +1,1 @@
-"""Attempts to break what is promised. An audit can refute, never prove."""
+"""Checks and attacks on what releases, methods, tables and databases claim."""

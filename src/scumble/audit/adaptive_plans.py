@@ -14,16 +14,16 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from scumble.attribute import Attribute
 from scumble.audit.neighbours import Counts, Pair, changes
 from scumble.audit.recorder import measured
 from scumble.audit.transcripts import Transcript, transcript, transcripts
-from scumble.kinds import IntegerRange
-from scumble.mechanism import Summary
-from scumble.noise.hidden import Hidden
-from scumble.noise.laws import DiscreteLaplace
-from scumble.noise.source import Source
-from scumble.schema import Schema
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Summary
+from scumble.private.sampling.hidden import Hidden
+from scumble.private.sampling.source import Source
 
 Floats = npt.NDArray[np.float64]
 

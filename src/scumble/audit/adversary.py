@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from scumble.channels import BagChannel
-from scumble.errors import ParameterError
-from scumble.evidence import Groups, Records, Tuples
-from scumble.pool_law import PoolLaw
-from scumble.presence import Included
-from scumble.release import Release
-from scumble.schema import Schema
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.channels import BagChannel
+from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.presence import Included
+from scumble.model.schema.schema import Schema
+from scumble.public.release import Release
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

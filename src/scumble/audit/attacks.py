@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scumble.audit.finding import Finding
 from scumble.audit.victims import PERSON, SECRET, Victim
-from scumble.guarantee import percent_at_most
+from scumble.model.privacy.guarantee import percent_at_most
 
 Bits = npt.NDArray[np.int64]
 Attack = Callable[[Victim, np.random.Generator, int], Bits]

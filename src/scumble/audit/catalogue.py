@@ -19,7 +19,7 @@ from scumble.audit.attacked_database import attacked_database
 from scumble.audit.claim import Claim, tried
 from scumble.audit.report import Report
 from scumble.audit.shown_rows import secret_schema
-from scumble.schema import Schema
+from scumble.model.schema.schema import Schema
 
 # Methods that promise no differential privacy, and where their promises are tried.
 LEFT_OUT = {

@@ -12,22 +12,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from scumble.attribute import Attribute
 from scumble.audit.adaptive_plans import Stepwise
 from scumble.audit.claims import CONFIDENCE
 from scumble.audit.distinguish import Distinction, distinguish
 from scumble.audit.events import Outputs
 from scumble.audit.finding import Finding, Verdict
-from scumble.audit.fixed_plans import Worst, worst
 from scumble.audit.neighbours import Pair, pairs
 from scumble.audit.order import order_finding
-from scumble.audit.published import published
+from scumble.audit.runs import published
 from scumble.audit.shown_rows import VALUES, shown_rows
+from scumble.audit.summary_plans import Worst, worst
 from scumble.audit.support import support_finding
-from scumble.kinds import Category, IntegerRange
-from scumble.mechanism import Mechanism, Publisher, Summary
-from scumble.noise.source import Source
-from scumble.schema import Schema
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Mechanism, Publisher, Summary
+from scumble.private.sampling.source import Source
 
 # A run of the whole mechanism stands for so many others, by its time; the search for the worst
 # pair takes a small part of the runs.

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from scumble.audit.adversary import bags
+from scumble.audit.evidence_checks import channel_ratio, delta_of
 from scumble.audit.exposure import Exposure, exposure
 from scumble.audit.finding import Finding, Verdict
-from scumble.audit.ratios import channel_ratio, delta_of
 from scumble.audit.split_claims import Parts
 from scumble.audit.tuple_odds import TupleOdds
-from scumble.channels import BagChannel, UniformChannel
-from scumble.evidence import Groups, Records, Tuples
-from scumble.guarantee import Guarantee, figure, posterior_at_most
-from scumble.pool_law import PoolLaw
-from scumble.presence import Included, Replaced
-from scumble.release import Release
+from scumble.model.evidence.channels import BagChannel, UniformChannel
+from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.privacy.guarantee import Guarantee, figure, posterior_at_most
+from scumble.public.release import Release
 
 CONFIDENCE = 0.9999
 _BAGS = 200_000

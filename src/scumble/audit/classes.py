@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scumble.engine.rows import Rows
-from scumble.errors import SchemaError
+from scumble.model.errors import SchemaError
+from scumble.private.tables.rows import Rows
 
 Integers = npt.NDArray[np.int64]
 _LARGEST = 1 << 62

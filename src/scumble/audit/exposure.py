@@ -12,13 +12,13 @@ from math import prod
 from typing import cast
 
 from scumble.audit.tuple_exposure import included, replaced
-from scumble.channels import Channel, SplitChannel, UniformChannel
-from scumble.evidence import Records, Tuples
-from scumble.pool_law import PoolLaw
-from scumble.presence import Included
-from scumble.release import Manifest
-from scumble.schema import Schema
-from scumble.subset_law import SubsetLaw
+from scumble.model.evidence.channels import Channel, SplitChannel, UniformChannel
+from scumble.model.evidence.evidence import Records, Tuples
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.presence import Included
+from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.schema.schema import Schema
+from scumble.public.release import Manifest
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _channel(channel: Channel, schema: Schema) -> float:
         return max(float(keep) + (1 - float(keep)) / len(domain) for keep, domain in pairs)
     if isinstance(channel.law, SubsetLaw):
         return subset(channel.law)
-    from scumble.publishers.aroma_risk import exposure as of_pool
+    from scumble.private.perturbation.aroma_risk import exposure as of_pool
 
     return of_pool(cast(PoolLaw, channel.law))  # bags have one of two laws
 

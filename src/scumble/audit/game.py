@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scumble.attribute import Attribute
 from scumble.audit.adversary import guesses
 from scumble.audit.chance import at_least
 from scumble.audit.exposure import Exposure, exposure
 from scumble.audit.finding import Finding
-from scumble.guarantee import epsilon_for_exposure, exposure_at_most
-from scumble.kinds import IntegerRange
-from scumble.mechanism import Mechanism, Publisher
-from scumble.publishing import publish
-from scumble.schema import Schema
+from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.publish import publish
 
 WHO, SECRET = "target", "secret"
 

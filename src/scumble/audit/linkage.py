@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.attribute import Attribute
 from scumble.audit.adversary import bags
-from scumble.channels import BagChannel, Channel, UniformChannel
-from scumble.errors import ParameterError
-from scumble.evidence import Groups, Records
-from scumble.pool_law import PoolLaw
-from scumble.release import Release
-from scumble.subset_law import SubsetLaw
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.channels import BagChannel, Channel, UniformChannel
+from scumble.model.evidence.evidence import Groups, Records
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.schema.attribute import Attribute
+from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
 

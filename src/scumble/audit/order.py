@@ -20,10 +20,10 @@ from scumble.audit.events import Outputs
 from scumble.audit.finding import Finding
 from scumble.audit.game import SECRET, WHO
 from scumble.audit.shown_rows import VALUES, secret_schema
-from scumble.mechanism import Publisher
-from scumble.publishing import publish
-from scumble.release import Release
-from scumble.schema import Schema
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.publish import publish
+from scumble.public.release import Release
 
 SORTED = "The rows are sorted by what they show: anybody could have put them so."
 

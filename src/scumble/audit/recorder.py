@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scumble.engine.counter import TensorCounter
-from scumble.ledger import Account
-from scumble.mechanism import Summary
-from scumble.noise.hidden import Hidden
-from scumble.noise.laws import DiscreteLaplace
-from scumble.noise.source import Source
-from scumble.private import PrivateTable
-from scumble.private_counts import blur
-from scumble.schema import Schema
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.privacy.ledger import Account
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Summary
+from scumble.private.meter.private_counts import blur
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.hidden import Hidden
+from scumble.private.sampling.source import Source
+from scumble.private.tables.counter import TensorCounter
 
 Counts = npt.NDArray[np.int64]
 

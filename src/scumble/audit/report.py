@@ -8,7 +8,7 @@ from typing import Any
 
 from scumble._version import __version__
 from scumble.audit.finding import Finding
-from scumble.guarantee import percent_at_least, percent_at_most
+from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
 
 CAVEAT = (
     "An audit can refute, never prove: what stands was tried as described here and not broken. "

@@ -7,16 +7,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.attribute import Attribute
 from scumble.audit.adversary import shown
 from scumble.audit.game import SECRET, WHO
-from scumble.evidence import Tuples
-from scumble.kinds import IntegerRange
-from scumble.mechanism import Publisher
-from scumble.presence import Replaced
-from scumble.publishing import publish
-from scumble.release import Release
-from scumble.schema import Schema
+from scumble.model.evidence.evidence import Tuples
+from scumble.model.evidence.presence import Replaced
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.publish import publish
+from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from scumble.audit.claims import CONFIDENCE
 from scumble.audit.finding import Finding, Verdict
-from scumble.channels import UniformChannel
-from scumble.evidence import Records
-from scumble.release import Release
+from scumble.model.evidence.channels import UniformChannel
+from scumble.model.evidence.evidence import Records
+from scumble.public.release import Release
 
 
 def shown_values(release: Release) -> Iterator[Finding]:

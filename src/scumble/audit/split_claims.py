@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.channels import SplitChannel
-from scumble.evidence import Records
-from scumble.guarantee import posterior_at_most
-from scumble.release import Release
+from scumble.model.evidence.channels import SplitChannel
+from scumble.model.evidence.evidence import Records
+from scumble.model.privacy.guarantee import posterior_at_most
+from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from scumble.engine.counter import TensorCounter
-from scumble.evidence import Measurements
-from scumble.ledger import Account
-from scumble.mechanism import Summary
-from scumble.noise.laws import DiscreteGaussian, DiscreteLaplace, from_dict
-from scumble.noise.source import Source
-from scumble.private import PrivateTable
-from scumble.release import Release
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.laws import from_dict
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.privacy.ledger import Account
+from scumble.private.mechanism import Summary
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.source import Source
+from scumble.private.tables.counter import TensorCounter
+from scumble.public.release import Release
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
 _KINDS = ("discrete laplace", "discrete gaussian")

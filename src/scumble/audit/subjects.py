@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from scumble import archive, plot
 from scumble.audit import game
 from scumble.audit.claims import CONFIDENCE, claims
 from scumble.audit.classes import classes
@@ -21,15 +20,16 @@ from scumble.audit.report import Learned, Report
 from scumble.audit.shown_values import shown_values
 from scumble.audit.summaries import summary_findings
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
-from scumble.engine.rows import Outside, Rows
-from scumble.engine.source import open_source
-from scumble.errors import ParameterError
-from scumble.evidence import Measurements
-from scumble.guarantee import percent_at_least, percent_at_most
-from scumble.kinds import Category
-from scumble.mechanism import Mechanism, Publisher
-from scumble.release import Release
-from scumble.schema import Schema
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
+from scumble.model.schema.domains import Category
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Outside, Rows
+from scumble.public import archive, plot
+from scumble.public.release import Release
 
 GAMES = 200_000
 ROWS_ONLY = (
@@ -66,7 +66,7 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
     found = linkage(release, known)
     figure = ""
     if plot.available():
-        from scumble.plot.learned import learned
+        from scumble.public.plot.learned import learned
 
         certainty, people = found.posterior.max(axis=1).tolist(), found.candidates.tolist()
         figure = plot.svg(learned(certainty, people, float(found.prior.max())))
@@ -194,7 +194,7 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
     """The ledger of a database, and attacks on a twin of it with made-up people and the same
     promise.
     """
-    from scumble.database.reading import Reading
+    from scumble.private.database.inspect import Reading
 
     with Reading(folder) as reading:
         faults, terms, promise = reading.verify(), reading.terms, reading.guarantee

@@ -10,16 +10,16 @@ import numpy as np
 
 from scumble.audit.claim import ADAPTIVE
 from scumble.audit.finding import Finding, Verdict
-from scumble.audit.fixed_plans import lost
 from scumble.audit.neighbours import Counts, changes
 from scumble.audit.recorder import Spent, measured
 from scumble.audit.stated_noise import StatedNoise
-from scumble.concentrated import epsilon_for
-from scumble.errors import ScumbleError
-from scumble.guarantee import NEIGHBOURS, Guarantee
-from scumble.mechanism import Summary, create
-from scumble.noise.hidden import Hidden
-from scumble.release import Release
+from scumble.audit.summary_plans import lost
+from scumble.model.errors import ScumbleError
+from scumble.model.privacy.concentrated import epsilon_for
+from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee
+from scumble.private.mechanism import Summary, create
+from scumble.private.sampling.hidden import Hidden
+from scumble.public.release import Release
 
 MOST_CELLS = 1 << 20
 _CELLS = 12  # in so many a person is tried

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from scumble.audit.neighbours import Pair, backgrounds, changes
 from scumble.audit.recorder import measured
-from scumble.mechanism import Summary
-from scumble.noise.hidden import Hidden
-from scumble.noise.laws import DiscreteLaplace
-from scumble.schema import Schema
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Summary
+from scumble.private.sampling.hidden import Hidden
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.audit.tuple_odds import Pattern, patterns
-from scumble.presence import Included, Replaced
-from scumble.schema import Schema
+from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.schema.schema import Schema
 
 MOST_LAWS = 200_000  # different laws of tuples that are looked at
 MOST_BALLS = 500  # rows that fall on the tuples of one person

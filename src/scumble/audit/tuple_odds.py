@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import comb, inf, log, prod
 
-from scumble.presence import Included
+from scumble.model.evidence.presence import Included
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from scumble.attribute import Attribute
-from scumble.database.database import Database
-from scumble.errors import ScumbleError
-from scumble.kinds import IntegerRange
-from scumble.schema import Schema
+from scumble.model.errors import ScumbleError
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.database.database import Database
 
 PERSON, SECRET = "person", "secret"
 

@@ -1,1 +1,1 @@
-"""`scumble demo`: fictitious people, published both ways, asked five questions, on one page."""
+"""A demonstration on fictitious people."""

@@ -16,7 +16,7 @@ from scumble.demo.occupations import HOME, OCCUPATIONS, RETIRED, SEEKING, STUDEN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scumble.schema import Schema
+    from scumble.model.schema.schema import Schema
 
     Codes = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -73,9 +73,9 @@ def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
 
 def census_schema() -> Schema:
     """The schema: its domains are part of the generator, so they tell nothing about anybody."""
-    from scumble.attribute import Attribute
-    from scumble.kinds import Category, IntegerRange
-    from scumble.schema import Schema
+    from scumble.model.schema.attribute import Attribute
+    from scumble.model.schema.domains import Category, IntegerRange
+    from scumble.model.schema.schema import Schema
 
     return Schema(
         (

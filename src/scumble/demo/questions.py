@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from scumble.schema import Schema
+    from scumble.model.schema.schema import Schema
 
 Answer = Mapping[tuple[Any, ...], float]
 
@@ -56,7 +56,7 @@ def true_answers(people: pa.Table, schema: Schema, question: Question) -> Answer
 
     The average of nobody is not a number.
     """
-    from scumble.engine.duckdb import Engine
+    from scumble.public.sandbox import Engine
 
     found = Engine(schema, tables={"people": people}).rows(question.sql)
     *groups, values = (column.to_pylist() for column in found.columns)

@@ -11,19 +11,19 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from scumble import plot
 from scumble._version import __version__
+from scumble.cli.printing import command, exactly
 from scumble.demo.questions import EVERY_CONDITION, QUESTIONS
 from scumble.demo.story import COUNTED, EPSILON, EPSILONS
-from scumble.estimate import digits
-from scumble.listing import command, exactly
+from scumble.public import plot
+from scumble.public.estimate import digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from scumble.demo.story import Line, Story
-    from scumble.estimate import Estimate
-    from scumble.release import Release
+    from scumble.public.estimate import Estimate
+    from scumble.public.release import Release
 
 _ANSWERS = (
     f"A black bar is the truth, a dot the answer of a release at ε = {EPSILON:g}, and the line "

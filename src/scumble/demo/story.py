@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scumble.demo.questions import EVERY_CONDITION, QUESTIONS, Question, true_answers
-from scumble.errors import ReleaseError
+from scumble.model.errors import ReleaseError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from scumble.estimate import Estimate
-    from scumble.mechanism import Mechanism
-    from scumble.release import Release
-    from scumble.schema import Schema
+    from scumble.model.schema.schema import Schema
+    from scumble.private.mechanism import Mechanism
+    from scumble.public.estimate import Estimate
+    from scumble.public.release import Release
 
 EPSILON = 1.0
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -68,7 +68,7 @@ class Story:
 
 def methods(epsilon: float) -> dict[str, Mechanism]:
     """Both ways to publish, at the same privacy loss."""
-    from scumble.mechanism import create
+    from scumble.private.mechanism import create
 
     return {
         "uniform": create("uniform", epsilon=epsilon),
@@ -140,7 +140,7 @@ def _ask(
 
 
 def _by_group(release: Release, question: Question) -> dict[tuple[Any, ...], Estimate]:
-    from scumble.estimate import Estimates
+    from scumble.public.estimate import Estimates
 
     answer = release.answer(question.sql)
     return dict(answer) if isinstance(answer, Estimates) else {(): answer}

@@ -1,0 +1,213 @@
+"""The experiments of section 6 of the paper on Aroma, as plain rows; and, since what it calls
+ε-differential privacy is not that, the same comparisons where privacy is really the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+import scumble as sc
+from research.aroma.aroma_views import Floats, View, publish
+from research.people import Codes, People
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
+from scumble.private.mechanism import Mechanism
+from scumble.private.perturbation.aroma_risk import acceptance, again_in_paper, exposure, profile
+
+Row = dict[str, Any]
+Study = dict[str, list[Row]]
+Step = Callable[[str], None]
+
+COLUMNS = ("age", "occupation")
+MADE_UP = ("age", "condition")
+VALUES, K, EPSILON = 15, 49, 0.5  # the paper's number of occupations, and its k for its ε
+CLOSE = 4  # n / m_i, of figure 5(a)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the experiments are."""
+
+    people: int
+    runs: int
+    sizes: tuple[int, ...]  # the values of q
+    levels: tuple[int, ...]  # the values of k
+    shares: tuple[float, ...] = (0.05, 0.2, 0.5, 0.8, 0.95)  # the values of f
+    epsilons: tuple[float, ...] = (0.2, 0.3, 0.5, 0.7, 1.0)
+    queries: int = 2000
+    bags: int = 20_000  # drawn for the rate of drawing again
+    rivals: int = 4000  # people in the comparison with αβ
+    timed: int = 1_000_000  # rows of the views whose times are taken
+
+
+FULL = Scale(30_000, 20, (500, 1000, 2000, 5000, 10_000), (20, 49, 100, 200))
+QUICK = Scale(
+    10_000,
+    3,
+    (500, 2000, 5000),
+    (20, 49),
+    epsilons=(0.2, 0.5, 1.0),
+    bags=5000,
+    rivals=2000,
+    timed=30_000,
+)
+
+
+class Laboratory:
+    """The secrets of some people, and views of them, each published once."""
+
+    def __init__(self, people: People, scale: Scale, step: Step, seed: int = 1) -> None:
+        self.scale, self.step, self.seed = scale, step, seed
+        self.people = people.some(min(people.rows, scale.people), seed)
+        self.years = _years(self.people)
+        self.secrets: Codes = self.people.codes[:, 1]
+        self.values = self.people.sizes[1]
+        self._views: dict[tuple[Any, ...], View] = {}
+
+    @property
+    def rows(self) -> int:
+        return self.people.rows
+
+    @cached_property
+    def truth(self) -> Floats:
+        """The weights of a view without noise."""
+        return np.eye(self.values)[self.secrets]
+
+    def view(self, mechanism: Mechanism, run: int) -> View:
+        key = mechanism.name, *sorted((n, str(v)) for n, v in mechanism.parameters.items()), run
+        if key not in self._views:
+            given = ", ".join(f"{n} = {v}" for n, v in mechanism.parameters.items())
+            self.step(f"{mechanism.name}, {given}, run {run + 1}")
+            view = View.of(publish(self.secrets, self.values, mechanism, self.seed + run))
+            if len(self._views) > 2 * self.scale.runs:  # they are large
+                self._views.pop(next(iter(self._views)))
+            self._views[key] = view
+        return self._views[key]
+
+    def views(self, mechanism: Mechanism) -> list[View]:
+        return [self.view(mechanism, run) for run in range(self.scale.runs)]
+
+    def errors(self, mechanism: sc.Aroma, size: int, value: int | None = None) -> Floats:
+        """|error| of the counts of values (all, or one) in disjoint groups of so many people: a row
+        for each view.
+        """
+        number = max(self.rows // size, 1)
+        found = []
+        for view in self.views(mechanism):
+            off = (view.weights - self.truth)[: number * size]
+            sums = np.abs(off.reshape(number, -1, self.values).sum(axis=1))
+            found.append((sums if value is None else sums[:, value]).ravel())
+        return np.stack(found)
+
+
+def _years(people: People) -> Floats:
+    """The ages, which a text file has as text."""
+    try:
+        labels = np.array([float(label) for label in people.labels[0]])
+    except ValueError:
+        raise ParameterError("The first of the columns must be an age, in years.") from None
+    found: Floats = labels[people.codes[:, 0]]
+    return found
+
+
+def uniform_pool(k: int, values: int = VALUES, caps: int | None = None) -> PoolLaw:
+    """Bags of k from a pool with equal weights."""
+    return PoolLaw((1,) * values, k, None if caps is None else (caps,) * values)
+
+
+def deviation(k: int, size: int, f: float) -> float:
+    """Theorem 5.1: of the estimated count of a value with share f of the pool, in q records."""
+    return sqrt((k - 1) * size * f * (1 - f))
+
+
+def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
+    """All experiments, one after the other: the name and the rows of each."""
+    from research.aroma.aroma_counts import one_count, same_exposure
+    from research.aroma.aroma_output import accumulated, output
+    from research.aroma.aroma_times import times
+    from research.aroma.rivals import against_k, against_size, averages, equal
+
+    yield "figure 4", list(sizes_for_loss())
+    yield "figure 5", list(again(laboratory))
+    yield "figure 6", list(accuracy(laboratory))
+    yield "figure 7a", list(accumulated(laboratory))
+    yield "figure 7b", list(output(laboratory))
+    yield "figure 8", list(against_size(laboratory))
+    yield "figure 9", list(against_k(laboratory))
+    yield "equal exposure", list(equal(laboratory))
+    yield "figure 10", list(averages(laboratory))
+    yield "figure 11", list(times(laboratory))
+    yield "one count", list(one_count(laboratory))
+    yield "one count, equal exposure", list(same_exposure(laboratory))
+
+
+def sizes_for_loss() -> Iterator[Row]:
+    """Figure 4: the k that the paper asks for an ε, and what bags of k values really tell."""
+    for epsilon in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
+        k = sc.Aroma.k_for(epsilon, 1 / VALUES)
+        law = uniform_pool(k)
+        success = exposure(law)
+        yield {
+            "ε": epsilon,
+            "k": k,
+            "δ(ε)": profile(law, (epsilon,))[0],
+            "exposure": success,
+            "allowed by ε-DP": exposure_at_most(epsilon, VALUES),
+            "ε implied": epsilon_for_exposure(success, VALUES),
+        }
+
+
+def again(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 5: the share of records drawn again for (n, 0)-closeness, against k and against n."""
+    points = [("k", k, float(CLOSE)) for k in (11, 15, 20, 26, 35, 42, 49, 81)]
+    points += [("n", K, ratio) for ratio in (3.0, 4.0, 5.0, 6.0, 7.0, 8.0)]
+    generator = np.random.default_rng(laboratory.seed)
+    for varied, k, ratio in points:
+        cap = int(k / ratio)
+        draws = generator.multinomial(k - 1, [1 / VALUES] * VALUES, laboratory.scale.bags)
+        draws[:, 0] += 1  # the true value
+        yield {
+            "varied": varied,
+            "k": k,
+            "n / m": ratio,
+            "measured": float((draws.max(axis=1) > cap).mean()),
+            "exact": 1 - acceptance(uniform_pool(k, caps=cap)) if cap * VALUES >= k else 1.0,
+            "Theorem 4.1": again_in_paper((1,) * VALUES, k, [k / ratio] * VALUES),
+        }
+
+
+def accuracy(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 6: the mean error of the share of a value in a group, against q, k and f."""
+    scale, f = laboratory.scale, 1 / laboratory.values
+    size = scale.sizes[len(scale.sizes) // 2]
+    points: list[tuple[str, int, int, float]] = [("q", q, K, f) for q in scale.sizes]
+    points += [("k", size, k, f) for k in scale.levels]
+    for varied, q, k, share in points:
+        found = laboratory.errors(sc.Aroma(k=k), q)
+        yield _error(varied, q, k, share, found)
+    others = laboratory.values - 1
+    for share in scale.shares:
+        hundredths = round(100 * share)
+        pool = [hundredths * others, *[100 - hundredths] * others]
+        found = laboratory.errors(sc.Aroma(k=K, pool=pool), size, value=0)
+        yield _error("f", size, K, share, found)
+
+
+def _error(varied: str, size: int, k: int, share: float, errors: Floats) -> Row:
+    return {
+        "varied": varied,
+        "q": size,
+        "k": k,
+        "f": share,
+        "error": float(errors.mean()) / size,
+        "deviation": float(errors.mean(axis=1).std()) / size,
+        "standard deviation": deviation(k, size, share) / size,
+        "ratio": float(errors.mean()) / deviation(k, size, share),
+    }

@@ -1,0 +1,82 @@
+"""The command that advises, from a schema alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from scumble.cli import console, options
+
+Rows = Annotated[
+    int, typer.Option("--rows", "-n", metavar="NUMBER", help="About how many rows there are.")
+]
+Publish = Annotated[
+    str,
+    typer.Option("--publish", metavar="CHOICE", help="rows, summaries, or answers to questions."),
+]
+Prior = Annotated[
+    float,
+    typer.Option(
+        "--attacker-prior",
+        metavar="SHARE",
+        help="What the attacker gives to somebody's true value beforehand.",
+    ),
+]
+Epsilon = Annotated[
+    str | None,
+    typer.Option("--epsilon", "-e", metavar="NUMBERS", help="Privacy losses to look at, as 0.5,1."),
+]
+Part = Annotated[
+    float,
+    typer.Option("--part", metavar="SHARE", help="Share of the rows that a question is about."),
+]
+Attributes = Annotated[
+    str | None,
+    typer.Option("--attributes", "-a", metavar="COLUMNS", help="Summaries: what is asked about."),
+]
+
+
+def advise(
+    schema: options.SchemaFile,
+    rows: Rows,
+    publish: Publish,
+    attacker_prior: Prior,
+    epsilon: Epsilon = None,
+    part: Part = 0.1,
+    attributes: Attributes = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say which method fits at which setting, with the error to expect. Reads no data."""
+    from scumble.compare.advice import advise as advice
+    from scumble.model.errors import ParameterError
+    from scumble.model.schema.schema import Schema
+
+    try:
+        losses = [float(each) for each in epsilon.split(",")] if epsilon else None
+    except ValueError:
+        allowed = "numbers with commas between, such as 0.5,1"
+        raise ParameterError.of("advise", "epsilon", allowed, epsilon) from None
+    question, found = advice(
+        Schema.load(schema),
+        rows=rows,
+        publish=publish,  # type: ignore[arg-type]  # checked there
+        attacker_prior=attacker_prior,
+        epsilon=losses,
+        part=part,
+        attributes=[name.strip() for name in attributes.split(",")] if attributes else None,
+    )
+    told = [(each, each.command.replace("SCHEMA", str(schema))) for each in found]
+    if as_json:
+        console.print_json([{**asdict(each), "command": command} for each, command in told])
+        return
+    if any(each.error is not None for each in found):
+        typer.echo(question.words)
+    for each, command in told:
+        kind = "" if each.private else " (not differentially private)"
+        typer.echo(
+            f"{each.method}, {each.setting}{kind}: {each.sentence(question, attacker_prior)}."
+        )
+        typer.echo(f"    {each.reason}.")
+        typer.echo(f"    {command}")

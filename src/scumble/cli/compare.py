@@ -1,0 +1,235 @@
+"""The command that compares methods on the owner's table and questions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from scumble.cli import console, options, options_compare
+from scumble.model.errors import ParameterError, ScumbleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scumble.compare.comparison import Comparison, Results
+    from scumble.compare.truth import TrueTable
+
+
+def compare(
+    schema: options_compare.SchemaFile,
+    methods: options_compare.Methods,
+    output: options_compare.Page,
+    source: options_compare.Source = None,
+    epsilon: options_compare.Epsilons = None,
+    setting: options_compare.Setting = None,
+    workload: options_compare.Workload = "breakdowns",
+    questions: options_compare.Questions = None,
+    repeats: options_compare.Repeats = 10,
+    measure: options_compare.Measure = "relative",
+    neighbours: options_compare.Neighbours = "replace",
+    private_preview: options_compare.Preview = False,
+    rows: options_compare.Rows = 10_000,
+    seed: options_compare.Seed = 0,
+    table: options.Table = None,
+    outside: options_compare.Outside = "error",
+    jobs: options_compare.Jobs = None,
+    resume: options_compare.Resume = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods: what an attacker can learn against the error of your own questions.
+
+    The output is made of the private table and is for its owner only. Ctrl-C keeps what is done,
+    and --resume goes on.
+    """
+    from scumble.compare.comparison import Comparison
+    from scumble.compare.page import fewer, write
+    from scumble.compare.points import check_measure
+    from scumble.compare.questions import questions as asked
+    from scumble.compare.runs import usable_cores
+    from scumble.compare.settings import Settings, read_settings
+
+    check_measure(measure)
+    _check_output(output, resume=resume, force=force)
+    names, losses = _names(methods), _numbers(epsilon)
+    settings = read_settings(setting or [])
+    if not losses and set(names) - set(settings):
+        raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
+    known = _table(source, schema, table, outside, private_preview, (rows, seed))
+    chosen = asked(workload, known, _count(questions), seed)
+    choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
+    comparison = Comparison(known, chosen, choices, repeats, seed=seed)
+    subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
+    results = _results(comparison, output, subject, preview=private_preview, resume=resume)
+    reading = {"table": table, "outside": None if outside == "error" else outside}
+    results.about |= {
+        "source": None if private_preview else source,
+        "schema": str(schema),
+        "file": workload if Path(workload).is_file() else None,
+        "reading": {name: value for name, value in reading.items() if value},
+    }
+    if fewer(results):
+        console.say(f"Questions: {fewer(results)}.")
+    try:
+        stopped = _run(comparison, results, jobs or usable_cores())
+    except Exception:  # a mistake of ours must not cost hours of work
+        if results.runs:
+            write(results, measure, output)
+        raise
+    with _undisturbed() if stopped else nullcontext():
+        _tell(results, measure, output, as_json=as_json)
+    if stopped:
+        raise typer.Exit(console.INTERRUPTED)
+
+
+def _names(methods: Sequence[str]) -> list[str]:
+    found = [name.strip() for part in methods for name in part.split(",") if name.strip()]
+    return list(dict.fromkeys(found))
+
+
+def _numbers(text: str | None) -> list[float]:
+    from scumble.model.privacy.guarantee import loss
+
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    return sorted({float(loss("compare", part)) for part in parts})
+
+
+def _count(questions: str | None) -> int | None:
+    """How many questions; 0 for all, None if nothing was said."""
+    if questions is None or questions == "all":
+        return None if questions is None else 0
+    if not questions.isdecimal() or int(questions) == 0:
+        raise ParameterError.of("compare", "questions", "a number above 0, or all", questions)
+    return int(questions)
+
+
+def _check_output(output: Path, *, resume: bool, force: bool) -> None:
+    if output.suffix != ".html":
+        raise ParameterError.of("compare", "output", "a file that ends in .html", str(output))
+    if resume and not output.with_suffix(".json").exists():
+        raise ParameterError(f"There is no {output.with_suffix('.json')} to go on with.")
+    there = [p for p in (output, *map(output.with_suffix, (".csv", ".json"))) if p.exists()]
+    if there and not resume and not force:
+        raise ParameterError(
+            f"{there[0]} exists already. Choose another name, or say --resume or --force."
+        )
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise ParameterError(f"The folder '{output.parent}' cannot be made.") from None
+    if not os.access(output.parent, os.W_OK):
+        raise ParameterError(f"Nothing can be written into the folder '{output.parent}'.")
+
+
+def _table(
+    source: str | None,
+    schema: Path,
+    table: str | None,
+    outside: str,
+    preview: bool,
+    drawn: tuple[int, int],
+) -> TrueTable:
+    """The private table, or a stand-in, without its identifiers."""
+    from scumble.compare.comparison_standin import stand_in
+    from scumble.compare.settings import schema_to_compare
+    from scumble.compare.truth import TrueTable
+    from scumble.model.schema.schema import Schema
+
+    known = schema_to_compare(Schema.load(schema))
+    if preview:
+        if source is not None:
+            console.say(f"{source} is not read: --private-preview makes a stand-in.")
+        return stand_in(known, *drawn)
+    if source is None:
+        raise ParameterError("Name the table to compare on, or say --private-preview.")
+    choice: Any = outside  # checked there
+    return TrueTable.read(source, known, table=table, outside=choice)
+
+
+def _results(
+    comparison: Comparison, output: Path, subject: str, *, preview: bool, resume: bool
+) -> Results:
+    """Nothing yet, or what an earlier run wrote about the same table and questions."""
+    from scumble.compare.page import read
+
+    sensitive = [attribute.name for attribute in comparison.table.schema.sensitive]
+    seed = comparison.runner.material.seed
+    blank = comparison.blank(subject=subject, preview=preview, sensitive=sensitive, seed=seed)
+    if not resume:
+        return blank
+    found = read(output.with_suffix(".json"))
+    before = found.about.get("seed", seed)
+    if before != seed:
+        raise ParameterError(
+            f"{output.with_suffix('.json')} was made with --seed {before}, not {seed}. Say --seed "
+            f"{before} to go on, or begin anew with --force."
+        )
+    if found.about.get("table") != blank.about["table"]:
+        raise ParameterError(
+            f"{output.with_suffix('.json')} is about another table, schema or workload. Begin anew "
+            "with --force, or choose another name."
+        )
+    return found
+
+
+def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
+    """All that is not done yet; whether something stopped it before the end."""
+    total = len(comparison.choices) * comparison.repeats
+    why = "Stopped"
+    with console.progress("Comparing", total) as progress:
+        try:
+            with closing(comparison.runs(results, jobs)) as runs:
+                for done in runs:
+                    if progress is not None:
+                        progress(done)
+            return False
+        except KeyboardInterrupt:
+            pass
+        except ScumbleError as error:
+            why = str(error)
+    console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
+    return True
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who is impatient and presses Ctrl-C twice gets what is done all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
+    from scumble.compare.comparison_measures import MEASURES
+    from scumble.compare.comparison_table import as_fields
+    from scumble.compare.page import OWNER, PREVIEW, percents, write
+    from scumble.compare.points import points, sentence
+
+    for name, reason in results.refusals().items():
+        console.say(f"{name} is left out: {reason}")
+    if not results.runs:
+        raise ParameterError("Nothing was compared, and nothing is written.")
+    written = write(results, measure, output)
+    found, values = points(results, measure), int(results.about["values"])
+    if as_json:
+        console.print_json([as_fields(point, values) for point in found])
+    else:
+        shown = MEASURES[measure]
+        for point in found:
+            mean = point.error.mean
+            error = percents(mean) if shown.percent else f"{mean:.4g}"
+            title = f"{shown.words[0].upper()}{shown.words[1:]}"
+            typer.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
+    console.say(PREVIEW if results.about["preview"] else OWNER)
+    console.say(f"Wrote {', '.join(map(str, written))}.")

@@ -1,0 +1,105 @@
+"""What the command line prints of an owner's ledger."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from scumble.cli import console, printing
+from scumble.model.errors import LedgerError
+
+if TYPE_CHECKING:
+    from scumble.private.ledger.charge import Charge
+    from scumble.private.ledger.ledger import Ledger
+
+_STATES = {
+    "begun": "begun: charged, and no release is known. It is in the making, or whoever made it "
+    "failed or was stopped; what was drawn may have been seen.",
+    "returned": "returned: the table could not be read; nothing was published and nothing is "
+    "charged.",
+}
+
+
+def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
+    """A ledger as JSON: exact numbers of its terms and charges as text, its total as numbers."""
+    return {
+        "ledger": str(ledger.folder),
+        "terms": ledger.terms.to_dict(),
+        "total": ledger.statement(delta).to_dict(),
+        "releases": ledger.history(),
+    }
+
+
+def show_created(ledger: Ledger, folder: Path) -> None:
+    """What was made, and how to go on."""
+    limit = ledger.terms.limit
+    most = f"at most {limit}" if limit else "no limit"
+    typer.echo(f"Created {folder}. Protected is {ledger.terms.hidden()}; {most} for all releases.")
+    typer.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
+
+
+def show(ledger: Ledger, delta: float | None) -> None:
+    """The total, what is left, and a line for every release."""
+    statement, charges = ledger.statement(delta), ledger.charges
+    typer.echo(f"Ledger of {ledger.terms.name}")
+    lines = {
+        "protects": ledger.terms.hidden(),
+        "limit": str(ledger.terms.limit or "none"),
+        "total": str(statement),
+        "left": statement.left(),
+    }
+    if len(statement.totals) > 1:
+        lines["by part"] = statement.by_part()
+    if why := statement.why():
+        lines["why"] = why
+    for name, value in lines.items():
+        printing.hanging(f"{name:<9}", value)
+    if charges:
+        typer.echo()
+        by_part = any(each.bill.part for each in charges)
+        head = ["entry", "time (UTC)", "method", "promise", "charged", "state"]
+        head += ["part"] if by_part else []
+        body = [_line(each) + [each.bill.part or "all"] * by_part for each in charges]
+        printing.table(head, body, text_columns=len(head))
+    _explain(charges)
+
+
+def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_json: bool) -> None:
+    """Whether a ledger is whole, and how `verify` holds it against its seal later; the program
+    fails if it is not.
+    """
+    if as_json:
+        console.print_json({"whole": not findings, "findings": list(findings), "seal": seal})
+    elif seal is None:
+        typer.echo("\n".join(findings))
+    else:
+        console.say(f"The ledger is whole, with {seal.partition(' ')[0]} entries. Its seal:")
+        typer.echo(seal)
+        told = f"scumble {verify} --seal '...'"
+        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
+    if findings:
+        raise typer.Exit(LedgerError.exit_code)
+
+
+def _line(charge: Charge) -> list[str]:
+    bill = charge.bill
+    cost = "not counted" if bill.loss is None else str(bill.loss)
+    time = charge.time[:16].replace("T", " ")
+    return [str(charge.number), time, bill.method, bill.promise, cost, charge.state]
+
+
+def _explain(charges: list[Charge]) -> None:
+    """What the table leaves open: why a release costs more than it promises, or is not counted."""
+    entries: dict[str, list[str]] = {}
+    for each in charges:
+        if each.bill.remark:
+            entries.setdefault(each.bill.remark, []).append(str(each.number))
+    remarks = [f"{', '.join(numbers)}: {remark}" for remark, numbers in entries.items()]
+    states = [_STATES[state] for state in _STATES if any(each.state == state for each in charges)]
+    if remarks or states:
+        typer.echo()
+        printing.bullets([*remarks, *states])

@@ -1,0 +1,298 @@
+"""What the command line prints of a release, an answer, the methods and the demo."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scumble.cli import console
+
+if TYPE_CHECKING:
+    from scumble.demo.story import Story
+    from scumble.model.privacy.guarantee import Guarantee
+    from scumble.model.schema.attribute import Attribute
+    from scumble.public.estimate import Estimate, Estimates
+    from scumble.public.release import Release
+
+_MOST_VALUES = 20
+
+
+WIDEST = 100  # columns of a line that is to be read at a glance
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """A release as JSON: all that its folder says about it, guarantees included."""
+    from scumble.public.archive import MANIFEST
+
+    found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return found
+
+
+def show_published(release: Release, folder: Path, done: str = "Published") -> None:
+    """What was made, in a few lines, and what to do next."""
+    out = console.stdout()
+    out.print(f"{done} {folder}: {_made_by(release)}", markup=False)
+    bullets(map(str, release.guarantees))
+    plain = release.evidence.unchanged
+    if plain is not None:
+        listed = ", ".join(plain) or "nothing"
+        out.print(f"Published unchanged, for everybody to see: {listed}.", markup=False)
+    out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
+
+
+def warnings(release: Release) -> list[str]:
+    """What the owner should know at once, and not only find in the fine print."""
+    names = ", ".join(release.schema.from_data)
+    leak = f"the domain of {names} was read from the private data, which no promise covers."
+    return [leak] if names else []
+
+
+def show_release(release: Release, folder: Path) -> None:
+    """A release for a person who has to trust it."""
+    out = console.stdout()
+    out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
+    _print_schema(release)
+    heading("Promised")
+    for guarantee in release.guarantees:
+        bullets([str(guarantee)])
+        hanging("   ", _fine_print(guarantee), style="dim")
+    heading("Not promised")
+    bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
+    if release.manifest.report:
+        heading("Facts")
+        bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
+    heading("How to ask")
+    out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
+
+
+def command(folder: Path, sql: str) -> str:
+    """A question as a command for a shell; SQL reads better between double quotes."""
+    plain = not set('"$`\\!') & set(sql)
+    words = f'"{sql}"' if plain else shlex.quote(sql)
+    return f"scumble query {shlex.quote(str(folder))} {words}"
+
+
+def _example(release: Release) -> str:
+    """A question that this release can answer."""
+    import numpy as np
+
+    asked = [each for each in release.schema if each.name in release.evidence.columns]
+    attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
+    value = attribute.decode(np.zeros(1, attribute.code_type))[0].as_py()
+    text = str(value).replace("'", "''")
+    literal = text if isinstance(value, (int, float)) else f"'{text}'"
+    name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    return f"SELECT COUNT(*) FROM t WHERE {name} = {literal}"
+
+
+def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, Any]]:
+    """An answer as JSON: one object per group, and one alone without groups."""
+    from scumble.public.estimate import Estimates
+
+    return answer.to_dicts(level) if isinstance(answer, Estimates) else [answer.to_dict(level)]
+
+
+def show_answer(answer: Estimate | Estimates, level: float) -> None:
+    """An answer as a table: every number with as many digits as its error leaves meaningful."""
+    from scumble.public.estimate import Estimates, line, numbers_of
+
+    rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
+    head = answer.header(level) if isinstance(answer, Estimates) else numbers_of(level)
+    body = [line(key, estimate, level) for key, estimate in rows]
+    table(head, body, text_columns=len(answer.groups) if isinstance(answer, Estimates) else 0)
+    for method in dict.fromkeys(estimate.method for _, estimate in rows):
+        console.say(method)
+    for note in dict.fromkeys(note for _, estimate in rows for note in estimate.notes):
+        console.say(f"Note: {note}")
+
+
+def method_fields() -> list[dict[str, str]]:
+    """Every method: what it publishes and what it promises, from its card."""
+    from scumble.cli.cards import card
+    from scumble.private.mechanism import mechanisms
+
+    cards = [card(method) for method in mechanisms().values()]
+    return [
+        {
+            "method": each.name,
+            "publishes": each.summary,
+            "promises": each.sections["Promises"].partition(" Proof:")[0].partition(". ")[0],
+        }
+        for each in cards
+    ]
+
+
+def show_methods() -> None:
+    """The methods: a line on what each publishes, and one on what it promises."""
+    out = console.stdout()
+    found = method_fields()
+    margin = max(len(fields["method"]) for fields in found) + 2
+    width = min(out.width, WIDEST) - margin
+    for fields in found:
+        out.print(f"[bold]{fields['method']:<{margin}}[/bold]", end="")
+        out.print(shortened(fields["publishes"], width), markup=False)
+        promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
+        out.print(" " * margin + promise, style="dim", markup=False)
+    console.say("In full: scumble methods --json; with proofs: docs/mechanisms.")
+
+
+def shortened(text: str, width: int) -> str:
+    """As much of a text as fits on one line: whole clauses if they are most of it, else words."""
+    if len(text) <= width:
+        return text
+    room = max(width, 20) - 2  # for what says that there is more
+    clauses = re.finditer(r"[,;:] (?![^(]*\))", text)  # none ends within parentheses
+    end = max((clause.start() for clause in clauses if clause.start() <= room), default=0)
+    if end < room // 2:
+        end = text.rfind(" ", 0, room + 1)
+    return f"{text[:end].rstrip(',;:')} …"
+
+
+def show_story(story: Story, folder: Path) -> None:
+    """The demo in the terminal: answers side by side, promises, and where the page is."""
+    from scumble.demo.report import commands
+    from scumble.public import plot
+
+    out = console.stdout()
+    _print_answers(story)
+    held, asked = story.covered
+    counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
+    out.print(f"\nIn brackets: 95 % intervals. {counted}")
+    for name, release in story.releases.items():
+        heading(f"What {name} promises")
+        bullets(map(str, release.guarantees))
+        bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
+    heading("Next")
+    if (folder / "report.html").exists():
+        out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
+        if not plot.available():
+            console.say(f"The report has no plots: {plot.MISSING}")
+    for line in commands(folder):
+        out.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _print_answers(story: Story) -> None:
+    """Every question on a line of its own, and its numbers below: this fits 80 columns."""
+    out = console.stdout()
+    out.print(_columns("", "truth", *story.releases), style="bold", markup=False)
+    for words, lines in groupby(story.lines, key=lambda line: line.question.words):
+        out.print(f"\n{words}", markup=False)
+        for line in lines:
+            cells = (_with_interval(answer) for answer in line.answers.values())
+            group = ", ".join(map(str, line.group))
+            out.print(_columns(group, exactly(line.truth), *cells), markup=False)
+
+
+def _columns(group: str, truth: str, *answers: str) -> str:
+    return f"  {group:<9}{truth:>9}" + "".join(f"{answer:>29}" for answer in answers)
+
+
+def exactly(number: float) -> str:
+    """A true count as a whole number, a true average with one decimal, or that there is none."""
+    if math.isnan(number):
+        return "none"
+    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
+
+
+def _with_interval(answer: Estimate) -> str:
+    from scumble.public.estimate import digits
+
+    value, low, high = (
+        digits(number, answer.stderr) for number in (answer.value, *answer.interval())
+    )
+    return f"{value} ({low} to {high})"
+
+
+def _made_by(release: Release) -> str:
+    manifest = release.manifest
+    given = ", ".join(
+        f"{name} = {_plain(name, value)}"
+        for name, value in manifest.parameters.items()
+        if value is not None
+    )
+    warning = " NOT PRIVATE: made with a fixed seed." if manifest.seeded else ""
+    return f"{manifest.mechanism} ({given}){warning}"
+
+
+def _short(value: object) -> str:
+    """A fact with as many digits as a person reads, and a long list by its first parts."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_short(part)}" for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        more = ", ..." if len(value) > 12 else ""
+        return ", ".join(map(_short, value[:12])) + more
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
+def _plain(name: str, value: object) -> str:
+    """A parameter as a person writes it."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, (list, tuple)):
+        listed = ("; " if name == "queries" else " × ").join(map(str, value))
+        return listed if len(listed) <= 2 * WIDEST else f"{len(value)} of them"
+    return str(value)
+
+
+def _fine_print(guarantee: Guarantee) -> str:
+    return (
+        f"{guarantee.statement} for {guarantee.scope}; neighbours: {guarantee.neighbourhood}; "
+        f"trust: {guarantee.trust}; proof: {guarantee.proof}"
+    )
+
+
+def _print_schema(release: Release) -> None:
+    shown = [each for each in release.schema if each.name in release.evidence.columns]
+    rows = [[each.name, each.role, _domain(each)] for each in shown]
+    table(["column", "role", "domain"], rows, text_columns=3)
+
+
+def _domain(attribute: Attribute) -> str:
+    """A domain in a few words; the values of a short list are what a question needs to name."""
+    if attribute.kind != "category" or attribute.size > _MOST_VALUES:
+        return attribute.describe()
+    values = [value for value in attribute.labels().to_pylist() if value is not None]
+    return ", ".join(map(str, values)) + (", or missing" if attribute.missing else "")
+
+
+def heading(text: str) -> None:
+    """A title above what follows."""
+    console.stdout().print(f"\n[bold]{text}[/bold]")
+
+
+def bullets(sentences: Iterable[str]) -> None:
+    """Sentences one below the other."""
+    for sentence in sentences:
+        hanging("  •", sentence)
+
+
+def hanging(mark: str, sentence: str, style: str = "") -> None:
+    """A sentence whose later lines begin below its first word."""
+    from rich.table import Table
+    from rich.text import Text
+
+    line = Table.grid(padding=(0, 1))
+    line.add_row(Text(mark), Text(sentence, style=style))
+    console.stdout().print(line)
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
+    """Text to the left, numbers to the right, and no markup read out of the cells."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if place < text_columns else "right")
+    for row in body:
+        table.add_row(*map(Text, row))
+    console.stdout().print(table)

@@ -1,0 +1,315 @@
+"""Advice: which method, at which setting, with which error; from the schema alone.
+
+Nothing is read but the schema. All errors are closed forms for one kind of question: how many of a
+share of the rows have one sensitive value, all values being equally frequent.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from scumble.compare.selection import plain, select
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.parameters import whole
+from scumble.model.privacy.guarantee import (
+    gamma_for_epsilon,
+    loss,
+    percent_at_least,
+    percent_at_most,
+    posterior_at_most,
+    share,
+)
+from scumble.model.schema.schema import Schema
+from scumble.private.perturbation.guarantees import NINETEEN, drawn_error, shown_error
+from scumble.private.perturbation.subset import Subset
+
+Publish = Literal["rows", "summaries", "answers"]
+EPSILONS = (0.5, 1.0, 2.0, 3.0)
+_ANSWERED = (10, 100)  # questions about the same people that a database shall answer
+_MOST_K = 1024
+
+
+@dataclass(frozen=True)
+class Question:
+    """A count over a share of the rows, of one sensitive value."""
+
+    rows: int
+    part: float
+    values: int
+
+    @property
+    def asked(self) -> float:
+        """How many rows the condition on the other columns leaves."""
+        return self.rows * self.part
+
+    @property
+    def count(self) -> float:
+        """The count to expect."""
+        return self.asked / self.values
+
+    @property
+    def words(self) -> str:
+        """Where the count comes from."""
+        part = f"a condition that {_percent(self.part)} of {self.rows:,} rows meet"
+        if self.values > 1:
+            part += f", for one of {self.values} sensitive values that are equally frequent"
+        return f"The count of {self.count:,.0f} below stands for any question like this: {part}."
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One method at one setting. `posterior` is where the attacker's prior can end at most; None if
+    there is no limit, and `success` is then what a blind guess among all values grows to.
+    """
+
+    method: str
+    setting: str
+    error: float | None
+    posterior: float | None
+    success: float | None
+    private: bool  # differentially private
+    reason: str
+    command: str
+    restricted: bool = False  # the posterior is for priors that are the table's own shares
+    unknown: str = "the error depends on the table: see `scumble compare`"
+
+    def sentence(self, question: Question, prior: float) -> str:
+        """What the choice means, in one sentence."""
+        if self.posterior is not None:
+            ends = f"can end at most at {percent_at_most(self.posterior)}"
+            learns = f"an attacker who gave {percent_at_least(prior)} to a value {ends}"
+            if self.restricted:
+                learns = (
+                    f"for a value that at most {percent_at_least(prior)} of the rows have, an "
+                    f"attacker who knows how frequent each value is, and nothing else, {ends}"
+                )
+        else:
+            guess = (
+                f"one who knows nothing names the value with {percent_at_most(self.success or 0)}"
+            )
+            learns = (
+                f"there is no limit for an attacker who gave {percent_at_least(prior)}; {guess}"
+            )
+        if self.error is None:
+            return f"{learns}; {self.unknown}"
+        return (
+            f"{learns}; a count of {question.count:,.0f} will be within "
+            f"±{NINETEEN * self.error:,.0f} nineteen times in twenty"
+        )
+
+
+def advise(
+    schema: Schema,
+    *,
+    rows: int,
+    publish: Publish,
+    attacker_prior: float,
+    epsilon: Sequence[float] | None = None,
+    part: float = 0.1,
+    attributes: Sequence[str] | None = None,
+    table: str = "TABLE",
+) -> tuple[Question, list[Advice]]:
+    """A short list of methods, those with the smallest error for the same promise first."""
+    if publish not in get_args(Publish):
+        allowed = "'rows', 'summaries' or 'answers'"
+        raise ParameterError.of("advise", "publish", allowed, publish)
+    names = list(attributes) if attributes else _usual(schema)
+    one = len(schema.sensitive) == 1
+    if publish == "rows" and not one:
+        raise SchemaError(
+            f"Advice is about tables with one sensitive attribute; the schema has "
+            f"{len(schema.sensitive)}. Give one of them the role sensitive."
+        )
+    prior = share("advise", "attacker_prior", attacker_prior)
+    named = one and (publish != "summaries" or schema.sensitive[0].name in names)
+    values = schema.sensitive[0].size if named else 1
+    count = whole("advise", "rows", rows, least=1)
+    question = Question(count, float(share("advise", "part", part)), values)
+    losses = sorted(loss("advise", each) for each in (epsilon or EPSILONS))
+    makers = {"rows": _rows, "summaries": _summaries, "answers": _answers}
+    found = [
+        each
+        for step in losses
+        for each in makers[publish](schema, question, step, prior, names, table)
+    ]
+    return question, _once(found)
+
+
+def _once(found: Sequence[Advice]) -> list[Advice]:
+    """A setting that stands for several ε is listed once, with the smallest of them: it is at
+    least as good for the others.
+    """
+    firsts: dict[str, Advice] = {}
+    for each in found:
+        firsts.setdefault(each.command, each)
+    return list(firsts.values())
+
+
+def _usual(schema: Schema) -> list[str]:
+    """The first attribute and the first sensitive one."""
+    secret = [attribute.name for attribute in schema.sensitive][:1]
+    others = [attribute.name for attribute in schema.published if attribute.name not in secret]
+    return [*others[:1], *secret]
+
+
+def _rows(
+    schema: Schema,
+    question: Question,
+    epsilon: Fraction,
+    prior: Fraction,
+    _: Sequence[str],
+    table: str,
+) -> Iterator[Advice]:
+    gamma, values = gamma_for_epsilon(epsilon), question.values
+    ends = float(posterior_at_most(prior, gamma))
+    law = Subset(epsilon=epsilon).law(schema)  # type: ignore[arg-type]  # exact numbers will do
+    local = [
+        ("uniform", uniform_error(question, gamma), "keeps or replaces each value: simplest"),
+        (
+            "subset",
+            subset_error(question, law),
+            f"shows {law.size} of {values} values for each row",
+        ),
+    ]
+    for name, error, reason in sorted(local, key=lambda each: each[1]):
+        setting = f"ε = {float(epsilon):g}"
+        command = publish_command(table, name, epsilon=plain(float(epsilon)))
+        yield Advice(name, setting, error, ends, None, True, reason, command)
+    success = float(gamma / (gamma + values - 1))
+    if (k := bags_for(success, values)) is not None:
+        error = aroma_error(question, k)
+        like = f"at least as hard to guess blindly as ε = {float(epsilon):g}"
+        reason = f"{like}, but values that a row does not show are excluded"
+        command = publish_command(table, "aroma", k=k)
+        yield Advice("aroma", f"k = {k}", error, None, _guessed(k, values), False, reason, command)
+    if prior < Fraction(ends):
+        reason = (
+            "splits the table by value: does not protect values that more than "
+            f"{percent_at_least(prior)} of the rows have; is nothing but uniform where sub-tables "
+            "do not lower the bound of the error, which publish says"
+        )
+        rho2 = math.ceil(1000 * ends) / 1000
+        command = publish_command(table, "partition", rho1=float(prior), rho2=rho2)
+        setting = f"ρ2 = {rho2:g}"
+        yield Advice("partition", setting, None, rho2, None, False, reason, command, True)
+
+
+def _summaries(
+    schema: Schema,
+    question: Question,
+    epsilon: Fraction,
+    prior: Fraction,
+    names: Sequence[str],
+    table: str,
+) -> Iterator[Advice]:
+    ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
+    cells = schema.size(names)
+    asked = cells * question.part / question.values
+    error = math.sqrt(max(asked, 1) * histogram_variance(epsilon))
+    listed = ",".join(names)
+    more = {"attributes": listed, "neighbours": "replace", "epsilon": plain(float(epsilon))}
+    reason = (
+        f"a noisy count for each of {cells:,} cells; the error is for {max(asked, 1):,.0f} of them"
+    )
+    setting = f"ε = {float(epsilon):g}"
+    command = publish_command(table, "histogram", **more)
+    yield Advice("histogram", setting, error, ends, None, True, reason, command)
+    chosen = select(schema, names, rows=question.rows, epsilon=float(epsilon), neighbours="replace")
+    if chosen.method != "histogram":
+        reason = chosen.reasons[0].rstrip(".") if chosen.reasons else "the choice for ranges"
+        command = publish_command(table, chosen.method, **more)
+        words = "see `scumble select` for its error"
+        yield Advice(chosen.method, setting, None, ends, None, True, reason, command, unknown=words)
+
+
+def _answers(
+    _: Schema,
+    __: Question,
+    epsilon: Fraction,
+    prior: Fraction,
+    ___: Sequence[str],
+    table: str,
+) -> Iterator[Advice]:
+    """The database: noise against how many questions about the same people are answered."""
+    ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
+    for answered in _ANSWERED:
+        scale = math.ceil(200 * answered / float(epsilon)) / 100
+        others = "many more about different ones; then relaxed answers"
+        reason = f"{answered} questions about the same people, {others}"
+        options = f"--epsilon {plain(float(epsilon))} --noise {scale:g}"
+        command = f"scumble db create db {shlex.quote(table)} --schema SCHEMA {options}"
+        setting = f"ε = {float(epsilon):g}, λ = {scale:g}"
+        error = math.sqrt(2) * scale
+        yield Advice("database", setting, error, ends, None, True, reason, command)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+# --- closed forms --------------------------------------------------------------------------------
+
+
+def uniform_error(question: Question, gamma: Fraction) -> float:
+    """The standard error of a count of one value, each with the same share."""
+    other = float(1 / (gamma + question.values - 1))
+    return _error(question, float(gamma) * other, other)
+
+
+def subset_error(question: Question, law: SubsetLaw) -> float:
+    """The same for sets of the size that the method chooses."""
+    return _error(question, float(law.inclusion), float(law.chance))
+
+
+def _error(question: Question, own: float, other: float) -> float:
+    """Rows show the value with probability `own` if they have it, with `other` if not."""
+    return shown_error(question.count, question.asked, own, other)
+
+
+def aroma_error(question: Question, k: int) -> float:
+    """k - 1 draws beside the true value, for each row."""
+    return drawn_error(question.asked, k - 1, 1 / question.values)
+
+
+def histogram_variance(epsilon: Fraction) -> float:
+    """Of one cell, if replacing a person is hidden."""
+    decay = math.exp(-float(epsilon) / 2)
+    return 2 * decay / (1 - decay) ** 2
+
+
+def bags_for(success: float, values: int) -> int | None:
+    """The least k of Aroma with which a blind guess succeeds at most so often; None if it would
+    have to be very large.
+    """
+    high = 2
+    while _guessed(high, values) > success:
+        high *= 2
+        if high > _MOST_K:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _guessed(middle, values) <= success else (middle, high)
+    return high
+
+
+def _guessed(k: int, values: int) -> float:
+    from scumble.private.perturbation.aroma_risk import exposure
+
+    return exposure(PoolLaw((1,) * values, k))
+
+
+def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **options: Any) -> str:
+    """The command that publishes a table so; an option that is True is a flag."""
+    listed = " ".join(
+        f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()
+    )
+    source = f"{shlex.quote(table)} --schema {shlex.quote(schema)}"
+    return f"scumble publish {source} --method {method} {listed} -o view"

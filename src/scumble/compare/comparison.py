@@ -1,0 +1,174 @@
+"""A comparison: every setting published several times, and its answers held against the truth.
+
+What comes out holds true answers of the private table: it is for the owner only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from itertools import product
+from typing import Any
+
+from scumble.compare.comparison_run import Material, Run, Runner, Task
+from scumble.compare.runs import Made, Workers, attempted
+from scumble.compare.settings import Choice
+from scumble.compare.truth import TrueTable
+from scumble.compare.workloads import Workload
+from scumble.model.errors import ParameterError
+
+FORMAT = 3
+_MOST = 20_000_000  # answers of all runs together, which are held in memory
+# Seconds of work, at least, for which further processes are worth their start; and how long this
+# one works before it can tell.
+_WORTH, _LOOK = 30.0, 1.0
+
+
+@dataclass
+class Results:
+    """All runs until now; `left_out` are settings that cannot be, with the reason."""
+
+    about: dict[str, Any]
+    questions: list[str]
+    counts: list[bool]  # whether an answer is a count
+    truth: list[float]
+    runs: list[Run] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Results:
+        if data["about"].get("format") != FORMAT:
+            raise ParameterError("It was written by another version of scumble; begin anew.")
+        return cls(**{**data, "runs": [Run(**run) for run in data["runs"]]})
+
+    def made(self) -> set[tuple[str, str, int]]:
+        """Which runs are there."""
+        return {(run.method, run.words, run.repeat) for run in self.runs}
+
+    def refusals(self) -> dict[str, str]:
+        """The reasons by what was left out; by the method, if it is one for all of its settings."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for name, reason in self.left_out.items():
+            found.setdefault(name.partition(", ")[0], {}).setdefault(reason, []).append(name)
+        there = {run.method for run in self.runs}
+        return {
+            name: reason
+            for method, reasons in found.items()
+            for reason, names in reasons.items()
+            for name in ([method] if len(reasons) == 1 and method not in there else names)
+        }
+
+
+class Comparison:
+    """One table, one workload, several settings, several repeats. The seed makes the releases
+    repeatable: none of them is ever given to anybody.
+    """
+
+    def __init__(
+        self,
+        table: TrueTable,
+        workload: Workload,
+        choices: Sequence[Choice],
+        repeats: int,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.table = table
+        self.workload = workload
+        self.choices = list(choices)
+        self.repeats = repeats
+        self.runner = Runner(Material.of(table, workload.queries, seed))
+        if not len(self.runner.kept):
+            raise ParameterError(
+                "No question has an answer to compare: no row of the table is in any of them. Ask "
+                "others."
+            )
+        answers = len(self.runner.kept) * len(self.choices) * repeats
+        if answers > _MOST:
+            raise ParameterError(
+                f"That are {answers:,} answers of all releases together; {_MOST:,} can be compared "
+                "at once. Ask fewer questions, or take fewer settings or repeats."
+            )
+
+    def blank(self, **about: Any) -> Results:
+        """Results without any run."""
+        asked, kept = self.runner.asked, self.runner.kept
+        facts = {
+            "format": FORMAT,
+            "questions": len(self.workload),
+            "workload": self.workload.name,
+            "wanted": self.workload.wanted,
+            "rows": self.table.rows,
+            "values": self.table.schema.size(a.name for a in self.table.schema.sensitive),
+            "table": self._fingerprint(),
+        }
+        return Results(
+            {**facts, **about},
+            list(asked.names(kept)),
+            [bool(each) for each in asked.counts[kept]],
+            self.runner.truth[kept].tolist(),
+        )
+
+    def runs(self, results: Results, jobs: int = 1) -> Generator[int, None, None]:
+        """Make what is not there yet, all settings once before any is made again, with so many
+        processes; the number of runs that are done, again and again. Whoever stops listening has
+        what was done until then, in the same order whatever the number of processes.
+        """
+        every = product(range(self.repeats), self.choices)
+        tasks = [Task(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
+        there = results.made()
+        results.settings |= {choice.name: _told(choice) for choice in self.choices}
+        todo = [t for t in tasks if (t.choice.method, t.choice.words, t.repeat) not in there]
+        done = len(tasks) - len(todo)
+        try:
+            yield done
+            for task, found in self._made(todo, jobs, results.left_out):
+                if isinstance(found, Run):
+                    results.runs.append(found)
+                else:
+                    results.left_out[task.choice.name] = found
+                done += 1
+                yield done
+        finally:
+            _put_in_order(results, tasks)
+
+    def _made(
+        self, todo: Sequence[Task], jobs: int, left_out: dict[str, str]
+    ) -> Iterator[tuple[Task, Made]]:
+        """In this process, and in others as soon as there is enough left for them."""
+        tasks = (task for task in todo if task.choice.name not in left_out)
+        begin = time.perf_counter()
+        for made, task in enumerate(tasks, 1):
+            yield task, attempted(self.runner, task)
+            spent = time.perf_counter() - begin
+            left = spent / made * (len(todo) - made)
+            if jobs > 1 and spent >= _LOOK and left >= _WORTH:
+                with Workers(min(jobs, len(todo) - made), self.runner.material) as workers:
+                    yield from workers.made(tasks)
+
+    def _fingerprint(self) -> str:
+        """What must be the same for a comparison to go on."""
+        texts = "\n".join(query.text for query in self.workload.queries)
+        material = self.runner.material
+        known = f"{material.schema.dumps()}\n{texts}\n{material.truth.tolist()}\n{material.seed}"
+        return sha256(known.encode()).hexdigest()[:16]
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    """The parameters, but for the questions, which are told elsewhere."""
+    return {name: value for name, value in choice.parameters.items() if name != "queries"}
+
+
+def _put_in_order(results: Results, tasks: Sequence[Task]) -> None:
+    """As if one process had made all of it; a setting that was refused once has no runs."""
+    order = {(t.choice.method, t.choice.words, t.repeat): t.number for t in tasks}
+    refused = results.left_out
+    kept = [run for run in results.runs if f"{run.method}, {run.words}" not in refused]
+    kept.sort(key=lambda run: order.get((run.method, run.words, run.repeat), -1))
+    results.runs = kept

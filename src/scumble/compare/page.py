@@ -1,0 +1,308 @@
+"""The page of a comparison: one chart, a sentence for each choice, and the numbers behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from math import floor, isnan, log10
+from pathlib import Path
+from string import Template
+
+from scumble._version import __version__
+from scumble.compare.comparison import Results
+from scumble.compare.comparison_measures import BETA, MEASURES, SHARE
+from scumble.compare.comparison_summaries import DRAWS
+from scumble.compare.comparison_table import as_csv, as_fields
+from scumble.compare.measures import Spread
+from scumble.compare.points import Point, points, sentence
+from scumble.private.mechanism import mechanisms
+from scumble.public.plot.comparison import Mark
+
+OWNER = (
+    "For the owner only. This was made of the private table: its errors and true counts are "
+    "covered by no promise. Do not publish this page, nor the files beside it."
+)
+PREVIEW = (
+    "A preview on a synthetic stand-in: rows drawn from the schema alone, no private row was "
+    "read. The errors of your own table will differ, those of anatomy and partition most."
+)
+_READING = (
+    "To the left: the attacker learns less. Down: the answers are better. The attacker knows all "
+    "other columns of a person and finds the sensitive values equally likely beforehand. The "
+    "chance is exact for releases of rows (for partition within the worst sub-table, for anatomy "
+    "with the frequencies known, for alphabeta and frapp as if nobody else had the same other "
+    "columns). For summaries it is that of somebody who knows all other rows too: a mean of "
+    f"{DRAWS:,} draws of the noise, or the limit that ε allows, with an arrow to the left, where "
+    "it depends on the table what is measured. It is a mean over what may be published: hollow "
+    "marks promise nothing to whoever is unlucky, and beat no full one. Methods that publish rows "
+    "protect the sensitive values; the other columns stand in the rows as they are. Summaries "
+    "protect whole rows, and are beaten only by each other. Pale bars are two standard errors over "
+    "the repeats."
+)
+# One table says how wrong the answers are, the other what papers tell besides.
+_BIAS = 2  # digits behind the point of a mean error with its sign: others say how small it is
+_TINY = 1e-4  # numbers below are written with their power of ten
+_FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
+_SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
+
+
+def marks(found: Sequence[Point]) -> list[Mark]:
+    """The points as the chart wants them."""
+    return [
+        Mark(
+            p.method,
+            p.words,
+            p.success,
+            p.error.mean,
+            p.error.stderr,
+            p.private,
+            p.whole,
+            p.basis == "limit",
+            bool(p.beaten_by),
+        )
+        for p in found
+    ]
+
+
+def page(results: Results, measure: str, *, when: datetime | None = None) -> str:
+    """The whole page as HTML."""
+    template = Template(files("scumble.compare").joinpath("page.html").read_text("utf-8"))
+    found = points(results, measure)
+    about, moment = results.about, when or datetime.now(UTC)
+    values = int(about["values"])
+    return template.substitute(
+        subject=escape(str(about["subject"])),
+        kind="preview" if about["preview"] else "",
+        owner=escape(PREVIEW if about["preview"] else OWNER),
+        setup=escape(_setup(results, found)),
+        figure=_figure(found, values, measure),
+        reading=escape(_READING),
+        sentences="".join(_choice(point, values) for point in found),
+        numbers=_numbers(found, _FIRST, more=True),
+        explained=escape(_explained(results, found)),
+        further=_numbers(found, _SECOND),
+        measure=escape(MEASURES[_of_bands(measure)].words.capitalize()),
+        bands=_bands(found, _of_bands(measure)),
+        left_out=_left_out(results),
+        questions=_questions(results.questions),
+        version=__version__,
+        date=f"{moment:%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def write(results: Results, measure: str, output: Path) -> list[Path]:
+    """The page, the points as CSV, and all of it as JSON; readable by the owner of the files."""
+    found = points(results, measure)
+    values = int(results.about["values"])
+    fields = {
+        "notice": PREVIEW if results.about["preview"] else OWNER,
+        "points": [as_fields(point, values) for point in found],
+        **results.to_dict(),
+    }
+    texts = {
+        output: page(results, measure),
+        output.with_suffix(".csv"): as_csv(found),
+        output.with_suffix(".json"): json.dumps(fields, ensure_ascii=False),
+    }
+    for path, text in texts.items():
+        _write(path, text)
+    return list(texts)
+
+
+def read(path: Path) -> Results:
+    """What a comparison wrote beside its page."""
+    data = json.loads(path.read_text("utf-8"))
+    for name in ("notice", "points"):
+        data.pop(name, None)
+    return Results.from_dict(data)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, for the eyes of one user."""
+    part = path.with_name(path.name + ".part")
+    with os.fdopen(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(text)
+    part.replace(path)
+
+
+def _setup(results: Results, found: Sequence[Point]) -> str:
+    about = results.about
+    runs = sorted({point.error.runs for point in found})
+    most = "once" if runs[-1] == 1 else f"{runs[-1]} times"
+    times = most if len(runs) == 1 else f"{runs[0]} to {runs[-1]} times"
+    few = "; " + fewer(results) if fewer(results) else ""
+    asked = f"{number(about['questions'], 'question')}, {number(len(results.truth), 'answer')}"
+    return (
+        f"{about['subject']}: {about['rows']:,} rows, {about['values']} values of "
+        f"{' and '.join(about['sensitive'])} to hide among. Asked were {about['workload']} "
+        f"({asked}{few}). Each setting was published {times}.{_columns(found)}"
+    )
+
+
+def _columns(found: Sequence[Point]) -> str:
+    """What summaries looked at."""
+    sets = dict.fromkeys(tuple(point.parameters.get("attributes", ())) for point in found)
+    said = [f"{', '.join(names[:-1])} and {names[-1]}" for names in sets if len(names) > 1]
+    said += [names[0] for names in sets if len(names) == 1]
+    return f" Summaries measured the columns {'; '.join(said)}." if said else ""
+
+
+def fewer(results: Results) -> str:
+    """What to say where a generator found fewer questions than it should."""
+    wanted, found = results.about.get("wanted"), results.about["questions"]
+    return f"asked for {wanted}, found {found}: no more select so many rows" if wanted else ""
+
+
+def number(many: int, thing: str) -> str:
+    """One question, two questions."""
+    return f"{many:,} {thing}" if many == 1 else f"{many:,} {thing}s"
+
+
+def _explained(results: Results, found: Sequence[Point]) -> str:
+    bound = max(SHARE * int(results.about["rows"]), 1.0)
+    intervals = sorted({point.intervals for point in found})
+    looked = (
+        f"{intervals[0]:,}" if len(intervals) == 1 else f"{intervals[0]:,} to {intervals[-1]:,}"
+    )
+    return (
+        "Means over the repeats ± the standard deviation of one. Relative errors are |estimate − "
+        f"truth| / max(truth, {bound:,.3g}), so that a count of nearly nobody does not decide (no "
+        "bound: / truth, where the truth is above 0); sums and averages are measured by "
+        "themselves. Coverage is the share of the intervals of 95 % that held the truth, of "
+        f"{looked} for each setting. Biased is the share of the answers whose mean error over the "
+        "repeats is further from 0 than chance takes one answer in a hundred. L1 of tables is the "
+        "sum of |estimate − truth| over all cells of a GROUP BY, divided by their true total: 0 if "
+        "all are right, 1 if all are said to be empty, more where the noise is larger. "
+        f"{100 * (1 - BETA):g} % of the answers are within α · rows, and within ρ √rows; a share β "
+        f"is off by more than {100 * SHARE:g} % of the rows."
+    )
+
+
+def _figure(found: Sequence[Point], values: int, measure: str) -> str:
+    from scumble.public.plot.comparison import comparison
+    from scumble.public.plot.curves import MISSING, available, svg
+
+    if not available():
+        return f"<p>{escape(MISSING)}</p>"
+    shown = MEASURES[measure]
+    known = tuple(mechanisms())
+    return svg(comparison(marks(found), 1 / values, shown.words, known, percent=shown.percent))
+
+
+def _choice(point: Point, values: int) -> str:
+    mark = "" if point.private else '<span class="mark">not DP</span>'
+    row = ' class="beaten"' if point.beaten_by else ""
+    words = sentence(point, values)
+    return (
+        f'<tr{row}><th scope="row">{escape(point.name)}{mark}</th>'
+        f"<td>{escape(words[0].upper() + words[1:])}<br>{_code(point.command)}</td>"
+        "</tr>"
+    )
+
+
+def _code(command: str) -> str:
+    """A command whose lines do not break within the name of an option."""
+    options = r'<span class="option">\1</span>'
+    return f"<code>{re.sub(r'(?<= )(--?[a-z][a-z-]*)', options, escape(command))}</code>"
+
+
+def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = False) -> str:
+    """Some measures of every setting; with `more`, what the attacker can do and how many answers
+    are biased.
+    """
+    names = [name for name in wanted if any(name in point.numbers for point in found)]
+    head = [MEASURES[name].head for name in names]
+    rows = [[_spread(name, point.numbers.get(name)) for name in names] for point in found]
+    if more:
+        head = ["best guess", *head, "biased"]
+        rows = [
+            [_guess(point), *row, "" if (b := point.biased) is None else f"{100 * b:.2g} %"]
+            for point, row in zip(found, rows, strict=True)
+        ]
+    return _table(head, found, rows)
+
+
+def _of_bands(measure: str) -> str:
+    """The measure by which the bands are told: that of the axis, if it is one of single answers."""
+    return measure if MEASURES[measure].single else "relative"
+
+
+def _bands(found: Sequence[Point], measure: str) -> str:
+    words = {(b.low, b.high): (b.words, b.counts) for point in found for b in point.bands}
+    head = [f"{words[band][0]} ({words[band][1]:,} counts)" for band in sorted(words)]
+    rows = []
+    for point in found:
+        known = {(band.low, band.high): band.error for band in point.bands}
+        rows.append([_spread(measure, known.get(band)) for band in sorted(words)])
+    return _table(head, found, rows)
+
+
+def _table(head: Iterable[str], found: Sequence[Point], rows: Iterable[Sequence[str]]) -> str:
+    titles = "".join(f'<th class="number" scope="col">{escape(name)}</th>' for name in head)
+    lines = [f"<tr><th></th>{titles}</tr>"]
+    for point, row in zip(found, rows, strict=True):
+        beaten = ' class="beaten"' if point.beaten_by else ""
+        cells = "".join(f'<td class="number">{escape(cell)}</td>' for cell in row)
+        lines.append(f'<tr{beaten}><th scope="row">{escape(point.name)}</th>{cells}</tr>')
+    return "".join(lines)
+
+
+def _spread(name: str, given: Spread | None) -> str:
+    """A mean over runs, and the deviation of one run where there are several."""
+    if given is None:
+        return ""
+    scale = 100 if MEASURES[name].percent else 1
+    mean, deviation = scale * given.mean, scale * given.deviation
+    text = _rounded(mean, _places(mean, 3))
+    if mean and max(abs(mean), 0 if isnan(deviation) else deviation) < _TINY:
+        text = f"{mean:.1e}" if isnan(deviation) else f"{mean:.1e} ± {deviation:.0e}"
+        text = text.replace("-", "−")
+    elif deviation > 0:
+        own = min(_places(deviation, 2), max(_places(mean, 3) + 1, 0) if mean else 3)
+        own = min(own, _BIAS) if name == "bias" else own
+        text = f"{_rounded(mean, min(_places(mean, 3), own))} ± {_rounded(deviation, own)}"
+    return f"{text} %" if scale == 100 else text
+
+
+def _places(number: float, digits: int) -> int:
+    """Behind the point, for so many digits; below 0 before the point."""
+    return digits - 1 - floor(log10(abs(number))) if number else digits
+
+
+def _rounded(number: float, places: int) -> str:
+    nearest = round(number, places)
+    return f"{nearest:,.{max(places, 0)}f}".replace("-", "−") if nearest else "0"
+
+
+def _guess(point: Point) -> str:
+    sign = {"limit": "≤ ", "drawn": "≈ "}.get(point.basis, "")
+    return f"{sign}{percents(point.success)}"
+
+
+def percents(value: float) -> str:
+    """A share in three digits, or whole if it is large."""
+    return f"{100 * value:,.0f} %" if value >= 10 else f"{100 * value:.3g} %"
+
+
+def _left_out(results: Results) -> str:
+    listed = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
+        for name, reason in results.refusals().items()
+    )
+    return f"<h2>What could not be compared</h2><ul>{listed}</ul>" if listed else ""
+
+
+def _questions(texts: Sequence[str]) -> str:
+    plain = list(dict.fromkeys(text.partition(" -- ")[0] for text in texts))
+    shown = "".join(f"<li><code>{escape(text)}</code></li>" for text in plain[:20])
+    more = len(plain) - 20
+    return shown + (
+        f"<li>and {more} more, in the JSON file beside this page</li>" if more > 0 else ""
+    )

@@ -1,0 +1,286 @@
+"""Which release fits: by what will be asked, the domains, ε and the number of rows; nothing is read
+and nothing spent.
+
+Where noise alone decides, the expected errors of the methods are known and compared. Partitions
+that follow the data win as long as noise is large against the number of rows; from which share of
+it on was measured on DPBench (`scumble reproduce dpbench` says how often the choice is right).
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from scumble.model.errors import ParameterError
+from scumble.model.parameters import whole
+from scumble.model.privacy.guarantee import NEIGHBOURS, delta_share, loss, share
+from scumble.model.privacy.person import Neighbours, Person
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Mechanism, create
+
+Asked = Literal["ranges", "marginals", "cells"]
+
+KINDS: tuple[Asked, ...] = ("ranges", "marginals", "cells")
+_MOST_CELLS = 10**8  # that are counted one by one
+_MOST_GROWN = 4  # attributes of a tree that grows
+_SPARSE = 100  # times more cells than rows
+_FULL = 0.3  # share of the cells that have rows, from which a grid counts as full
+# Mosaic had the least error where the noise of the best of those that do not look at the data, as a
+# share of all rows, was at least this: measured on DPBench, for full grids on made-up ones. More
+# than two attributes were not, and go by two.
+_FOLLOWS = "mosaic"
+_LINE, _GRID, _FULL_GRID = 1e-4, 1e-5, 1e-3
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A method, why it was chosen, and how to run it."""
+
+    method: str
+    parameters: Mapping[str, Any]
+    reasons: tuple[str, ...]
+
+    def mechanism(self) -> Mechanism:
+        """The method, ready for `publish`."""
+        return create(self.method, **self.parameters)
+
+    def command(
+        self,
+        source: str = "FILE",
+        schema: str = "SCHEMA",
+        output: str = "FOLDER",
+        queries: str = "QUERIES",
+    ) -> str:
+        """The command line that publishes."""
+        words = ["scumble", "publish", source, "--schema", schema, "--method", self.method]
+        for name, value in self.parameters.items():
+            if name == "queries" and not isinstance(value, str):
+                words += ["--queries", queries]
+            elif isinstance(value, list):
+                words += [f"--{name}", ",".join(map(str, value))]
+            else:
+                words += [f"--{name}", plain(value)]
+        return shlex.join([*words, "--output", output])
+
+    def __str__(self) -> str:
+        reasons = "\n".join(f"  {reason}" for reason in self.reasons)
+        return f"{self.method}\n{reasons}\n  {self.command()}"
+
+
+def select(
+    schema: Schema | str | Path,
+    attributes: Sequence[str],
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    neighbours: Neighbours,
+    workload: Asked | str | Path | Sequence[str] = "ranges",
+    occupied: float | None = None,
+) -> Selection:
+    """The release that fits.
+
+    `rows` is about how many rows there are; a guess will do. `workload` says what will be asked:
+    "ranges" of ordered attributes, "marginals" of few attributes at a time, single "cells", or the
+    SQL counts in a file or list. `occupied` is about which share of the cells has rows at all,
+    where that is known to everybody, as of a map that is mostly sea. Do not look at the data for
+    it: what depends on them unnoticed is not covered by any promise.
+    """
+    known = schema if isinstance(schema, Schema) else Schema.load(schema)
+    case = _Case(known, attributes, rows, epsilon, delta, neighbours)
+    if occupied is not None:
+        case.occupied = float(share("select", "occupied", occupied)) if occupied != 1 else 1.0
+    return case.choose(workload)
+
+
+class _Case:
+    """One table, as far as it is public, and the promise."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        attributes: Sequence[str],
+        rows: int,
+        epsilon: float,
+        delta: float | None,
+        neighbours: Neighbours,
+    ) -> None:
+        if neighbours not in NEIGHBOURS:
+            raise ParameterError.of("select", "neighbours", "'replace' or 'add_remove'", neighbours)
+        self.schema = schema
+        self.names = [attributes] if isinstance(attributes, str) else list(attributes)
+        if not self.names or len(set(self.names)) < len(self.names):
+            allowed = "a list of one or more different attribute names"
+            raise ParameterError.of("select", "attributes", allowed, self.names)
+        self.sizes = {name: schema[name].size for name in self.names}
+        self.cells = math.prod(self.sizes.values())
+        self.rows = whole("select", "rows", rows, least=1)
+        self.occupied: float | None = None
+        self.gaussian = delta is not None
+        strength = float(loss("select", epsilon))
+        self.given: dict[str, Any] = {"attributes": self.names, "epsilon": epsilon}
+        self.given["neighbours"] = neighbours
+        person = Person(neighbours)
+        self.noise = math.sqrt(2) * person.sensitivity / strength  # of one count, all of ε on it
+        if delta is not None:
+            from scumble.model.privacy.concentrated import rho_for
+
+            rho = rho_for(loss("select", epsilon), delta_share("select", delta))
+            self.given["delta"] = delta
+            self.noise = math.sqrt(person.squared(acute=True) / (2 * float(rho)))
+
+    def choose(self, workload: Asked | str | Path | Sequence[str]) -> Selection:
+        if workload == "ranges":
+            return self.ranges()
+        if workload == "marginals":
+            return self.marginals()
+        if workload == "cells":
+            return self.single_cells()
+        if isinstance(workload, str) and not Path(workload).is_file():
+            allowed = f"{', '.join(KINDS)}, or a file or list of SQL counts"
+            raise ParameterError.of("select", "workload", allowed, workload)
+        return self.questions(workload)
+
+    def ranges(self) -> Selection:
+        """Ranges of ordered attributes."""
+        if self.cells > _MOST_CELLS:
+            return self.marginals("There are too many cells for one table.")
+        plain, tree = self._plain_error(), self._tree_error()
+        best = min(plain, tree)
+        grown = self._grown(best)
+        if grown is not None:
+            return grown
+        if self.gaussian:
+            why = (
+                f"The expected error of a range is {self._said(tree)}; a histogram takes no delta."
+            )
+        else:
+            expected = f"The expected error of a range is {self._said(plain)} by counts of single"
+            why = f"{expected} cells and {self._said(tree)} by a hierarchy."
+        if plain <= tree:
+            return self._selection("histogram", why)
+        return self._selection("hierarchy", why)
+
+    def questions(self, workload: str | Path | Sequence[str]) -> Selection:
+        """The SQL counts of a file or list."""
+        from scumble.private.summaries.workload import Workload
+
+        grown = self._grown(min(self._plain_error(), self._tree_error()))
+        if grown is not None:
+            return grown
+        given = {**self.given, "queries": workload}
+        mechanism = Workload(given.pop("attributes"), **given)
+        try:
+            questions = mechanism.questions(self.schema)
+        except ParameterError as error:
+            other = self.ranges() if len(self.names) <= _MOST_GROWN else self.marginals()
+            reasons = (f"These questions do not fit the method workload: {error}", *other.reasons)
+            return Selection(other.method, other.parameters, reasons)
+        why = (
+            f"The {len(questions.asked)} questions tell {questions.merged.cells} kinds of rows "
+            "apart: sums can be chosen that answer just these best. How well is said before the "
+            "table is read, by `scumble publish` and by `forecast` in Python."
+        )
+        return self._selection("workload", why, queries=list(mechanism.queries))
+
+    def marginals(self, first: str | None = None) -> Selection:
+        """Few attributes at a time."""
+        reasons = [first] if first else []
+        ways = min(2, len(self.names))
+        pairs = [a * b for a, b in _pairs(list(self.sizes.values()))]
+        if self.cells <= sum(pairs) or len(self.names) < 3:
+            return self.single_cells()
+        reasons.append(
+            f"{len(pairs)} tables of two attributes have {sum(pairs):,} cells in all, and the "
+            f"product of all attributes {self.cells:.3g}: small tables have more rows a cell."
+        )
+        return self._selection("marginals", *reasons, ways=ways)
+
+    def single_cells(self) -> Selection:
+        """Any cell, and small sets of them."""
+        if not self.gaussian and (self.cells > _MOST_CELLS or self.cells > _SPARSE * self.rows):
+            why = (
+                f"There are {self.cells:.3g} cells for {self.rows:,} rows: nearly all are empty, "
+                "and only those that stand out of the noise are worth publishing."
+            )
+            return self._selection("sparse", why)
+        if self.cells > _MOST_CELLS and len(self.names) < 3:
+            raise ParameterError(
+                f"There are {self.cells:.3g} cells, too many for any method with a delta. Leave "
+                "delta out, which allows the method sparse, or choose coarser bins."
+            )
+        if self.cells > _MOST_CELLS:
+            return self._selection("marginals", "There are too many cells for one table.", ways=2)
+        why = f"One noise on each of {self.cells:,} cells is the least that single cells can have."
+        if self.gaussian:
+            from scumble.private.summaries.hierarchy import LARGEST_FANOUT
+
+            flat = min(max(2, *self.sizes.values()), LARGEST_FANOUT)
+            return self._selection("hierarchy", why, fanout=flat)
+        return self._selection("histogram", why)
+
+    def _grown(self, noise: float) -> Selection | None:
+        """A partition that follows the data, if the noise of the others is large for the rows."""
+        fits = len(self.names) <= _MOST_GROWN and self.cells <= _MOST_CELLS and not self.gaussian
+        if not fits or not all(self.schema[name].ordered for name in self.names):
+            return None
+        part, least = noise / self.rows, self._least()
+        if part < least:
+            return None
+        why = (
+            f"Methods that do not look at the data have an error of about {self._said(noise)} in "
+            f"an answer: {_percent(part)} of all rows. Where it is {_percent(least)} of the rows "
+            f"or more, {_FOLLOWS}, which follows the data, had the smaller error in the benchmark."
+        )
+        return self._selection(_FOLLOWS, why)
+
+    def _least(self) -> float:
+        """From which noise on, as a share of all rows, a method pays that follows the data."""
+        if len(self.names) == 1:
+            return _LINE
+        return _FULL_GRID if self.occupied is not None and self.occupied > _FULL else _GRID
+
+    def _plain_error(self) -> float:
+        """Of a mean range: the noise of as many cells as it has."""
+        if self.gaussian:
+            return math.inf  # a histogram has Laplace noise
+        return self.noise * math.sqrt(math.prod((size + 2) / 3 for size in self.sizes.values()))
+
+    def _tree_error(self) -> float:
+        from scumble.model.designs.tree_plan import tree_plan
+
+        squares = 1.0
+        for name, size in self.sizes.items():
+            if not self.schema[name].ordered:
+                squares *= (size + 2) / 3
+                continue
+            plan = tree_plan(
+                size, fanout=None, root=False, gaussian=self.gaussian, budget="uniform"
+            )
+            squares *= plan.error
+        return self.noise * math.sqrt(squares)
+
+    def _selection(self, method: str, *reasons: str, **more: Any) -> Selection:
+        return Selection(method, {**self.given, **more}, reasons)
+
+    @staticmethod
+    def _said(error: float) -> str:
+        return f"{error:,.0f} rows" if error >= 100 else f"{error:.3g} rows"
+
+
+def _pairs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    return [(a, b) for i, a in enumerate(sizes) for b in sizes[i + 1 :]]
+
+
+def _percent(part: float) -> str:
+    number = 100 * part
+    return f"{number:.2g} %" if number < 10 else f"{number:,.0f} %"
+
+
+def plain(value: Any) -> str:
+    """A parameter as one would type it: 1 for 1.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,350 @@
+"""Workloads: the questions of the papers' experiments, or the owner's own.
+
+Generators draw from an ordinary generator with a seed: questions are no secret. Where one looks at
+private rows (for a selectivity, or for centres that people have) it takes them as a `TrueTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from math import comb, log, prod, sqrt
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.compare.truth import TrueTable
+from scumble.compare.workloads_frequent import Frequent, frequent
+from scumble.compare.workloads_phrases import Interval, Phrases
+from scumble.model.errors import ParameterError, QueryError
+from scumble.model.privacy.guarantee import share
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.private.summaries.statements import statements, unfinished
+from scumble.public.sql.parse import parse
+
+Codes = npt.NDArray[np.int64]
+Box = dict[str, Interval]
+Centres = Literal["data", "uniform"]
+
+_MOST = 1_000_000  # questions of one workload
+_LOOKS = 1_000_000_000  # at rows, to find the conjunctions of all sets of attributes
+
+
+class FloorError(ParameterError):
+    """No conjunction selects enough rows."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Questions, with a few words for all of them; `wanted` is how many were asked for, if that is
+    more than there are.
+    """
+
+    name: str
+    queries: tuple[Query, ...]
+    wanted: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def selections(
+    schema: Schema,
+    attributes: Sequence[str] | None = None,
+    *,
+    ways: int = 3,
+    most: int | None = None,
+    seed: int = 0,
+) -> Workload:
+    """All selections by equality on one to `ways` attributes; or `most` of them, each as likely as
+    every other.
+    """
+    sets = list(_sets(schema, attributes, range(1, ways + 1)))
+    phrases, boxes = Phrases(schema), _boxes(schema, sets, most, seed)
+    queries = tuple(phrases.count(box) for box in boxes)
+    return Workload(f"selections by up to {ways} attributes", queries)
+
+
+def marginals(
+    schema: Schema,
+    attributes: Sequence[str] | None = None,
+    *,
+    ways: int = 2,
+    most: int | None = None,
+    seed: int = 0,
+) -> Workload:
+    """The tables of all sets of `ways` attributes, one GROUP BY each; or `most` of them."""
+    phrases = Phrases(schema)
+    sets = list(_sets(schema, attributes, [ways]))
+    if not sets:
+        raise ParameterError.of("marginals", "ways", "a number of attributes that there are", ways)
+    if most is not None and most < len(sets):
+        chosen = np.random.default_rng(seed).choice(len(sets), most, replace=False)
+        sets = [sets[place] for place in np.sort(chosen).tolist()]
+    return Workload(f"{ways}-way marginals", tuple(phrases.count({}, names) for names in sets))
+
+
+def breakdowns(
+    table: TrueTable,
+    *,
+    count: int | None,
+    floor: float,
+    groups: Sequence[str],
+    ways: int = 2,
+    seed: int = 0,
+) -> Workload:
+    """Conjunctions of one to `ways` other attributes that at least a share `floor` of the rows
+    satisfy, every one as likely as every other, each broken down by some groups. All, if no count
+    is given.
+    """
+    schema, phrases = table.schema, Phrases(table.schema)
+    hidden = [attribute.name for attribute in schema.sensitive]
+    others = [name for name in _names(schema, None) if name not in (*hidden, *groups)]
+    by = " and ".join(groups)
+    if not others:
+        return Workload(f"counts by {by}", (phrases.count({}, groups),))
+    generator = np.random.default_rng(seed)
+    reached = _reached(table, others, ways, float(share("breakdowns", "floor", floor)), generator)
+    drawn = _picked(reached, generator.permutation(sum(len(each.codes) for each in reached)))
+    queries = tuple(phrases.count(box, groups) for box in islice(drawn, count))
+    words = f"conjunctions of up to {ways} attributes, by {by}"
+    return _workload(f"{words}, selectivity at least {100 * float(floor):g} %", queries, count)
+
+
+def conjunctions(
+    table: TrueTable,
+    *,
+    count: int,
+    floor: float,
+    attributes: Sequence[str] | None = None,
+    sensitive: Sequence[str] | None = None,
+    ways: int = 3,
+    seed: int = 0,
+) -> Workload:
+    """Random conjunctions of one to `ways` quasi-identifiers, each with every sensitive value;
+    those that at least a share `floor` of the rows satisfy. At most `count` questions.
+    """
+    schema = table.schema
+    known = [schema[name] for name in attributes] if attributes else schema.quasi
+    names = [attribute.name for attribute in known]
+    hidden = list(sensitive) if sensitive else [a.name for a in schema.sensitive]
+    if not names or not hidden:
+        raise ParameterError("Conjunctions need quasi-identifiers and a sensitive attribute.")
+    part = float(share("conjunctions", "floor", floor))
+    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    cells = list(np.ndindex(*(schema[name].size for name in hidden)))
+    # A conjunction that few rows satisfy has no value that more do.
+    reached = _reached(table, names, ways, part, generator)
+    drawn = _picked(reached, _even_widths(schema, reached, len(names), generator))
+    found: list[Query] = []
+    while len(found) < count and (boxes := list(islice(drawn, max(count, 100)))):
+        asked = [phrases.count(box | _points(hidden, cell)) for box in boxes for cell in cells]
+        enough = table.counts(asked) >= part * table.rows
+        found += [query for query, kept in zip(asked, enough, strict=True) if kept]
+    if not found:
+        raise _too_high(floor, f"{ways} attributes with a sensitive value")
+    words = f"conjunctions of up to {ways} attributes with every {' and '.join(hidden)}"
+    words += f", selectivity at least {100 * part:g} %"
+    return _workload(words, tuple(found[:count]), count)
+
+
+def ranges(
+    schema: Schema,
+    *,
+    volume: float,
+    count: int,
+    attributes: Sequence[str] | None = None,
+    centres: Centres = "uniform",
+    table: TrueTable | None = None,
+    seed: int = 0,
+) -> Workload:
+    """Boxes over two random attributes, each interval with a share √volume of the codes, around a
+    random person's values (`data`) or any values (`uniform`); moved inside the domain at its ends.
+    """
+    edge = sqrt(float(share("ranges", "volume", volume)))
+    names = _names(schema, attributes)
+    if len(names) < 2:
+        raise ParameterError("Ranges of two attributes need two attributes.")
+    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    queries = []
+    for _ in range(count):
+        pair = [names[place] for place in generator.permutation(len(names))[:2]]
+        middles = _middles(schema, pair, centres, table, generator)
+        box = {
+            name: _around(middle, schema[name].size, edge)
+            for name, middle in zip(pair, middles, strict=True)
+        }
+        queries.append(phrases.count(box))
+    return Workload(f"boxes over two attributes, {100 * volume:g} % of the domain", tuple(queries))
+
+
+def prefixes(schema: Schema, attribute: str) -> Workload:
+    """All counts of an attribute's first codes."""
+    phrases, size = Phrases(schema), schema[attribute].size
+    queries = tuple(phrases.count({attribute: (0, last)}) for last in range(size))
+    return Workload(f"prefixes of {attribute}", queries)
+
+
+def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> Workload:
+    """Intervals of an attribute's codes, every one as likely as every other."""
+    phrases, size = Phrases(schema), schema[attribute].size
+    generator = np.random.default_rng(seed)
+    lows, highs = np.triu_indices(size) if size <= 2000 else _drawn_pairs(size, count, generator)
+    chosen = generator.integers(len(lows), size=count)
+    pairs = zip(lows[chosen].tolist(), highs[chosen].tolist(), strict=True)
+    queries = tuple(phrases.count({attribute: pair}) for pair in pairs)
+    return Workload(f"random ranges of {attribute}", queries)
+
+
+def from_sql(given: str | Path | Sequence[str], schema: Schema) -> Workload:
+    """The owner's questions: a file of SQL, one question a line or with semicolons between, or a
+    list of them.
+    """
+    queries = []
+    for number, text in enumerate(statements(given), 1):
+        try:
+            queries.append(parse(text, schema))
+        except QueryError as error:
+            hint = ""
+            if unfinished(given):
+                hint = " Each line is a question; put semicolons after those of several lines."
+            raise QueryError(f"Question {number}: {error}{hint}") from None
+    named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
+    return Workload(named, tuple(queries))
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _names(schema: Schema, attributes: Sequence[str] | None) -> list[str]:
+    chosen = schema.published if attributes is None else [schema[name] for name in attributes]
+    return [attribute.name for attribute in chosen]
+
+
+def _sets(
+    schema: Schema, attributes: Sequence[str] | None, widths: Iterable[int]
+) -> Iterator[tuple[str, ...]]:
+    names = _names(schema, attributes)
+    for width in widths:
+        yield from combinations(names, width)
+
+
+def _boxes(
+    schema: Schema, sets: Sequence[tuple[str, ...]], most: int | None, seed: int
+) -> list[Box]:
+    """Every cell of every set, or some of them, each as likely as every other."""
+    sizes = [prod(schema[name].size for name in names) for names in sets]
+    total = sum(sizes)
+    if min(total, total if most is None else most) > _MOST:
+        raise ParameterError(f"That are {total} questions, more than {_MOST}; ask for fewer.")
+    if most is None or most >= total:
+        chosen = np.arange(total)
+    else:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    boxes = []
+    for place, names in enumerate(sets):
+        first, last = np.searchsorted(chosen, starts[place : place + 2])
+        shape = [schema[name].size for name in names]
+        cells = np.unravel_index(chosen[first:last] - starts[place], shape)
+        boxes += [_points(names, cell) for cell in zip(*(c.tolist() for c in cells), strict=True)]
+    return boxes
+
+
+def _points(names: Sequence[str], cell: Sequence[int]) -> Box:
+    return {name: (code, code) for name, code in zip(names, cell, strict=True)}
+
+
+def _workload(words: str, queries: tuple[Query, ...], count: int | None) -> Workload:
+    missing = count is not None and len(queries) < count
+    return Workload(words, queries, count if missing else None)
+
+
+def _reached(
+    table: TrueTable, names: Sequence[str], ways: int, floor: float, generator: np.random.Generator
+) -> list[Frequent]:
+    """All conjunctions of values that a share of the rows satisfies; of very many sets of
+    attributes, those of some.
+    """
+    sets = list(_sets(table.schema, names, range(1, ways + 1)))
+    most = max(_LOOKS // max(table.rows, 1), 100)
+    if most < len(sets):
+        chosen = generator.choice(len(sets), most, replace=False)
+        sets = [sets[place] for place in np.sort(chosen).tolist()]
+    found = list(frequent(table, sets, floor * table.rows))
+    if not found:
+        raise _too_high(floor, f"{ways} attributes")
+    return found
+
+
+def _too_high(floor: float, words: str) -> FloorError:
+    return FloorError(
+        f"No conjunction of up to {words} selects {100 * float(floor):g} % of the rows; choose a "
+        "smaller floor."
+    )
+
+
+def _even_widths(
+    schema: Schema, reached: Sequence[Frequent], attributes: int, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """All conjunctions in the order in which they come if, again and again, a number of attributes
+    is drawn evenly, then the attributes, then any value of each.
+    """
+    logs = [
+        np.full(
+            len(each.codes),
+            -log(comb(attributes, len(each.names)))
+            - sum(log(schema[name].size) for name in each.names),
+        )
+        for each in reached
+    ]
+    # The largest of weights with Gumbel's noise is a draw by weight, the next one of the others.
+    weights = np.concatenate(logs)
+    return np.argsort(-(weights + generator.gumbel(size=len(weights))))
+
+
+def _picked(reached: Sequence[Frequent], places: npt.NDArray[np.intp]) -> Iterator[Box]:
+    """Some conjunctions of all, in this order."""
+    starts = np.cumsum([0, *(len(each.codes) for each in reached)])
+    for place in places.tolist():
+        at = int(np.searchsorted(starts, place, "right")) - 1
+        each = reached[at]
+        yield _points(each.names, each.codes[place - starts[at]].tolist())
+
+
+def _middles(
+    schema: Schema,
+    pair: Sequence[str],
+    centres: Centres,
+    table: TrueTable | None,
+    generator: np.random.Generator,
+) -> list[int]:
+    if centres == "uniform":
+        return [int(generator.integers(schema[name].size)) for name in pair]
+    if centres != "data" or table is None or not table.rows:
+        raise ParameterError.of(
+            "ranges", "centres", "'uniform', or 'data' with a table that has rows", centres
+        )
+    person = int(generator.integers(table.rows))
+    return [int(table.codes(name)[person]) for name in pair]
+
+
+def _around(middle: int, size: int, edge: float) -> Interval:
+    """An interval of about a share `edge` of the codes, around a middle as far as it fits."""
+    length = min(max(round(edge * size), 1), size)
+    low = min(max(middle - (length - 1) // 2, 0), size - length)
+    return low, low + length - 1
+
+
+def _drawn_pairs(size: int, count: int, generator: np.random.Generator) -> tuple[Codes, Codes]:
+    """Pairs low ≤ high, all equally likely, of a domain too large to list them: two of size + 1
+    codes that differ, the larger less one.
+    """
+    first = generator.integers(0, size + 1, count)
+    second = generator.integers(0, size, count)
+    second += second >= first
+    return np.minimum(first, second), np.maximum(first, second) - 1

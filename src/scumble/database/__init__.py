@@ -1,1 +1,0 @@
-"""The statistical database: boxes, popularity, relaxation, and the ledger of what was answered."""

@@ -1,1 +1,0 @@
-"""The engine: reading tables of any kind, and running SQL with DuckDB."""

@@ -1,1 +1,0 @@
-"""The owner's ledger: what several releases of one table cost together."""

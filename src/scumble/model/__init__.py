@@ -1,0 +1,1 @@
+"""What both sides of the wall share: schemas, privacy accounting, noise laws, evidence, designs."""

@@ -1,0 +1,1 @@
+"""Measurement designs: linear maps from cells to measured sums, and their least squares."""

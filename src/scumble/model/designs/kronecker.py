@@ -1,0 +1,199 @@
+"""Products of axes: what is measured along each, for every combination of their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scumble.model.designs.axes import axis
+from scumble.model.designs.axis import Axis, Floats, Integers
+from scumble.model.laws import from_dict
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+
+NUMBER = "number"  # the column of the file
+
+
+@dataclass(frozen=True)
+class Product:
+    """The numbers are those of the Kronecker product of the axes' matrices.
+
+    `names` are the attributes of each axis, its cells being their combinations with the last one
+    fastest. A group is a combination of one group of each axis; groups, and the numbers in each,
+    stand in the file with those of the last axis fastest. `laws` has a law of noise for each group.
+    Reconstruction is the Kronecker product too: it is weighted least squares if the variances of
+    the noise are products of those that the axes assume, and unbiased whatever they are.
+    """
+
+    kind: ClassVar[str] = "product"
+
+    names: tuple[tuple[str, ...], ...]
+    axes: tuple[Axis, ...]
+    laws: tuple[NoiseLaw, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All attributes, in the order of the cells."""
+        return tuple(name for names in self.names for name in names)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The cells along each axis."""
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The groups of each axis: their combinations have a law each."""
+        return tuple(len(axis.lengths) for axis in self.axes)
+
+    @property
+    def signed(self) -> bool:
+        return any(axis.signed for axis in self.axes)
+
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        """Columns are products of columns of the axes, and so are inner products if the weights of
+        the groups are.
+        """
+        if not self.signed:
+            return True
+        if not all(isinstance(law, DiscreteGaussian) for law in laws):
+            return False
+        precisions = [1 / law.parameter for law in laws if isinstance(law, DiscreteGaussian)]
+        weights = np.array(precisions, object).reshape(self.groups)
+        along = [
+            np.moveaxis(weights, place, 0).reshape(size, -1)[:, 0] / weights.flat[0]
+            for place, size in enumerate(self.groups)
+        ]
+        whole = weights.flat[0] * reduce(np.multiply.outer, along)
+        return bool((weights == whole).all()) and all(
+            axis.acute(own.tolist()) for axis, own in zip(self.axes, along, strict=True)
+        )
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are in all."""
+        return prod(sum(axis.lengths) for axis in self.axes)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many numbers each group has."""
+        return tuple(prod(each) for each in product(*(axis.lengths for axis in self.axes)))
+
+    def norms(self) -> list[tuple[int, int]]:
+        return norms_of(self.axes)
+
+    def apply(self, counts: Integers) -> list[NDArray[Any]]:
+        """The numbers of all groups, each in one row."""
+        places = range(len(self.axes))
+        tensors = along(counts.reshape(self.shape), places, lambda i: self.axes[i].measure)
+        # The meter adds noise in place: a group that is the counts themselves must be a copy.
+        return [_own(tensor, counts) for tensor in tensors]
+
+    def reconstruct(self, groups: Sequence[NDArray[Any]]) -> Floats:
+        """The estimate of all cells from noisy numbers, as a tensor with the axes' shape."""
+        lengths = list(product(*(axis.lengths for axis in self.axes)))
+        tensors: list[Floats] = [
+            numbers.astype(np.float64).reshape(shape)
+            for numbers, shape in zip(groups, lengths, strict=True)
+        ]
+        for place in reversed(range(len(self.axes))):
+            step = self.groups[place]
+            tensors = [
+                self._joined(place, tensors[begin : begin + step])
+                for begin in range(0, len(tensors), step)
+            ]
+        return tensors[0]
+
+    def _joined(self, place: int, tensors: Sequence[Floats]) -> Floats:
+        """One axis reconstructed from its groups."""
+        before, after = tensors[0].shape[:place], tensors[0].shape[place + 1 :]
+        parts = [
+            tensor.reshape(prod(before), tensor.shape[place], prod(after)) for tensor in tensors
+        ]
+        return self.axes[place].reconstruct(parts).reshape(*before, -1, *after)
+
+    def coefficients(self, places: Sequence[int], weights: Floats) -> list[Floats]:
+        """What the numbers of every combination of groups of some axes add to a weighted sum of
+        their cells; `weights` has a direction for each of these axes, after any others.
+        """
+        return along(weights, places, lambda i: self.axes[i].adjoint)
+
+    def split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
+        """The numbers of a file by group."""
+        return np.split(numbers, np.cumsum(self.lengths)[:-1])
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Of the noise, by the groups of all axes."""
+        return np.array([law.variance for law in self.laws]).reshape(self.groups)
+
+    @cached_property
+    def fourths(self) -> Floats:
+        """The fourth cumulants of the noise, by the groups of all axes."""
+        return np.array([law.fourth for law in self.laws]).reshape(self.groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        different = list(dict.fromkeys(self.laws))
+        return {
+            "kind": self.kind,
+            "names": [list(names) for names in self.names],
+            "axes": [axis.to_dict() for axis in self.axes],
+            "laws": [law.to_dict() for law in different],
+            "law of group": [different.index(law) for law in self.laws],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Product:
+        laws = [_noise(law) for law in data["laws"]]
+        return cls(
+            tuple(map(tuple, data["names"])),
+            tuple(axis(each) for each in data["axes"]),
+            tuple(laws[place] for place in data["law of group"]),
+        )
+
+
+def norms_of(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+    """The columns of a Kronecker product are products of columns; so are their norms."""
+    return [
+        (prod(total for total, _ in each), prod(squares for _, squares in each))
+        for each in product(*(axis.norms for axis in axes))
+    ]
+
+
+def along(
+    tensor: NDArray[Any], places: Sequence[int], verb: Callable[[int], Callable[[Any], list[Any]]]
+) -> list[NDArray[Any]]:
+    """A verb of each axis after the other, for all groups of those before: the last directions of
+    the tensor are those of the axes `places`.
+    """
+    tensors = [tensor]
+    for direction, place in enumerate(places, tensor.ndim - len(places)):
+        act = verb(place)
+        found = []
+        for each in tensors:
+            before, after = each.shape[:direction], each.shape[direction + 1 :]
+            flat = each.reshape(prod(before), each.shape[direction], prod(after))
+            found += [part.reshape(*before, -1, *after) for part in act(flat)]
+        tensors = found
+    return tensors
+
+
+def _own(numbers: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    flat = np.ascontiguousarray(numbers).reshape(-1)
+    return flat.copy() if np.may_share_memory(flat, counts) else flat
+
+
+def _noise(data: Mapping[str, Any]) -> NoiseLaw:
+    law = from_dict(data)
+    if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
+        raise ValueError("the noise of a product is discrete Laplace or Gaussian")
+    return law

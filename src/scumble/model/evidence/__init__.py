@@ -1,0 +1,1 @@
+"""What a release publishes, and the channels that made it."""

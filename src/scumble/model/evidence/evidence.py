@@ -1,0 +1,208 @@
+"""Evidence: what crosses the wall. Mechanisms make it, estimators read it, nothing else passes.
+
+| kind         | what it says                                                            |
+|--------------|-------------------------------------------------------------------------|
+| Records      | true rows, but for columns that went through a known channel            |
+| Tuples       | whole tuples, true and false, with the probabilities of their presence  |
+| Groups       | true rows without their sensitive values, which are known by group      |
+| Measurements | noisy linear counts of cells, with their design and the law of the noise |
+
+Each kind names its Parquet files inside the release folder and carries the public facts that an
+estimator needs to read them. `added` are columns that the mechanism made, and that can be asked
+about like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from scumble.model.designs.registry import Design, design
+from scumble.model.evidence.channels import Channel, SplitChannel, channel
+from scumble.model.evidence.presence import Presence, presence
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows as published: true in every column but those that went through a channel."""
+
+    kind: ClassVar[str] = "records"
+
+    file: str
+    columns: tuple[str, ...]
+    channels: tuple[Channel, ...]
+    rows: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """The attributes that went through a channel."""
+        return tuple(name for each in self.channels for name in each.attributes)
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The columns that are published as they are."""
+        hidden = {*self.perturbed, *(attribute.name for attribute in self.added)}
+        return tuple(name for name in self.columns if name not in hidden)
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        split = [each for each in self.channels if isinstance(each, SplitChannel)]
+        return tuple(_numbered(each.column, len(each.domains)) for each in split)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "columns": list(self.columns),
+            "channels": [each.to_dict() for each in self.channels],
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Records:
+        channels = tuple(map(channel, data["channels"]))
+        return cls(data["file"], tuple(data["columns"]), channels, int(data["rows"]))
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Whole tuples of the product of `columns`, true ones and false ones mixed; `presence` says
+    with which probabilities a tuple is there.
+    """
+
+    kind: ClassVar[str] = "tuples"
+    unchanged: ClassVar[None] = None  # true rows are among false ones
+    added: ClassVar[tuple[Attribute, ...]] = ()
+
+    file: str
+    columns: tuple[str, ...]
+    presence: Presence
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
+
+    @property
+    def rows(self) -> int:
+        """How many true rows there are: public, since the probabilities depend on it."""
+        return self.presence.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "columns": list(self.columns),
+            "presence": self.presence.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
+        return cls(data["file"], tuple(data["columns"]), presence(data["presence"]))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """True rows with the number of their group in the column `group`, and in a second file the
+    sensitive values of each group: `group`, the attributes `sensitive`, and how often in `count`.
+    """
+
+    kind: ClassVar[str] = "groups"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+
+    file: str
+    values: str
+    columns: tuple[str, ...]  # those of the rows, and the sensitive ones
+    sensitive: tuple[str, ...]
+    group: str
+    count: str
+    rows: int
+    complete: bool = True  # or rows were left out, those of too frequent values
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The columns that are published as they are."""
+        return tuple(name for name in self.columns if name not in self.sensitive)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file, self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "values": self.values,
+            "columns": list(self.columns),
+            "sensitive": list(self.sensitive),
+            "group": self.group,
+            "count": self.count,
+            "rows": self.rows,
+            "complete": self.complete,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Groups:
+        return cls(
+            data["file"],
+            data["values"],
+            tuple(data["columns"]),
+            tuple(data["sensitive"]),
+            data["group"],
+            data["count"],
+            int(data["rows"]),
+            bool(data["complete"]),
+        )
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Noisy whole numbers about the cells of the product of `columns`; `design` says what each of
+    them counts, and with which noise.
+    """
+
+    kind: ClassVar[str] = "measurements"
+    unchanged: ClassVar[None] = None  # it publishes no rows
+    added: ClassVar[tuple[Attribute, ...]] = ()
+    rows: ClassVar[None] = None  # not told
+
+    file: str
+    columns: tuple[str, ...]
+    design: Design
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "file": self.file,
+            "columns": list(self.columns),
+            "design": self.design.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
+        return cls(data["file"], tuple(data["columns"]), design(data["design"]))
+
+
+Evidence = Records | Tuples | Groups | Measurements
+_KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Tuples, Groups, Measurements)}
+
+
+def evidence(data: Mapping[str, Any]) -> Evidence:
+    """Evidence out of a manifest."""
+    found: Evidence = _KINDS[data["kind"]].from_dict(data)
+    return found
+
+
+def _numbered(name: str, size: int) -> Attribute:
+    """A column of numbers from 0 on that a mechanism made."""
+    return Attribute(name, "insensitive", IntegerRange(0, size - 1))

@@ -1,0 +1,119 @@
+"""What is asked of a publisher: its parameters as they are checked and written down, and what it
+needs of a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from numbers import Integral
+from types import NoneType
+from typing import Any
+
+from scumble.model.dialect import named
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.privacy.guarantee import loss, positive, share
+from scumble.model.schema.schema import Schema
+
+SMALLEST_KEEP = Fraction(1, 10**12)
+LARGEST_GAMMA = 10**40
+
+
+def one_of(owner: str, given: Mapping[str, Any], *choices: str) -> dict[str, Any]:
+    """The parameters that were given, if they are one of the choices: "gamma", "rho1 with rho2"."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if set(found) not in [set(choice.split(" with ")) for choice in choices]:
+        several = "either" if len(choices) == 2 else "exactly one of"
+        words = [" with ".join(map(named, choice.split(" with "))) for choice in choices]
+        listed = f"{', '.join(words[:-1])}, or {words[-1]}"
+        got = ", ".join(map(named, found)) or "none of them"
+        raise ParameterError(f"{owner} takes {several} {listed}. Got {got} instead.")
+    return found
+
+
+def numbers(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
+    """The numbers that a promise is made of, exactly: epsilon, gamma, keep, rho1 and rho2."""
+    found = {name: _number(owner, name, value) for name, value in given.items()}
+    if "rho1" in found and found["rho1"] >= found["rho2"]:
+        allowed = f"below rho2 ({given['rho2']})"
+        raise ParameterError.of(owner, "rho1", allowed, given["rho1"])
+    return found
+
+
+def _number(owner: str, name: str, value: object) -> Fraction:
+    if name == "epsilon":
+        return loss(owner, value)
+    if name == "gamma":
+        number = positive(owner, name, value)
+        if not 1 < number <= LARGEST_GAMMA:
+            allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
+            raise ParameterError.of(owner, name, allowed, value)
+        return number
+    number = share(owner, name, value)
+    if name == "keep" and number < SMALLEST_KEEP:
+        allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
+        raise ParameterError.of(owner, name, allowed, value)
+    return number
+
+
+def whole(owner: str, name: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number, numpy's included."""
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        number = int(value)
+        if number >= least and (most is None or number <= most):
+            return number
+    reach = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise ParameterError.of(owner, name, f"a whole number {reach}", value)
+
+
+def flag(owner: str, name: str, value: object) -> bool:
+    """True or False, and nothing that only behaves like them."""
+    if not isinstance(value, bool):
+        raise ParameterError.of(owner, name, "True or False", value)
+    return value
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON holds them; an exact number as its text, which is read back exactly."""
+    found = {name: v.item() if hasattr(v, "item") else v for name, v in given.items()}
+    return {
+        name: value if isinstance(value, (int, float, NoneType)) else str(value)
+        for name, value in found.items()
+    }
+
+
+def need_sensitive(owner: str, schema: Schema) -> None:
+    """Refuse a schema in which there is nothing to hide."""
+    if not schema.sensitive:
+        raise SchemaError(
+            f"{owner} needs at least one sensitive attribute; the schema has none. "
+            'Give one of its attributes role = "sensitive".'
+        )
+
+
+def need_privacy(owner: str, gamma: Fraction, instead: str) -> None:
+    """Refuse an odds ratio that hides nothing."""
+    if gamma > LARGEST_GAMMA:
+        raise ParameterError(
+            f"What is asked of {owner} is no privacy: its odds ratio would be above "
+            f"{LARGEST_GAMMA:.0e}. Ask for {instead}."
+        )
+
+
+def need_room(owner: str, gamma: Fraction) -> None:
+    """Refuse an odds ratio that leaves nothing to be seen."""
+    if gamma <= 1:
+        raise ParameterError(
+            f"The privacy asked of {owner} is so strict that nothing of the values would be left; "
+            "allow a larger epsilon, gamma or rho2."
+        )
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name of a column, or the first of name_2, name_3, ... that the table does not have."""
+    others = {other.lower() for other in taken}
+    number, found = 1, name
+    while found.lower() in others:
+        number += 1
+        found = f"{name}_{number}"
+    return found

@@ -1,0 +1,1 @@
+"""Stated guarantees and the accounting of privacy loss."""

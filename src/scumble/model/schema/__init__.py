@@ -1,0 +1,1 @@
+"""The public description of a table: attributes, their domains, and codes of values."""

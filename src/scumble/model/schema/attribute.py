@@ -1,0 +1,223 @@
+"""Attribute: one column, its role, and the public domain whose codes stand for its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from scumble.model.errors import SchemaError
+from scumble.model.schema import arrow_values
+from scumble.model.schema.cell_keys import smallest
+from scumble.model.schema.domains import Category, Domain, lookup, put
+from scumble.model.schema.toml import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
+
+_LABEL_LIMIT = 1 << 28
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One column of a table.
+
+    A missing value is one more code, the last, and only where `missing` says so. An identifier has
+    no domain: it is never published.
+
+    >>> from scumble.kinds import IntegerRange
+    >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
+    >>> age.size, age.encode(pa.array(["17", " 18", "?", "200"]))
+    (75, (array([ 0,  1, 74,  0], dtype=uint8), array([False, False, False,  True])))
+    """
+
+    name: str
+    role: Role
+    domain: Domain | None = None
+    missing: bool = False
+    null_words: tuple[str, ...] = ()
+    from_data: bool = False
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        words = (word.strip() for word in self.null_words)
+        object.__setattr__(self, "null_words", tuple(word for word in words if word))
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError(f"The name of an attribute must be text. Got {self.name!r} instead.")
+        if self.role not in ROLES:
+            known = ", ".join(ROLES)
+            raise SchemaError(
+                f"{self}: the role must be one of {known}. Got {self.role!r} instead."
+            )
+        if self.domain is None:
+            if self.role != "identifier":
+                raise SchemaError(f"{self}: a {self.role} attribute needs a domain; give its type.")
+            return
+        self._check_domain(self.domain)
+
+    def _check_domain(self, domain: Domain) -> None:
+        if self.role == "identifier":
+            raise SchemaError(f"{self}: an identifier is never published and has no domain.")
+        if self.null_words and not self.missing:
+            raise SchemaError(f"{self}: words for a missing value need missing=True.")
+        if self.null_words:
+            _, outside = domain.encode(pa.array(self.null_words, pa.string()))
+            if not outside.all():
+                word = self.null_words[int(np.argmin(outside))]
+                raise SchemaError(
+                    f"{self}: {word!r} is both a value and a word for a missing value."
+                )
+        if self.size > 1 << 64:
+            raise SchemaError(
+                f"{self}: a domain holds at most 2^64 values, a missing one included."
+            )
+        if self.role == "sensitive" and self.size < 2:
+            raise SchemaError(
+                f"{self}: a sensitive attribute needs at least two values to hide among."
+            )
+
+    def __str__(self) -> str:
+        return f"Attribute '{self.name}'"
+
+    @property
+    def kind(self) -> str:
+        """category, integer, binned, boolean, date, or identifier."""
+        return "identifier" if self.domain is None else self.domain.kind
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, the one for a missing value included."""
+        return self._public.size + self.missing
+
+    @property
+    def ordered(self) -> bool:
+        """Whether ranges of its values mean something."""
+        return not isinstance(self.domain, Category) or self.domain.ordered
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type in which values are published."""
+        return self._public.arrow_type
+
+    @property
+    def code_type(self) -> np.dtype:
+        """The smallest unsigned type that holds the codes 0 to size - 1."""
+        return smallest(self.size)
+
+    def describe(self) -> str:
+        """The domain in a few words, for messages."""
+        if self.domain is None:
+            return "identifier"
+        return self.domain.describe() + (", or missing" if self.missing else "")
+
+    def labels(self) -> pa.Array:
+        """The value of every code; null stands last if a value may be missing."""
+        if self.size > _LABEL_LIMIT:
+            raise SchemaError(f"{self}: {self.size} values are too many to list; use coarser bins.")
+        labels = self._public.labels()
+        return pa.concat_arrays([labels, pa.nulls(1, labels.type)]) if self.missing else labels
+
+    def encode(self, values: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes (maybe read-only), and a mask of the values outside the domain (their code is 0).
+
+        Takes values in their own type, spelled as text, or as a dictionary of either. Empty text,
+        `null_words` and NaN are missing. White space around text is ignored, unless a category
+        declares exactly that spelling. The code of a value depends on no other value.
+        """
+        if isinstance(values, pa.ChunkedArray):
+            if values.num_chunks == 1:
+                return self.encode(values.chunk(0))
+            parts = [self.encode(chunk) for chunk in values.chunks]
+            parts = parts or [(np.empty(0, self.code_type), np.empty(0, bool))]
+            return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        values = arrow_values.bare(values)
+        kind = values.type
+        if arrow_values.is_text(kind) or arrow_values.is_bytes(kind) or types.is_decimal(kind):
+            values = values.dictionary_encode()
+        if isinstance(values, pa.DictionaryArray):
+            return self._encode_dictionary(values)
+        return self._encode_values(values)
+
+    def _encode_dictionary(self, values: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
+        """Each distinct value is read once; null is one more entry of the table."""
+        words, garbled = arrow_values.plain(values.dictionary)
+        codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
+        if garbled is not None:
+            garbled = np.append(garbled, False)
+            codes, outside = put(codes, garbled, 0), outside | garbled
+        indices = values.indices
+        if indices.null_count:
+            places = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
+            strays = outside
+        else:
+            places, strays = indices.to_numpy(), outside[:-1]
+        found = outside[places] if strays.any() else np.zeros(len(places), bool)
+        return lookup(codes, places), found
+
+    def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if self.null_words or arrow_values.is_text(values.type) or types.is_floating(values.type):
+            values = pc.if_else(self._is_missing(values), None, values)
+        codes, outside = self._public.encode(values)
+        codes = codes.astype(self.code_type, copy=False)
+        if values.null_count:
+            nulls = values.is_null().to_numpy(zero_copy_only=False)
+            outside = outside & ~nulls if self.missing else outside | nulls
+            codes = put(codes, nulls, self.size - 1)
+        return put(codes, outside, 0) if outside.any() else codes, outside
+
+    def _is_missing(self, values: pa.Array) -> pa.Array:
+        """Where a value that is there means that there is none."""
+        kind = values.type
+        if arrow_values.is_text(kind):
+            trimmed = pc.utf8_trim_whitespace(values)
+            return pc.is_in(trimmed, pa.array(("", *self.null_words), trimmed.type))
+        words = pa.array(self.null_words, pa.string())
+        if types.is_integer(kind):
+            numbers, unread = arrow_values.integers(words)
+            numbers = numbers if unread is None else numbers[~unread]
+            held = np.iinfo(kind.to_pandas_dtype())
+            numbers = numbers[(numbers >= held.min) & (numbers <= held.max)]
+            return pc.is_in(values, pa.array(numbers, kind))
+        if types.is_floating(kind) or types.is_decimal(kind):
+            numbers, unread = arrow_values.numbers(words)
+            numbers = numbers if unread is None else numbers[~unread]
+            found = values.cast(pa.float64(), safe=False)
+            return pc.or_(pc.is_nan(found), pc.is_in(found, pa.array(numbers)))
+        return pa.scalar(False)
+
+    def decode(self, codes: np.ndarray) -> pa.Array:
+        """The values behind codes; categories of text come as a dictionary."""
+        nulls = codes == self.size - 1 if self.missing else None
+        return self._public.decode(codes, nulls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; `from_dict` reads it back. The note is for the owner's eyes and stays out."""
+        table: dict[str, Any] = {"name": self.name, "role": self.role}
+        if self.domain is not None:
+            table |= table_of(self.domain)
+        if self.missing:
+            table["missing"] = list(self.null_words) or True
+        return table | {"from_data": True} if self.from_data else table
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Attribute:
+        """The attribute that `to_dict` wrote; checks everything."""
+        name = table.get("name")
+        missing = missing_of(name, table.get("missing", False))
+        identifier = table.get("role") == "identifier"
+        return cls(
+            name=cast(str, name),
+            role=role_of(name, table),
+            domain=None if identifier else domain_of(name, table),
+            missing=missing is not False and not identifier,
+            null_words=() if isinstance(missing, bool) or identifier else missing,
+            from_data=flag_of(name, "from_data", table) and not identifier,
+        )
+
+    @property
+    def _public(self) -> Domain:
+        if self.domain is None:
+            raise SchemaError(f"{self} is an identifier: it has no domain and is never published.")
+        return self.domain

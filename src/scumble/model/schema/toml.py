@@ -1,0 +1,222 @@
+"""How a schema is written down: the plain tables behind TOML and JSON, and the TOML text itself."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any, Literal, TypeVar, get_args
+
+from scumble.model.errors import SchemaError
+from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+
+Role = Literal["identifier", "quasi", "sensitive", "insensitive"]
+ROLES: tuple[Role, ...] = get_args(Role)
+FORMAT = 1
+
+Word = TypeVar("Word", bound=str)
+
+_KEYS = {
+    "category": ("values", "ordered"),
+    "integer": ("range",),
+    "binned": ("edges",),
+    "boolean": (),
+    "date": ("range", "by"),
+}
+_COMMON = ("name", "role", "type", "missing", "from_data")
+_HEADER = """\
+# What each column may hold, and what is done with it. Domains are public: write what is possible.
+#   identifier   never published (names, numbers of people)
+#   quasi        published as it is; others may know it
+#   sensitive    protected
+#   insensitive  published as it is
+# from_data = true marks what was read from private data: check it, then delete that line.
+"""
+_WIDTH = 96
+
+
+def role_of(name: object, table: Mapping[str, Any]) -> Role:
+    """The role, or a sentence that names the nearest one; checks the keys of the table too."""
+    if not isinstance(name, str):
+        raise SchemaError(f"The name of an attribute must be text. Got {name!r} instead.")
+    every = {key for keys in _KEYS.values() for key in keys}
+    for key in table:
+        if key not in _COMMON and key not in every:
+            raise SchemaError(
+                f"Attribute '{name}': unknown key '{key}'.{_nearest(key, [*_COMMON, *every])}"
+            )
+    if "role" not in table:
+        raise SchemaError(f"Attribute '{name}': give its role ({', '.join(ROLES)}).")
+    return _one_of(name, "role", table["role"], ROLES)
+
+
+def domain_of(name: object, table: Mapping[str, Any]) -> Domain:
+    """The domain that a table describes."""
+    if "type" not in table:
+        raise SchemaError(f"Attribute '{name}': give its type ({', '.join(_KEYS)}).")
+    kind = _one_of(name, "type", table["type"], tuple(_KEYS))
+    for key in table:
+        if key not in _COMMON and key not in _KEYS[kind]:
+            allowed = " and ".join(f"'{word}'" for word in _KEYS[kind]) or "no more keys"
+            raise SchemaError(
+                f"Attribute '{name}': '{key}' is not for type {kind}, which takes {allowed}."
+            )
+    try:
+        return _domain(kind, table)
+    except SchemaError as error:
+        sentence = str(error)
+        raise SchemaError(f"Attribute '{name}': {sentence[0].lower()}{sentence[1:]}") from None
+
+
+def missing_of(name: object, given: object) -> bool | tuple[str, ...]:
+    """True, False, or the words that stand for a missing value."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, list) and all(isinstance(word, str) for word in given):
+        return tuple(given) or True
+    raise SchemaError(
+        f"Attribute '{name}': 'missing' must be true, false or a list of words. "
+        f"Got {given!r} instead."
+    )
+
+
+def flag_of(name: object, key: str, table: Mapping[str, Any]) -> bool:
+    """A key that is true or false; false if it is not there."""
+    given = table.get(key, False)
+    if not isinstance(given, bool):
+        raise SchemaError(
+            f"Attribute '{name}': '{key}' must be true or false. Got {given!r} instead."
+        )
+    return given
+
+
+def table_of(domain: Domain) -> dict[str, Any]:
+    """The table of a domain, dates as ISO text: JSON can hold it."""
+    match domain:
+        case Category(values, ordered):
+            table: dict[str, Any] = {"values": list(values)}
+            table |= {"ordered": True} if ordered else {}
+        case IntegerRange(low, high):
+            table = {"range": [low, high]}
+        case Bins(edges):
+            table = {"edges": [int(edge) if edge == int(edge) else edge for edge in edges]}
+        case Dates(first, last, by):
+            table = {"range": [first.isoformat(), last.isoformat()], "by": by}
+        case Boolean():
+            table = {}
+    return {"type": domain.kind} | table
+
+
+def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | None = None) -> str:
+    """The TOML text of attribute tables, each with its note for the owner.
+
+    Lists of more than `most` items are cut, for a look only: such a text cannot be read again.
+    """
+    parts = [_HEADER, f"format = {FORMAT}\n"]
+    for table, note in attributes:
+        parts.append(f"\n[attributes.{_key(table['name'])}]\n")
+        for line in note.splitlines():
+            parts.extend(f"# {part}\n" for part in textwrap.wrap(line, _WIDTH - 2))
+        for key, value in table.items():
+            if key != "name":
+                bare = table.get("type") == "date" and key == "range"
+                parts.append(_line(key, value, bare, most))
+    return "".join(parts)
+
+
+def _domain(kind: str, table: Mapping[str, Any]) -> Domain:
+    match kind:
+        case "category":
+            return Category(tuple(_list(table, "values")), _ordered(table))
+        case "integer":
+            low, high = _pair(table)
+            return IntegerRange(low, high)
+        case "binned":
+            return Bins(tuple(_list(table, "edges")))
+        case "date":
+            first, last = (_date(bound) for bound in _pair(table))
+            return Dates(first, last, table.get("by", "day"))
+    return Boolean()
+
+
+def _ordered(table: Mapping[str, Any]) -> bool:
+    given = table.get("ordered", False)
+    if not isinstance(given, bool):
+        raise SchemaError(f"'ordered' must be true or false. Got {given!r} instead.")
+    return given
+
+
+def _list(table: Mapping[str, Any], key: str) -> list[Any]:
+    given = table.get(key)
+    if not isinstance(given, list):
+        raise SchemaError(f"Give '{key}' as a list in square brackets.")
+    return given
+
+
+def _pair(table: Mapping[str, Any]) -> list[Any]:
+    given = _list(table, "range")
+    if len(given) != 2:
+        raise SchemaError(
+            f"'range' must be two values, the lowest and the highest. Got {len(given)}."
+        )
+    return given
+
+
+def _date(given: object) -> Any:
+    if not isinstance(given, str):
+        return given
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise SchemaError(
+            f"The range must be two dates like 2024-12-31. Got {given!r} instead."
+        ) from None
+
+
+def _one_of(name: object, key: str, given: object, allowed: tuple[Word, ...]) -> Word:
+    for word in allowed:
+        if given == word:
+            return word
+    hint = _nearest(str(given), allowed)
+    raise SchemaError(
+        f"Attribute '{name}': the {key} must be one of {', '.join(allowed)}. "
+        f"Got {given!r} instead.{hint}"
+    )
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word.lower(), list(known), 1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def _line(key: str, value: object, bare: bool, most: int | None) -> str:
+    if not isinstance(value, list):
+        return f"{key} = {_value(value)}\n"
+    if most is not None and len(value) > most:
+        shown = ", ".join(_value(item) for item in value[: most // 4])
+        return f"{key} = [{shown}, ...]  # {len(value)} in all; -o FILE writes them\n"
+    items = [item if bare else _value(item) for item in value]
+    line = f"{key} = [{', '.join(items)}]\n"
+    return line if len(line) <= _WIDTH + 1 else f"{key} = [\n{_wrapped(items)}]\n"
+
+
+def _wrapped(items: Iterable[str]) -> str:
+    """As many items to a line as fit; textwrap would break inside a value."""
+    lines = [""]
+    for item in items:
+        if lines[-1] and len(lines[-1]) + len(item) + 6 > _WIDTH:
+            lines.append("")
+        lines[-1] += f" {item},"
+    return "".join(f"   {line}\n" for line in lines)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: object) -> str:
+    """JSON's numbers, truth values and strings are TOML's, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,1 @@
+"""Private rows and randomness: sources, samplers, mechanisms, ledgers, databases."""

@@ -1,0 +1,1 @@
+"""The statistical database: live answers under one promise."""

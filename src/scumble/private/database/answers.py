@@ -1,0 +1,256 @@
+"""The reader: what was decided, and the numbers that were given out, as estimates for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database.average_law import Average
+from scumble.private.database.batch_plan import Piece
+from scumble.private.database.given import COUNT, Given, batch_of
+from scumble.private.database.live import Between, LiveEstimate, Possible
+from scumble.private.database.question import Asked
+from scumble.private.database.space import Boxes, Space
+from scumble.public.estimate import Estimates, Exact, Law, Unknown
+
+NOISY = "noisy count; interval from the law of its noise"
+SUMMED = "noisy sum; interval from the law of its noise"
+MADE = "made of earlier answers; interval from the law of their noise"
+RATIO = "ratio of a noisy sum and a noisy count; Fieller interval"
+BEFORE = "no count was given out yet: what the size of the table says"
+PARTLY = "no count was given out yet about some batches: what their size says, and noisy counts"
+NOTHING = "no value satisfies the condition"
+ALL = "the number of rows, which is not hidden"
+TWICE = "the boxes that were really counted overlap: rows in several of them count as often"
+
+_LISTED = 20  # boxes in what is said about an answer
+_MOVED = 3  # boxes of which the moved ends are told
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Turns pieces into estimates; `rows` of each batch, or None where their number is not public.
+
+    A piece is about the rows of one batch: all that belong to a group are added up.
+    """
+
+    space: Space
+    noise: Fraction
+    rows: Sequence[int] | None
+
+    def read(
+        self, asked: Asked, groups: Sequence[Mapping[str, Any]], given: Mapping[int, Given]
+    ) -> LiveEstimate | Estimates:
+        """One estimate, or one for each group."""
+        found = [
+            (group.key, self.estimate(asked, told["pieces"], given))
+            for group, told in zip(asked.groups, groups, strict=True)
+        ]
+        if not asked.query.groups:
+            [(_, estimate)] = found
+            return estimate
+        attributes = [self.space.attributes[self.space.names.index(n)] for n in asked.query.groups]
+        return Estimates([(each.name, each.arrow_type) for each in attributes], found)
+
+    def estimate(
+        self, asked: Asked, pieces: Sequence[Piece], given: Mapping[int, Given]
+    ) -> LiveEstimate:
+        fate = self._fate_of(pieces)
+        notes = (*asked.query.notes, *fate.pop("notes"))
+        if not pieces:
+            empty = asked.query.aggregate == "mean"  # the average of nothing is nothing
+            law: Law = Unknown() if empty else Exact()
+            return LiveEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fate)
+        parts = [
+            self._part([piece for piece in pieces if piece["kind"] == kind], given)
+            for kind in asked.kinds
+        ]
+        if asked.query.aggregate == "mean":
+            ratio = _average(asked, parts, given, pieces)
+            return LiveEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fate)
+        [(value, law)] = parts
+        method = _method(law, asked, fate["status"])
+        as_asked = fate["status"] != "relaxed" and isinstance(law, NoiseSum)
+        if as_asked and asked.query.aggregate == "count":
+            most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
+            law = Possible(law, math.inf if self.rows is None else most)
+        return LiveEstimate(value, law, method, notes, **fate)
+
+    def _part(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
+        """The sum over all batches, and its law."""
+        batches = _by_batch(pieces).values()
+        known = [piece for each in batches if not _lacks(each) for piece in each]
+        found = self._sum(known, given)
+        return self._before(*found, [each for each in batches if _lacks(each)])
+
+    def _sum(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
+        """The weighted sum of numbers, and its law; all of one kind have noise of one scale."""
+        weights: dict[int, float] = {}
+        value: float = sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
+        for piece in pieces:
+            for number, weight in piece["terms"]:
+                weights[number] = weights.get(number, 0) + weight
+        value += sum(weight * given[number].value for number, weight in weights.items())
+        times = max((given[number].times for number in weights), default=1)
+        terms: dict[float, int] = {}
+        for weight in weights.values():
+            if weight:
+                terms[abs(weight)] = terms.get(abs(weight), 0) + 1
+        if not terms:
+            return float(value), Exact()
+        return float(value), NoiseSum(DiscreteLaplace(self.noise * times), terms)
+
+    def _before(
+        self, value: float, law: Law, lacking: Sequence[Sequence[Piece]]
+    ) -> tuple[float, Law]:
+        """A sum over some batches, and over others about which no count was given out: the boxes'
+        share of the space, of all their rows.
+        """
+        if not lacking:
+            return value, law
+        if self.rows is None:
+            return float("nan"), Unknown()
+        guess = most = 0.0
+        for pieces in lacking:
+            rows = self._rows(batch_of(pieces[0]))
+            guess += rows * min(sum(self._share(piece["asked"]) for piece in pieces), 1.0)
+            most += rows
+        return value + guess, Between(value + guess, value, value + most, law)
+
+    def _rows(self, batch: int) -> int:
+        return 0 if self.rows is None else self.rows[batch - 1]
+
+    def _share(self, box: Sequence[Sequence[int]]) -> float:
+        """The share of all points that a box holds."""
+        sides = zip(self.space.sizes, box, strict=True)
+        return float(np.prod([(high - low + 1) / size for size, (low, high) in sides]))
+
+    def _fate_of(self, pieces: Sequence[Piece]) -> dict[str, Any]:
+        kinds = {piece["status"] for piece in pieces}
+        status = next((s for s in ("relaxed", "answered", "repeated") if s in kinds), "answered")
+        moved = [piece for piece in pieces if piece["status"] == "relaxed" and piece["terms"]]
+        batches = _by_batch(pieces)
+        told = [self._moved(piece, several=len(batches) > 1) for piece in moved[:_MOVED]]
+        regions = {number: self._regions(of_batch) for number, of_batch in batches.items()}
+        twice = [] if all(apart for _, apart in regions.values()) else [TWICE]
+        conditions = {number: self._sql(*found) for number, found in regions.items()}
+        return {
+            "status": status,
+            "answered": _condition(conditions),
+            "distance": max((piece["error"] for piece in pieces), default=0.0),
+            "numbers": len({number for piece in pieces for number, _ in piece["terms"]}),
+            "notes": [*told, *twice],
+        }
+
+    def _regions(self, pieces: Sequence[Piece]) -> tuple[Boxes, bool]:
+        """What was really answered about a batch, and whether no two boxes of it overlap."""
+        regions = [piece["region"] for piece in pieces]
+        moved = any(piece["status"] == "relaxed" and piece["terms"] for piece in pieces)
+        if not moved:  # then only the sum and the count of an average share a region
+            regions = list({str(region): region for region in regions}.values())
+        boxes = np.array(regions, np.int64).reshape(-1, len(self.space), 2)
+        return boxes, not moved or _apart(boxes)
+
+    def _sql(self, boxes: Boxes, apart: bool) -> str:
+        """The condition that boxes make up; nothing if they are too many to be told."""
+        listed = map(self.space.sql, boxes) if len(boxes) <= _LISTED else ()
+        return (" OR " if apart else " + ").join(listed)
+
+    def _moved(self, piece: Piece, *, several: bool) -> str:
+        """Which ends of which attributes were moved."""
+        where = f"batch {batch_of(piece)}: " if several else ""
+        ends = []
+        boxes = zip(self.space.names, piece["asked"], piece["region"], strict=True)
+        for name, wanted, got in boxes:
+            pairs = zip(("lower", "upper"), wanted, got, strict=True)
+            sides = [side for side, before, after in pairs if before != after]
+            if sides:
+                ends.append(f"the {' and '.join(sides)} end of {name}")
+        return where + (
+            f"moved {', '.join(ends)}" if ends else "exactly the box that was asked for"
+        )
+
+
+def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+    found: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        found.setdefault(batch_of(piece), []).append(piece)
+    return found
+
+
+def _lacks(pieces: Sequence[Piece]) -> bool:
+    """Whether no number stands for one of the pieces."""
+    return any(not piece["terms"] and "rows" not in piece for piece in pieces)
+
+
+def _condition(answered: Mapping[int, str]) -> str:
+    """What was answered about the batches, as one condition; a different one for some of them is
+    told as if the batch were a column.
+    """
+    if not answered:
+        return "FALSE"
+    batches: dict[str, list[int]] = {}
+    for number, condition in answered.items():
+        batches.setdefault(condition, []).append(number)
+    if len(batches) == 1:
+        return next(iter(batches))
+    if "" in batches or len(batches) > _LISTED:
+        return ""
+    return " OR ".join(
+        f"{_among(numbers)} AND ({condition})" for condition, numbers in batches.items()
+    )
+
+
+def _among(numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"batch = {listed}" if len(numbers) == 1 else f"batch IN ({listed})"
+
+
+def _method(law: Law, asked: Asked, status: str) -> str:
+    if isinstance(law, Between) and law.noise.stderr:
+        return PARTLY
+    if isinstance(law, (Between, Unknown)):
+        return BEFORE
+    if isinstance(law, Exact):
+        return ALL
+    if status == "relaxed":
+        return MADE
+    return NOISY if asked.kinds == (COUNT,) else SUMMED
+
+
+def _average(
+    asked: Asked,
+    parts: Sequence[tuple[float, Law]],
+    given: Mapping[int, Given],
+    pieces: Sequence[Piece],
+) -> Average:
+    (total, of_total), (count, of_count) = parts
+    amounts = asked.amounts.values if asked.amounts is not None else np.zeros(1, np.int64)
+    numbers = {number for piece in pieces for number, _ in piece["terms"]}
+    counts = sum(given[number].kind == COUNT for number in numbers)
+    return Average(
+        total,
+        count,
+        of_total.stderr**2,
+        of_count.stderr**2,
+        (len(numbers) - counts, counts),
+        int(amounts.min()),
+        int(amounts.max()),
+    )
+
+
+def _apart(boxes: Boxes) -> bool:
+    """Whether no two boxes have a point in common."""
+    for place, box in enumerate(boxes[:-1]):
+        others = boxes[place + 1 :]
+        meet = (others[:, :, 0] <= box[:, 1]) & (box[:, 0] <= others[:, :, 1])
+        if meet.all(axis=1).any():
+            return False
+    return True

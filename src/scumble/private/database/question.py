@@ -1,0 +1,116 @@
+"""What a question asks of a database: for each group, numbers of one kind over disjoint boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Query
+from scumble.model.schema.attribute import Attribute
+from scumble.private.database.space import Boxes, Space
+from scumble.public.sandbox import Engine
+
+MOST_GROUPS = MOST_BOXES = 10_000
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What one row adds to a sum, by its code of one attribute.
+
+    The noise of every sum of it has λ times the largest amount that any value of the attribute has,
+    whatever the box: a row at a point that the box covers can change the sum by that much, any
+    other not at all. So a sum costs each of its points what a count costs, and sums over several
+    boxes have noise of one scale.
+    """
+
+    axis: int
+    values: Integers
+
+    @property
+    def largest(self) -> int:
+        """What one row can change the sum by."""
+        return int(np.abs(self.values).max(initial=0))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The values that name a group, and its boxes."""
+
+    key: tuple[Any, ...]
+    boxes: Boxes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question in terms of boxes. `kinds` are the numbers that it needs of each box: a count, a
+    sum, or both for an average.
+    """
+
+    query: Query
+    groups: tuple[Group, ...]
+    kinds: tuple[str, ...]
+    amounts: Amounts | None
+
+
+def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
+    """Each combination of values that the condition leaves possible, with its part of the boxes."""
+    axes = [space.names.index(name) for name in query.groups]
+    codes = [_codes(boxes[:, axis]) for axis in axes]
+    if prod(map(len, codes)) > MOST_GROUPS:
+        raise QueryError(
+            f"GROUP BY {', '.join(query.groups)} would make more than {MOST_GROUPS} groups. Ask "
+            "for fewer by WHERE, or group by fewer columns."
+        )
+    labels = [_labels(space.attributes[axis], of) for axis, of in zip(axes, codes, strict=True)]
+    count = 0
+    for values, key in zip(product(*codes), product(*labels), strict=True):
+        part = boxes
+        for axis, code in zip(axes, values, strict=True):
+            part = part[(part[:, axis, 0] <= code) & (code <= part[:, axis, 1])].copy()
+            part[:, axis] = code
+        count += len(part)
+        if count > MOST_BOXES:
+            raise QueryError(
+                f"The groups take more than {MOST_BOXES} separate boxes. Ask for ranges that are "
+                "not interrupted, or for fewer groups."
+            )
+        if len(part) or not axes:
+            yield Group(key, part)
+
+
+def _codes(intervals: Integers) -> list[int]:
+    """The codes in any of some intervals, as far as they are not too many anyway."""
+    few = [range(low, min(high, low + MOST_GROUPS) + 1) for low, high in intervals.tolist()]
+    return sorted({code for codes in few for code in codes})
+
+
+def _labels(attribute: Attribute, codes: list[int]) -> list[Any]:
+    found: list[Any] = attribute.decode(np.array(codes, attribute.code_type)).to_pylist()
+    return found
+
+
+def amounts_of(query: Query, space: Space, engine: Engine) -> Amounts:
+    """Whole numbers, by the values of the one attribute that is added up."""
+    argument = query.argument
+    if argument is None or len(argument.attributes) != 1:
+        raise QueryError("A sum or average is over an expression of exactly one column.")
+    [name] = argument.attributes
+    [values] = engine.evaluate([argument], [name])
+    numbers = np.asarray(values, np.float64)
+    if not (np.isfinite(numbers) & (np.abs(numbers) < 2**52) & (numbers == np.rint(numbers))).all():
+        raise QueryError(
+            f"{argument.sql} is not a whole number for every value of {name}. Write "
+            "CAST(ROUND(...) AS INTEGER), in units small enough."
+        )
+    amounts = Amounts(space.names.index(name), numbers.astype(np.int64))
+    if not amounts.largest:
+        raise QueryError(f"{argument.sql} is 0 for every value of {name}.")
+    return amounts

@@ -1,0 +1,165 @@
+"""Terms: what a database promises and how it decides; the first entry of its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import Any, Literal, get_args
+
+from scumble.model.errors import ParameterError
+from scumble.model.privacy.guarantee import (
+    Guarantee,
+    at_most,
+    gamma_above_epsilon,
+    loss,
+    percent_at_most,
+    positive,
+    posterior_at_most,
+)
+from scumble.private.journal.entries import check_word
+from scumble.public.release import SEEDED
+
+Tracker = Literal["auto", "exact", "histogram", "disjoint"]
+
+_MOST_ANSWERS = 1 << 62  # that one point may be counted in: counters are 64-bit numbers
+
+LIMITS = (
+    "How many rows the table has is not hidden.",
+    "The promise is for one row: a person with more rows loses more in proportion.",
+    "Rows that are added later are of new people: who is in several batches loses by each of them.",
+    "Which batch of rows a person is in is not hidden.",
+    "What the answers tell about a person by statistics is not hidden.",
+    "Other releases of the same table add their own loss.",
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """ε for all answers together, forever, and the noise λ of each; the same for all batches.
+
+    `sized` says that the number of rows is public. It is not where rows outside their domain are
+    left out: how many remain may then depend on one person.
+    """
+
+    epsilon: Fraction
+    noise: Fraction
+    tracker: Tracker = "auto"
+    buckets: int = 100_000
+    relax: int = 3
+    quotas: Mapping[str, Fraction] = field(default_factory=dict)
+    sized: bool = True
+    seeded: bool = False
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        epsilon: object,
+        noise: object,
+        tracker: str = "auto",
+        buckets: int = 100_000,
+        relax: int = 3,
+        quotas: Mapping[str, object] | None = None,
+        sized: bool = True,
+        seeded: bool = False,
+    ) -> Terms:
+        """Terms out of what a person wrote; refused with one sentence where they make no sense."""
+        if tracker not in get_args(Tracker):
+            allowed = "'auto', 'exact', 'histogram' or 'disjoint'"
+            raise ParameterError.of("Database", "tracker", allowed, tracker)
+        parts = {
+            name: positive("Database", "quotas", part) for name, part in (quotas or {}).items()
+        }
+        for name in parts:
+            check_word("analyst", name)
+        found = cls(
+            epsilon=loss("Database", epsilon),
+            noise=positive("Database", "noise", noise),
+            tracker=tracker,  # type: ignore[arg-type]  # it is one of them
+            buckets=_whole("buckets", buckets, 1, 10_000_000),
+            relax=_whole("relax", relax, 0, 20),
+            quotas=parts,
+            sized=sized,
+            seeded=seeded,
+        )
+        if found.limit >= _MOST_ANSWERS:
+            allowed = f"below {float(2 * _MOST_ANSWERS / found.epsilon):.3g} for this epsilon"
+            raise ParameterError.of("Database", "noise", allowed, noise)
+        if found.limit < 1:
+            allowed = f"at least 2/epsilon ({float(2 / found.epsilon):g}): less allows no answer"
+            raise ParameterError.of("Database", "noise", allowed, noise)
+        for name, part in parts.items():
+            if part > found.epsilon or found.limit_of(part) < 1:
+                allowed = "enough for one answer, and at most epsilon, for every analyst"
+                raise ParameterError.of("Database", "quotas", allowed, {name: float(part)})
+        return found
+
+    @property
+    def limit(self) -> int:
+        """How many answers may cover one point."""
+        return self.limit_of(self.epsilon)
+
+    def limit_of(self, epsilon: Fraction) -> int:
+        """Changing one row moves it from one point to another: answers that cover the first change
+        by one, and those that cover the second, so that the loss is twice their number over λ.
+        """
+        return floor(epsilon * self.noise / 2)
+
+    def guarantee(self) -> Guarantee:
+        """What the database promises; a seeded one promises nothing, and says so first."""
+        warning = (SEEDED,) if self.seeded else ()
+        gamma = gamma_above_epsilon(self.epsilon)
+        end = posterior_at_most(Fraction(1, 10), gamma)
+        sentence = (
+            f"All answers together, now and later, change the odds of anything about one person by "
+            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): who knows "
+            f"everybody else, and gave 10 % to something, ends at most at {percent_at_most(end)}."
+        )
+        return Guarantee(
+            statement="ε-DP",
+            parameters={"epsilon": float(self.epsilon)},
+            scope="the whole release",
+            neighbourhood="replace one person",
+            trust="central",
+            proof=(
+                "each count has discrete Laplace noise of scale λ, and a sum of λ times what one "
+                "row can add to it; no point of the domain is covered by more than ελ/2 of them in "
+                "any batch of rows, and a person is in one batch; what is made of answers costs "
+                "nothing"
+            ),
+            sentence=" ".join([*warning, sentence]),
+            limits=(*warning, *LIMITS),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "epsilon": str(self.epsilon),
+            "noise": str(self.noise),
+            "tracker": self.tracker,
+            "buckets": self.buckets,
+            "relax": self.relax,
+            "quotas": {name: str(part) for name, part in sorted(self.quotas.items())},
+            "sized": self.sized,
+            "seeded": self.seeded,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Terms:
+        return cls(
+            Fraction(data["epsilon"]),
+            Fraction(data["noise"]),
+            data["tracker"],
+            int(data["buckets"]),
+            int(data["relax"]),
+            {name: Fraction(part) for name, part in data["quotas"].items()},
+            bool(data["sized"]),
+            bool(data["seeded"]),
+        )
+
+
+def _whole(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ParameterError.of("Database", name, f"a whole number from {least} to {most}", value)
+    return value

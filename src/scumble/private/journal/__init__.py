@@ -1,0 +1,1 @@
+"""An append-only, hash-chained journal on disk."""

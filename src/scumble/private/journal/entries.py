@@ -1,0 +1,119 @@
+"""An entry of the ledger: what happened, in bytes that do not change, with the hash that ties it to
+the entry before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from scumble.model.errors import LedgerError, ParameterError
+
+PROMISE = "promise"
+ANSWER = "answer"
+APPEND = "append"  # a batch of rows
+BEGINNING = "0" * 64  # what stands before the first entry in place of a hash
+_LONGEST = 200  # characters of a key, a kind or a name
+_JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger; `text` is its payload as JSON, `hash` the SHA-256 of all the rest."""
+
+    number: int
+    kind: str
+    key: str | None
+    analyst: str | None
+    time: str
+    text: str
+    previous: str
+    hash: str
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.text)
+        return content
+
+    def unchanged(self) -> Self:
+        """The entry itself; refused if its content was changed."""
+        if not self.intact:
+            raise LedgerError(
+                f"Entry {self.number} of the ledger was changed: its content does not fit its "
+                "hash. It is not used."
+            )
+        return self
+
+    @property
+    def intact(self) -> bool:
+        """Whether the content still fits the hash."""
+        return self._fits(self.number)
+
+    def written_as(self, last: int) -> int | None:
+        """The number up to `last` with which the content would fit the hash."""
+        return next((number for number in range(1, last + 1) if self._fits(number)), None)
+
+    def _fits(self, number: int) -> bool:
+        content = (number, self.kind, self.key, self.analyst, self.time, self.text, self.previous)
+        try:
+            return digest(*content) == self.hash
+        except (TypeError, ValueError):  # a meddler may have stored what is not text
+            return False
+
+
+def digest(
+    number: int,
+    kind: str,
+    key: str | None,
+    analyst: str | None,
+    time: str,
+    text: str,
+    previous: str,
+) -> str:
+    """SHA-256 of seven lines. No other content shares them: none of it has a line end when it is
+    written, so what has one makes more lines; and a key or name begins with = unless there is none.
+    """
+    owner = ("" if word is None else "=" + word for word in (key, analyst))
+    lines = (str(number), kind, *owner, time, text, previous)
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+def new_entry(
+    number: int,
+    previous: str,
+    kind: str,
+    payload: Mapping[str, Any],
+    key: str | None = None,
+    analyst: str | None = None,
+) -> Entry:
+    """The entry that follows the one with the hash `previous`, written now."""
+    for name, word in (("kind", kind), ("key", key), ("analyst", analyst)):
+        check_word(name, word)
+    text = canonical(payload)
+    time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    content = (number, kind, key, analyst, time, text, previous)
+    return Entry(*content, hash=digest(*content))
+
+
+def canonical(payload: Mapping[str, Any]) -> str:
+    """A payload as JSON: keys sorted, integers exact, the same bytes for the same content."""
+    try:
+        return _JSON.encode(dict(payload))
+    except (TypeError, ValueError):
+        raise ParameterError.of(
+            "Journal", "payload", "what JSON can say, without NaN and infinity", payload
+        ) from None
+
+
+def check_word(name: str, word: str | None) -> None:
+    """Keys, kinds and names are short and printable: they go into hashes and into messages."""
+    if word is None and name != "kind":
+        return
+    if not isinstance(word, str) or not word.isprintable() or not 0 < len(word) <= _LONGEST:
+        raise ParameterError.of(
+            "Journal", name, f"printable text of 1 to {_LONGEST} characters", word
+        )

@@ -1,0 +1,1 @@
+"""The owner's ledger: what all releases of a table cost together."""

@@ -1,0 +1,291 @@
+"""Bill: what a release costs one person in the terms of a ledger, or why nobody can say.
+
+A promise about neighbours of one kind is turned into one about another only where a theorem allows
+it. Whatever weakens a promise beyond its numbers makes it one that is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.guarantee import Guarantee
+from scumble.private.ledger.terms import Relation, Terms
+from scumble.private.ledger.total import steps
+from scumble.private.mechanism import Mechanism, Publisher
+
+if TYPE_CHECKING:
+    from scumble.model.schema.attribute import Attribute
+    from scumble.model.schema.schema import Schema
+    from scumble.private.database.terms import Terms as DatabaseTerms
+
+# How many steps of a promised kind lead from a table to its neighbour of the ledger's kind.
+# Replacing a person is removing one and adding one; who changes only some values is replaced. The
+# other way there is none: under "replace" the number of rows may be told exactly, and under
+# "values" all other columns.
+_STEPS: Mapping[tuple[Relation, Relation], int] = {
+    ("add_remove", "add_remove"): 1,
+    ("replace", "replace"): 1,
+    ("replace", "add_remove"): 2,
+    ("values", "values"): 1,
+    ("values", "replace"): 1,
+    ("values", "add_remove"): 2,
+}
+_RELATIONS: Mapping[str, Relation] = {
+    "one person's sensitive values": "values",
+    "replace one person": "replace",
+    "add or remove one person": "add_remove",
+}
+_WORDS: Mapping[Relation, str] = {
+    "values": "one person's sensitive values",
+    "replace": "replacing one person",
+    "add_remove": "adding or removing one person",
+}
+_UNCONDITIONAL = ("ε-DP", "ε-LDP")
+_NO_READING = ("role", "from_data")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A loss that is promised: between tables that differ in so many rows of one person.
+
+    `bounded`: of each person no more rows are looked at, however many there are.
+    """
+
+    loss: Loss
+    neighbours: Relation
+    rows: int = 1
+    bounded: bool = False
+
+    def __str__(self) -> str:
+        rows = f", {self.rows} rows" if self.rows > 1 else ""
+        return f"{self.loss} ({self.neighbours}{rows})"
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What is charged for a release; without a loss, `remark` says why it is not counted.
+
+    `column` is how the column was read by which `part` was told from the others.
+    """
+
+    method: str
+    parameters: Mapping[str, Any]
+    promise: str
+    loss: Loss | None
+    remark: str = ""
+    part: str | None = None
+    column: Mapping[str, Any] | None = None
+
+    def __str__(self) -> str:
+        """What was charged, for the owner."""
+        if self.loss is None:
+            return f"The ledger does not count this release. {self.remark}"
+        also = f", {self.remark}" if self.remark else "."
+        return f"The ledger was charged {self.loss}{also}"
+
+    def to_dict(self) -> dict[str, Any]:
+        number = (
+            None
+            if self.loss is None
+            else {"epsilon": str(self.loss.epsilon)}
+            if self.loss.pure
+            else {"rho": str(self.loss.rho)}
+        )
+        return {
+            "method": self.method,
+            "parameters": dict(self.parameters),
+            "promise": self.promise,
+            "loss": number,
+            "remark": self.remark,
+            "part": self.part,
+            "column": None if self.column is None else dict(self.column),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Bill:
+        number = data["loss"]
+        loss = None if number is None else Loss(**{k: Fraction(v) for k, v in number.items()})
+        words = (data["method"], data["parameters"], data["promise"])
+        return cls(*words, loss, data["remark"], data["part"], data["column"])
+
+
+def bill_of(
+    mechanism: Mechanism,
+    schema: Schema,
+    terms: Terms,
+    *,
+    outside: str,
+    seeded: bool,
+    part: str | None = None,
+    column: Attribute | None = None,
+) -> Bill:
+    """What a release by this mechanism costs, known before any row is read; with `part`, of the
+    people of one part alone, which a value of `column` makes up.
+    """
+    claims, reason = _claims(mechanism, schema)
+    weak = _weakness(mechanism, schema, outside, seeded)
+    shown = _shown(schema, terms)
+    found = _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
+    return replace(found, part=part, column=None if column is None else _reading(column))
+
+
+def _reading(column: Attribute) -> dict[str, Any]:
+    """All that decides which value a row has in a column."""
+    return {name: word for name, word in column.to_dict().items() if name not in _NO_READING}
+
+
+def bill_of_database(database: DatabaseTerms, schema: Schema, terms: Terms) -> Bill:
+    """What a statistical database costs: all that it may ever answer."""
+    claim = Claim(Loss(database.epsilon), "replace")
+    weak = _seeded(database.seeded) or _read_from_data(schema.from_data)
+    parameters = {"attributes": list(schema.names), "epsilon": str(database.epsilon)}
+    return _bill("database", parameters, [claim], terms, weak, "")
+
+
+def _bill(
+    method: str,
+    parameters: Mapping[str, Any],
+    claims: Sequence[Claim],
+    terms: Terms,
+    reason: str,
+    shown: str,
+) -> Bill:
+    """The cheapest claim in the terms of the ledger, or the reason why there is none."""
+    promise = "; ".join(map(str, claims)) or "none that adds up"
+    fitting = [each for each in claims if (terms.neighbours, each.neighbours) in _STEPS]
+    if not reason and claims and not fitting:
+        reason = (
+            f"The promise is about {_WORDS[claims[0].neighbours]}, from which nothing follows about"
+            f" {_WORDS[terms.neighbours]}."
+        )
+    if not reason and shown and all(each.neighbours == "values" for each in fitting):
+        reason = shown
+    if reason:
+        return Bill(method, parameters, promise, None, reason)
+    costs = [(steps(each.loss, _times(each, terms)), _how(each, terms)) for each in fitting]
+    cost, how = min(costs, key=lambda pair: pair[0].concentrated)
+    return Bill(method, parameters, promise, cost, how)
+
+
+def _times(claim: Claim, terms: Terms) -> int:
+    """Steps between neighbours of the ledger: of the relation, times those of a person's rows."""
+    return _STEPS[terms.neighbours, claim.neighbours] * _turns(claim, terms)
+
+
+def _turns(claim: Claim, terms: Terms) -> int:
+    return 1 if claim.bounded else -(-terms.contribution // claim.rows)
+
+
+def _how(claim: Claim, terms: Terms) -> str:
+    """What was done to the promise, if anything."""
+    found = []
+    if _STEPS[terms.neighbours, claim.neighbours] > 1:
+        found.append("a person who changes is one who leaves and one who comes")
+    if _turns(claim, terms) > 1:
+        found.append(
+            f"the promise is for {claim.rows} of up to {terms.contribution} rows of a person"
+        )
+    if not found:
+        return ""
+    times = _times(claim, terms)
+    factor = times if claim.loss.pure else times**2
+    return f"{factor} times the promised loss: {'; '.join(found)}."
+
+
+# --- what a mechanism promises -------------------------------------------------------------------
+
+
+def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[Claim], str]:
+    """What is promised in numbers that add up, and if there are none, why."""
+    from scumble.private.summaries.base import AttributeSummary
+
+    if isinstance(mechanism, AttributeSummary):
+        who = mechanism.person
+        bounded = who.column is not None
+        return [Claim(mechanism.promise, who.neighbours, who.rows, bounded)], ""
+    stated = mechanism.guarantee(schema)
+    if mechanism.name == "alphabeta":
+        return _claims_of_tuples(mechanism, stated)
+    found = [
+        Claim(Loss(_epsilon(mechanism, each)), _RELATIONS[each.neighbourhood])
+        for each in _losses(stated)
+    ]
+    words = " and ".join(dict.fromkeys(each.statement for each in stated)) or "nothing in numbers"
+    return found, "" if found else f"It promises {words}, which is no loss that adds up to others."
+
+
+def _claims_of_tuples(mechanism: Mechanism, stated: Sequence[Guarantee]) -> tuple[list[Claim], str]:
+    """AlphaBeta tells how many different rows there are: of its losses only that of one row in
+    place of another is a whole promise, and not where equal rows are made one.
+    """
+    if mechanism.parameters["duplicates"] == "collapse":
+        return [], "How many different rows there are is published, and one person may change it."
+    found = [
+        Claim(Loss(Fraction(each.parameters["epsilon"])), "replace")
+        for each in _losses(stated)
+        if each.neighbourhood == "replace one person"
+    ]
+    return found, "" if found else "Its ε depends on the number of rows; give it an epsilon."
+
+
+def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
+    return [
+        each
+        for each in stated
+        if each.statement in _UNCONDITIONAL and each.scope == "the whole release"
+    ]
+
+
+def _epsilon(mechanism: Mechanism, stated: Guarantee) -> Fraction:
+    """The ε that was asked for, which is kept exactly, or the stated one, which is rounded up."""
+    claimed = Fraction(stated.parameters["epsilon"])
+    asked = mechanism.parameters.get("epsilon")
+    return claimed if asked is None else min(claimed, Fraction(str(asked)))
+
+
+# --- what no number covers -----------------------------------------------------------------------
+
+
+def _weakness(mechanism: Mechanism, schema: Schema, outside: str, seeded: bool) -> str:
+    names = getattr(mechanism, "attributes", schema.names)
+    found = _seeded(seeded) or _read_from_data([n for n in schema.from_data if n in names])
+    if not found and outside == "drop" and isinstance(mechanism, Publisher):
+        return (
+            "Rows with a value outside its domain are left out, and that somebody is missing tells "
+            "about that person: extend the domain, or have such values read as missing."
+        )
+    return found
+
+
+def _seeded(seeded: bool) -> str:
+    return "It is made with a fixed seed, and is not private." if seeded else ""
+
+
+def _read_from_data(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return (
+        f"The domain of {', '.join(names)} was read from the private data, which no loss covers: "
+        "check it, and delete the mark `from_data` in the schema."
+    )
+
+
+def _shown(schema: Schema, terms: Terms) -> str:
+    """What publishers of rows, who hide sensitive columns only, do not hide of what the ledger
+    protects.
+    """
+    roles = {each.name: each.role for each in schema}
+    listed = ", ".join(terms.sensitive)
+    if terms.sensitive and not set(terms.sensitive) & set(roles):
+        return f"The schema has none of the columns that the ledger protects ({listed})."
+    shown = [name for name in terms.sensitive if roles.get(name, "sensitive") != "sensitive"]
+    if not shown:
+        return ""
+    return (
+        f"It does not hide {', '.join(shown)}, which the ledger protects: the role in the schema "
+        "is not sensitive."
+    )

@@ -1,0 +1,189 @@
+"""The owner's ledger of releases: a folder that is charged before a release exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from scumble.model.errors import ParameterError, SourceError
+from scumble.model.privacy.guarantee import delta_share
+from scumble.private.journal.journal import Journal
+from scumble.private.ledger.charge import (
+    CHARGED,
+    MADE,
+    RETURNED,
+    Charge,
+    charges_of,
+    refuse_regrouped,
+    totals_of,
+)
+from scumble.private.ledger.cost import Bill, bill_of_database
+from scumble.private.ledger.statement import Statement, refuse
+from scumble.private.ledger.terms import Terms
+from scumble.private.ledger.total import Total
+
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
+    from scumble.private.database.terms import Terms as DatabaseTerms
+
+
+class Ledger:
+    """`Ledger.create(folder, epsilon=..., neighbours=...)`, then `publish(..., ledger=folder)`.
+
+    A ledger belongs to the people of one table, whichever export of it is published; every release
+    about them has to be charged here. It knows what was promised and when, and nothing of any
+    table. A release is charged, on the disk, before a row is read. What is beyond the limit is
+    refused, also if several processes publish at once. A new draw is a new release: there is no
+    trying again for free.
+    """
+
+    def __init__(self, folder: Path, terms: Terms) -> None:
+        """Call `Ledger.create` or `Ledger.open`."""
+        self.folder = folder
+        self.terms = terms
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        *,
+        neighbours: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        pure: float | None = None,
+        contribution: int = 1,
+        sensitive: Sequence[str] | None = None,
+        parts: str | None = None,
+        name: str = "one table",
+    ) -> Self:
+        """A new ledger: a folder on the owner's side.
+
+        `epsilon`, or `epsilon` with `delta`, is what one person may lose in all; without it the
+        ledger adds up and refuses nothing. `pure` is the part of `epsilon` to keep for releases
+        without a `delta` if some will have one and some not. `neighbours` says what is protected:
+        "values" (the columns in `sensitive`), "replace" (what a person's rows say) or "add_remove"
+        (also that they are there). `contribution` is the number of rows that a person has at most.
+        `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then reads
+        only the rows with that value, and costs only their people. `name` is for people.
+        """
+        terms = Terms.read(
+            name=name,
+            neighbours=neighbours,
+            contribution=contribution,
+            sensitive=sensitive,
+            epsilon=epsilon,
+            delta=delta,
+            pure=pure,
+            parts=parts,
+        )
+        with Journal.create(folder, terms.to_dict()) as journal:
+            return cls(journal.folder, terms)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Self:
+        """A ledger that was created before."""
+        with Journal.open(folder) as journal:
+            return cls(journal.folder, Terms.from_dict(journal.promise, folder))
+
+    @contextmanager
+    def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:
+        """Charge a bill, or refuse it; then let the release be made, and note that it was.
+
+        After a `harmless` failure the charge is given back: that a table cannot be read does not
+        depend on any noise. After any other it stays, since nobody can tell what was seen.
+        """
+        number = self._charge(bill)
+        try:
+            yield
+        except harmless:
+            self._note(RETURNED, number)
+            raise
+        self._note(MADE, number)
+
+    @property
+    def charges(self) -> list[Charge]:
+        """All that was charged or listed, in its order."""
+        with Journal.open(self.folder) as journal, journal.turn() as turn:
+            return charges_of(turn.news())  # which are checked, link by link
+
+    @property
+    def totals(self) -> dict[str | None, Total]:
+        """What is lost, exactly, by a person of each part that was published, and by all others
+        (None).
+        """
+        return totals_of(self.charges)
+
+    def statement(self, delta: float | None = None) -> Statement:
+        """The total in words and numbers, for the δ of the ledger or another one."""
+        found = self.charges
+        return Statement(
+            self.terms,
+            totals_of(found),
+            self.terms.delta if delta is None else delta_share("Ledger", delta),
+            sum(each.counted for each in found),
+            sum(each.listed for each in found),
+        )
+
+    def history(self) -> list[dict[str, Any]]:
+        """Every release: what it promises, what it costs here, and what became of it."""
+        return [each.to_dict() for each in self.charges]
+
+    def verify(self, seal: str | None = None) -> list[str]:
+        """What is wrong with the ledger, in sentences; none if it is whole."""
+        with Journal.open(self.folder) as journal:
+            return [finding.sentence for finding in journal.verify(seal)]
+
+    @property
+    def seal(self) -> str:
+        """Where the ledger ends now: kept elsewhere, it shows every change of what is there."""
+        with Journal.open(self.folder) as journal:
+            return str(journal.head)
+
+    def __repr__(self) -> str:
+        limit = self.terms.limit or "none"
+        return (
+            f"Ledger of {self.terms.name}, protecting {self.terms.hidden()}; limit: {limit}\n"
+            f"  {self.statement()}"
+        )
+
+    def _charge(self, bill: Bill) -> int:
+        limit = self.terms.limit
+        with (
+            Journal.open(self.folder, self.terms.to_dict()) as journal,
+            journal.turn() as turn,  # the first of a journal is told all that was written
+        ):
+            charges = charges_of(turn.news())
+            refuse_regrouped(bill, charges)
+            if limit is not None:
+                refuse(bill, totals_of(charges), limit)
+            return turn.append(CHARGED, bill.to_dict()).number
+
+    def _note(self, kind: str, number: int) -> None:
+        with Journal.open(self.folder) as journal, journal.turn() as turn:
+            turn.append(kind, {"charge": number})
+
+
+@contextmanager
+def charged_for_database(
+    ledger: Ledger | str | Path | None, database: DatabaseTerms, schema: Schema
+) -> Iterator[None]:
+    """Charge a statistical database, if there is a ledger, before its folder is made. While it is
+    made it answers nothing, so that any failure is harmless.
+    """
+    if ledger is None:
+        yield
+        return
+    found = opened(ledger)
+    with found.paid(bill_of_database(database, schema, found.terms), harmless=Exception):
+        yield
+
+
+def opened(ledger: Ledger | str | Path) -> Ledger:
+    """A ledger, or the one in a folder."""
+    if isinstance(ledger, Ledger):
+        return ledger
+    if not isinstance(ledger, (str, Path)):
+        raise ParameterError.of("publish", "ledger", "a Ledger or the folder of one", ledger)
+    return Ledger.open(ledger)

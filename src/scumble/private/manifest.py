@@ -1,0 +1,100 @@
+"""Evidence and its manifest out of private rows, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from scumble.model.evidence.evidence import Evidence
+from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.tables.rows import Rows
+from scumble.public.release import SEEDED, Manifest
+
+EXISTS = {
+    "error": "That a release exists tells that every value lies in its domain.",
+    "missing": (
+        "That a release exists tells that every value of a column that allows no missing one lies "
+        "in its domain."
+    ),
+}
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    """A temporary folder that stays only if nothing goes wrong."""
+    folder = Path(tempfile.mkdtemp(prefix="scumble-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def manifest_of(
+    mechanism: Mechanism, evidence: Evidence, schema: Schema, *, outside: str, seeded: bool
+) -> Manifest:
+    """What a release says about itself: its promises, with all that weakens them."""
+    shown = _shown(schema, evidence)
+    worst = _weakened(mechanism, shown, outside)
+    fine_print = (EXISTS[outside],) if outside in EXISTS else ()
+    return Manifest(
+        mechanism=mechanism.name,
+        parameters=mechanism.parameters,
+        schema=shown,
+        guarantees=Guarantees(
+            _qualified(each, worst, fine_print, seeded)
+            for each in mechanism.achieved(schema, evidence)
+        ),
+        evidence=evidence,
+        report=mechanism.report(schema, evidence),
+        outside=outside,
+        seeded=seeded,
+    )
+
+
+def remarks_of(rows: Rows, evidence: Evidence) -> tuple[str, ...]:
+    """What the owner should know about a pass over the rows."""
+    remarks = rows.remarks()
+    return remarks if evidence.rows != 0 else (*remarks, "The release has no rows.")
+
+
+def _shown(schema: Schema, evidence: Evidence) -> Schema:
+    """What is published of the schema: the columns of the evidence, names of identifiers, and
+    what the mechanism added.
+    """
+    hidden = [attribute.name for attribute in schema.identifiers]
+    named = {*evidence.columns, *hidden}
+    shown = schema.select([name for name in schema.names if name in named])
+    return Schema((*shown, *evidence.added))
+
+
+def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
+    """What the promises of any mechanism do not cover, because of how the table was read."""
+    limits = []
+    if schema.from_data:
+        names = ", ".join(schema.from_data)
+        limits.append(
+            f"The domain of {names} was read from the private data and is published with the "
+            "schema: a leak that this promise does not cover, until the owner declares it public."
+        )
+    if outside == "drop" and isinstance(mechanism, Publisher):
+        limits.append(
+            "Rows with a value outside its domain were left out: who is known to be in the table, "
+            "and is missing from the release, had such a value. It is not protected."
+        )
+    return tuple(limits)
+
+
+def _qualified(
+    promise: Guarantee, worst: tuple[str, ...], fine_print: tuple[str, ...], seeded: bool
+) -> Guarantee:
+    """The promise with what weakens it, the worst first."""
+    sentence = f"{SEEDED} {promise.sentence}" if seeded else promise.sentence
+    limits = (*((SEEDED,) if seeded else ()), *worst, *promise.limits, *fine_print)
+    return replace(promise, sentence=sentence, limits=limits)

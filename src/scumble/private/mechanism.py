@@ -1,0 +1,144 @@
+"""What every mechanism is, and the list of all of them.
+
+A mechanism is its parameters. From them it says what it promises, before any row is read; then it
+turns private rows into evidence. Publishers perturb rows one by one and see them; summaries see the
+private table only through a meter that charges for every look.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Evidence
+from scumble.model.privacy.guarantee import Guarantee, large_loss
+from scumble.model.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from scumble.model.privacy.accounting import Loss
+    from scumble.private.meter.table import PrivateTable
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+# One line each: the name on the command line, and where the class is.
+_REGISTRY = {
+    "uniform": "scumble.private.perturbation.uniform:Uniform",
+    "subset": "scumble.private.perturbation.subset:Subset",
+    "frapp": "scumble.private.perturbation.frapp:Frapp",
+    "alphabeta": "scumble.private.perturbation.alphabeta:AlphaBeta",
+    "partition": "scumble.private.perturbation.partition:Partition",
+    "anatomy": "scumble.private.perturbation.anatomy:Anatomy",
+    "aroma": "scumble.private.perturbation.aroma:Aroma",
+    "histogram": "scumble.private.summaries.histogram:Histogram",
+    "hierarchy": "scumble.private.summaries.hierarchy:Hierarchy",
+    "wavelet": "scumble.private.summaries.wavelet:Wavelet",
+    "marginals": "scumble.private.summaries.marginals_part:Marginals",
+    "fourier": "scumble.private.summaries.fourier:Fourier",
+    "datacube": "scumble.private.summaries.datacube:Datacube",
+    "sparse": "scumble.private.summaries.sparse:Sparse",
+    "workload": "scumble.private.summaries.workload:Workload",
+    "quadtree": "scumble.private.summaries.trees.quadtree:Quadtree",
+    "kdtree": "scumble.private.summaries.trees.kdtree:Kdtree",
+    "privtree": "scumble.private.summaries.trees.privtree:PrivTree",
+    "grid": "scumble.private.summaries.trees.grid:Grid",
+    "mosaic": "scumble.private.summaries.trees.mosaic:Mosaic",
+    "dawa": "scumble.private.summaries.trees.dawa:Dawa",
+}
+
+
+class Mechanism(ABC):
+    """The part that publishers and summaries share."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make this mechanism again, as JSON can hold them."""
+
+    @abstractmethod
+    def check(self, schema: Schema) -> None:
+        """Refuse, before anything is read or drawn, a schema that this mechanism cannot serve."""
+
+    @abstractmethod
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        """What is promised; from parameters, schema and (where a proof needs it) the public
+        size.
+        """
+
+    def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
+        """What is promised of this very evidence, where a proof depends on what was published."""
+        return self.guarantee(schema, evidence.rows)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """Facts about the evidence for its readers, made of what is published."""
+        return {}
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """The errors to expect, in sentences, where parameters and schema alone tell them."""
+        return ()
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """What an owner should think over before anything is read: from parameters and schema."""
+        first = self.guarantee(schema)[0]  # what was asked for; others only follow from it
+        found = large_loss(first.parameters.get("epsilon", 0)) if "DP" in first.statement else ""
+        return (found,) if found else ()
+
+    def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
+        """What an owner should know about the evidence, made of what is published."""
+        return ()
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
+        return f"{type(self).__name__}({given})"
+
+
+class Publisher(Mechanism):
+    """Perturbs rows: evidence that looks like the table."""
+
+    @abstractmethod
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Evidence:
+        """Write the published rows into `folder`."""
+
+
+class Summary(Mechanism):
+    """Measures the table under a promise for the whole of it."""
+
+    @property
+    @abstractmethod
+    def promise(self) -> Loss:
+        """The privacy loss that all looks together may cost."""
+
+    @abstractmethod
+    def measure(self, table: PrivateTable, folder: Path) -> Evidence:
+        """Write what was measured into `folder`."""
+
+
+def mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by its name on the command line."""
+    return {name: _load(name) for name in _REGISTRY}
+
+
+def create(name: str, **parameters: Any) -> Mechanism:
+    """The mechanism of that name with these parameters."""
+    if name not in _REGISTRY:
+        raise ParameterError.of("publish", "method", f"one of {', '.join(_REGISTRY)}", name)
+    mechanism = _load(name)
+    known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
+    names = [p.name for p in known]
+    unknown = [given for given in parameters if given not in names]
+    missing = [p.name for p in known if p.default is p.empty and p.name not in parameters]
+    if unknown or missing:
+        wrong = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
+        raise ParameterError(f"The method '{name}' {wrong}. It takes {', '.join(names)}.")
+    return mechanism(**parameters)
+
+
+def _load(name: str) -> type[Mechanism]:
+    module, _, attribute = _REGISTRY[name].partition(":")
+    found: type[Mechanism] = getattr(import_module(module), attribute)
+    return found

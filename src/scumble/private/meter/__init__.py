@@ -1,0 +1,1 @@
+"""Private tables behind a meter that charges for every measurement."""

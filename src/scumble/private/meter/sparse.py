@@ -1,0 +1,189 @@
+"""Occupied cells behind the meter: noisy counts of a domain of any size, of which a rule publishes
+few.
+
+Every verb has the law of a table in which each cell of the domain, empty or not, gets its noise
+first and is then subjected to the rule: what is published is made of noisy counts alone, and costs
+what the noise costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.sparse_law import Tails
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.person import Person
+from scumble.private.meter.private_counts import check_scale
+from scumble.private.sampling.hidden import Hidden
+from scumble.private.tables.tuple_keys import among
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scumble.model.schema.cell_keys import Radix
+    from scumble.private.meter.table import PrivateTable
+    from scumble.private.sampling.passing import Passing
+    from scumble.private.sampling.priority import Lottery
+    from scumble.private.tables.occupied import Occupied
+
+Keys = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+_WORD = 64
+
+
+@dataclass(frozen=True)
+class Published:
+    """The cells that a rule published, in the order of the domain; `weights` stand for them in
+    sums, and `tau` is the threshold below which cells were sampled.
+    """
+
+    keys: Keys
+    counts: npt.NDArray[np.int64]
+    weights: Floats
+    tau: Fraction
+
+
+class PrivateCells:
+    """The cells of the product of `names` that have rows. Nothing of them comes out but what was
+    charged for.
+    """
+
+    def __init__(self, table: PrivateTable, names: Sequence[str], person: Person) -> None:
+        self.names = tuple(names)
+        self.person = person
+        self.radix: Radix = table.schema.radix(names)
+        self._table = table
+        self._noise = table._noise
+
+    def total(self, law: DiscreteLaplace) -> int:
+        """The number of rows plus noise; one person has at most `person.rows` of them."""
+        from scumble.private.sampling.noise import discrete_laplace
+
+        self._charge("noisy number of rows", law, self.person.rows)
+        rows = self._cells.counts.sum()
+        self._noise.watch(Hidden("sums", rows.reshape(1), law))
+        return int(rows) + int(discrete_laplace(self._noise, law.scale, 1)[0])
+
+    def filtered(self, law: DiscreteLaplace, theta: int) -> Published:
+        """The cells whose noisy counts are theta at least."""
+        self._charge("filtered cells", law, self.person.sensitivity)
+        keys, counts = self._filtered(law, theta)
+        return Published(keys, counts, counts.astype(float), Fraction(0))
+
+    def sampled(self, law: DiscreteLaplace, tau: int) -> Published:
+        """A cell of noisy count v with probability min(|v|/tau, 1)."""
+        from scumble.private.sampling.integers import integers
+        from scumble.private.sampling.passing import Sampled
+
+        self._charge("sampled cells", law, self.person.sensitivity)
+        counts = self._noisy(law)
+        kept = np.flatnonzero(integers(self._noise, tau, len(counts)) < np.abs(counts))
+        keys, counts = self._joined(kept, counts, Sampled(law.scale, tau))
+        return _weighted(keys, counts, Fraction(tau))
+
+    def drawn(self, law: DiscreteLaplace, size: int) -> Published:
+        """A priority sample of `size` cells."""
+        from scumble.private.sampling import priority
+
+        self._charge("drawn cells", law, self.person.sensitivity)
+        level = _first_level(self.radix.size, law, size)
+        bits = _WORD * max(1, -(-level // _WORD))
+        counts = self._noisy(law)
+        tickets = priority.tickets(self._noise, len(counts), bits)
+        own = priority.Lottery(self._cells.keys, counts, tickets)
+        capacities = self.radix.capacities
+        empty = priority.empty_cells(self._noise, capacities, law.scale, level, bits)
+        empty = empty.only(~among(empty.keys, own.keys))
+        while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
+            level -= 1
+            more = priority.more_cells(self._noise, capacities, law.scale, level, bits)
+            new = ~among(more.keys, own.keys) & ~among(more.keys, _in_order(empty).keys)
+            empty = empty + more.only(new)
+        cells = _in_order(own.only(own.passing(level, bits)) + empty)
+        return _prioritised(cells, size, bits)
+
+    def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> Published:
+        """A priority sample of `size` among the cells whose noisy counts are theta at least."""
+        from scumble.private.sampling import priority
+
+        self._charge("drawn cells", law, self.person.sensitivity)
+        keys, counts = self._filtered(law, theta)
+        tickets = priority.tickets(self._noise, len(counts))
+        return _prioritised(priority.Lottery(keys, counts, tickets), size, priority.BITS)
+
+    def _charge(self, what: str, law: DiscreteLaplace, sensitivity: int) -> None:
+        check_scale(law)
+        reason = f"{what} of {', '.join(self.names)}"
+        self._table._account.charge(reason, Loss(sensitivity / law.scale))
+
+    @cached_property
+    def _cells(self) -> Occupied:
+        return self._table._counter.occupied(self.names, self.person)
+
+    def _noisy(self, law: DiscreteLaplace) -> npt.NDArray[np.int64]:
+        from scumble.private.sampling.noise import discrete_laplace
+
+        cells = self._cells
+        self._noise.watch(Hidden("cells", cells.counts, law, places=cells.keys))
+        noisy: npt.NDArray[np.int64] = cells.counts + discrete_laplace(
+            self._noise, law.scale, len(cells.counts)
+        )
+        return noisy
+
+    def _filtered(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
+        from scumble.private.sampling.passing import Filtered
+
+        counts = self._noisy(law)
+        return self._joined(np.flatnonzero(counts >= theta), counts, Filtered(law.scale, theta))
+
+    def _joined(
+        self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: Passing
+    ) -> tuple[Keys, npt.NDArray[np.int64]]:
+        """Occupied cells that passed and empty ones that do, in order, so that nothing tells them
+        apart.
+        """
+        from scumble.private.sampling.sparse import scattered
+
+        keys = scattered(self._noise, self.radix.capacities, rule)
+        keys = keys[~among(keys, self._cells.keys)]
+        values = rule.draw(self._noise, len(keys))
+        together = np.concatenate([self._cells.keys[kept], keys])
+        order = _order(together)
+        return together[order], np.concatenate([counts[kept], values])[order]
+
+
+def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
+    """A level at which more cells than needed have so high a priority, were all of them empty."""
+    wanted, tails = 1.5 * (size + 1) + 20, Tails(law)
+    level = max(0, math.ceil(math.log2(cells / wanted * (1 + tails.mean))))
+    while level and cells * tails.kept(2.0**level) < wanted:
+        level -= 1
+    return level
+
+
+def _prioritised(cells: Lottery, size: int, bits: int) -> Published:
+    from scumble.private.sampling.priority import drawn
+
+    rows, tau = drawn(cells, size, bits)
+    return _weighted(cells.keys[rows], cells.values[rows], tau)
+
+
+def _weighted(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> Published:
+    weights = np.sign(counts) * np.maximum(np.abs(counts), float(tau))
+    return Published(keys, counts, weights, tau)
+
+
+def _in_order(cells: Lottery) -> Lottery:
+    return cells.only(_order(cells.keys))
+
+
+def _order(keys: Keys) -> npt.NDArray[Any]:
+    return np.argsort(keys) if keys.ndim == 1 else np.lexsort(keys.T[::-1])

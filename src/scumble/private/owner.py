@@ -1,0 +1,230 @@
+"""A release in the hands of the owner of its table, who can go on with it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scumble.model.dialect import named, setting
+from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.evidence.evidence import Evidence
+from scumble.private.manifest import manifest_of, new_folder, remarks_of
+from scumble.private.mechanism import Mechanism, create
+from scumble.private.perturbation.aroma_book import BOOK
+from scumble.private.sampling.source import Source
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Rows
+from scumble.public import archive
+from scumble.public.release import Release
+
+Progress = Callable[[int], None]
+
+
+@dataclass(repr=False)
+class OwnedRelease(Release):
+    """What `publish` and `open` give: a release that can be continued by who has the table.
+
+    A continued release is a new one. The old one stays as it is until the new one is saved in its
+    place: `release.republish("people.csv").save("people-view", force=True)`.
+    """
+
+    book: Path | None = None  # the private book of records, if the release can be updated
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        written = self.folder / BOOK
+        if self.temporary and self.book is None and written.exists():
+            self.book = written
+
+    def republish(
+        self,
+        source: Any,
+        *,
+        table: str | None = None,
+        reveal: bool = False,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> OwnedRelease:
+        """The next view of the same table beside the earlier ones; answers pool all of them.
+
+        Only for AlphaBeta with `views` above 1. Continue each release once: two different second
+        views of one first view would be one view more than was promised.
+        """
+        mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
+        rows = self._rows(source, table, reveal, progress)
+        noise = Source(seed)
+        with new_folder() as folder:
+            evidence = mechanism.republish(self.evidence, self.folder, rows, noise, folder)
+            return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
+
+    def insert(
+        self,
+        source: Any,
+        *,
+        table: str | None = None,
+        reveal: bool = False,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> OwnedRelease:
+        """The release with further records. One that was there before shows what it showed then.
+
+        Only for Aroma with `identifier`, and with the book of the release.
+        """
+        mechanism = self._continued("insert", _updated())
+        rows = self._rows(source, table, reveal, progress)
+        noise = Source(seed)
+        with new_folder() as folder:
+            evidence = mechanism.insert(
+                self.evidence, self.folder, rows, noise, self._book(), folder
+            )
+            return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
+
+    def delete(self, ids: Iterable[Any]) -> OwnedRelease:
+        """The release without the records of these identifiers.
+
+        Only for Aroma with `identifier`, and with the book of the release.
+        """
+        if isinstance(ids, (str, bytes)):
+            raise ParameterError.of("delete", "ids", "a list of identifiers", ids)
+        mechanism = self._continued("delete", _updated())
+        with new_folder() as folder:
+            evidence = mechanism.delete(self.evidence, self.folder, list(ids), self._book(), folder)
+            return self._next(mechanism, evidence, folder, None, ())
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        insecure: bool = False,
+        book: str | Path | None = None,
+    ) -> Path:
+        """Write the release to a folder of its own; an existing one is replaced only by `force`.
+
+        A release that can be updated has a private `book`, which is saved to a place of its own,
+        never inside the folder. A release made with a fixed seed is refused unless `insecure` says
+        that it may be written.
+        """
+        place = self._place_of_book(Path(folder), book, force)
+        if place is None or self.book is None:
+            return super().save(folder, force=force, insecure=insecure)
+        archive.refuse(self, Path(folder), force=force, insecure=insecure)
+        with new_book(self.book, place) as waiting:
+            saved = super().save(folder, force=force, insecure=insecure)
+            # The old book stays until the new release is there; after a crash just here the new
+            # one still lies beside it.
+            os.replace(waiting, place)
+        self.book = place
+        return saved
+
+    def _place_of_book(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
+        if self.book is None:
+            if book is not None:
+                raise ParameterError("This release has no book: it cannot be updated.")
+            return None
+        unsaved = self.book.parent == self.folder
+        if book is None and unsaved:
+            raise ReleaseError(
+                "This release can be updated, and its private book would be lost. Say where to "
+                f"keep it with {named('book')}, outside the release folder."
+            )
+        place = self.book if book is None else Path(book).resolve()
+        refuse_place_of_book(place, folder, force=force)
+        return place
+
+    def _continued(self, verb: str, needed: str) -> Any:
+        """The mechanism that made this release, if it can go on in this way."""
+        manifest = self.manifest
+        mechanism = create(manifest.mechanism, **manifest.parameters)
+        if not hasattr(mechanism, verb):
+            raise ParameterError(
+                f"A release by {manifest.mechanism} has no {verb}: that needs {needed}."
+            )
+        return mechanism
+
+    def _rows(
+        self, source: Any, table: str | None, reveal: bool, progress: Progress | None
+    ) -> Rows:
+        added = {attribute.name for attribute in self.evidence.added}
+        known = self.schema.select([name for name in self.schema.names if name not in added])
+        opened = open_source(source, table=table)
+        outside: Any = self.manifest.outside
+        return Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
+
+    def _book(self) -> Path:
+        if self.book is None:
+            raise ReleaseError(
+                f"A release is updated with its private book: name it with {named('book')}, when "
+                "the release is opened."
+            )
+        return self.book
+
+    def _next(
+        self,
+        mechanism: Mechanism,
+        evidence: Evidence,
+        folder: Path,
+        noise: Source | None,
+        remarks: tuple[str, ...],
+    ) -> OwnedRelease:
+        seeded = self.manifest.seeded or (noise is not None and noise.seeded)
+        manifest = manifest_of(
+            mechanism, evidence, self.schema, outside=self.manifest.outside, seeded=seeded
+        )
+        return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
+
+
+def _updated() -> str:
+    return f"aroma with {setting('identifier', 'COLUMN')}"
+
+
+def open(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:  # noqa: A001
+    """Open a release folder, and refuse one that is damaged or was changed.
+
+    `book` is the private book of a release that can be updated; only its owner has it.
+    """
+    found = archive.load(folder)
+    if book is not None and not Path(book).is_file():
+        raise ReleaseError(f"{book} is not a file. Give the book that `save` wrote.")
+    place = None if book is None else Path(book).resolve()
+    return OwnedRelease(found.manifest, found.folder, book=place)
+
+
+def refuse_place_of_book(book: Path, folder: Path, *, force: bool) -> None:
+    """Refuse to keep the book of a release in this folder where all can read it, or in place of
+    another file.
+    """
+    place = book.resolve()
+    released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
+    if released or place.is_relative_to(folder.resolve()):
+        raise ReleaseError("The book is private: keep it outside of release folders.")
+    if place.exists() and not force:
+        raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
+
+
+@contextmanager
+def new_book(book: Path, place: Path) -> Iterator[Path]:
+    """A copy of a book beside its place, on the disk and readable by its owner only; it is gone
+    afterwards unless it was moved to its place.
+    """
+    waiting = place.with_name(f".{place.name}-{secrets.token_hex(8)}.new")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as target, book.open("rb") as source:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+    except OSError as error:
+        waiting.unlink(missing_ok=True)
+        raise ReleaseError(f"{place} cannot be written: {error.strerror}.") from None
+    try:
+        yield waiting
+    finally:
+        waiting.unlink(missing_ok=True)

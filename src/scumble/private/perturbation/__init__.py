@@ -1,0 +1,1 @@
+"""Publishers of perturbed rows, one mechanism a file."""

@@ -1,0 +1,259 @@
+"""αβ: publish true tuples with one probability, and every other tuple of the domain with
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from scumble.model import parameters
+from scumble.model.dialect import named, setting
+from scumble.model.errors import ParameterError, PromiseError, SchemaError
+from scumble.model.evidence.evidence import Evidence, Tuples
+from scumble.model.evidence.presence import Included
+from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.perturbation.alphabeta_guarantee import Promise, in_shares
+from scumble.private.perturbation.alphabeta_report import report
+from scumble.private.perturbation.alphabeta_request import Request
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+MOST_VIEWS = 63  # as many bits as a published whole number has
+_HALF = Fraction(1, 2)
+_CHOICES = ("k with gamma", "d with gamma", "epsilon", "alpha with beta")
+
+
+class AlphaBeta(Publisher):
+    """Publishes a set of whole rows, true ones and false ones: each different row of the table with
+    probability a = α + β, and every other row of the domain with probability β. Which are true is
+    not told.
+
+    Give exactly one of (`k`, `gamma`), (`d`, `gamma`), `epsilon` and (`alpha`, `beta`). `gamma` is
+    the largest posterior allowed to an attacker whose prior was at most d, or d = k·n/m for n rows
+    out of m possible ones; `epsilon` is the loss for one row more or less (β = a·e^−ε for one view
+    without sources). β is the smallest number that the proof allows, and `keep` is a (1/2 if not
+    given). `adversary="exclusive"` keeps γ also against who knows that exactly one of some rows is
+    true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or made one by
+    `duplicates="collapse"`, or told apart by a number below `multiplicity`. `views` says how often
+    the same table may be published (`release.republish`). `sources` gives weights by column, in the
+    order of the domain, for noise that looks like a known and public distribution p; then `k`
+    speaks of priors of at most k·n·p(t), and `d` still of any prior of at most d.
+
+    Promises: (d, γ)-privacy: to an attacker for whom rows are independent, prior ≤ d implies
+        posterior ≤ γ and posterior ≥ (d/γ)·prior. Proof: what is seen of a row changes its odds by
+        (α+β)/β if it is there and by (1−α−β)/(1−β) if not; the first is at most γ(1−d)/(d(1−γ)),
+        the second at least d/γ. With v views the ratios of all histories of a row are computed
+        exactly, and more views than the promise bears are refused. Also, or instead where `epsilon`
+        is asked for, ε-DP for one row more or less, for ε bounds the logarithms of both ratios;
+        with the probabilities and the number of rows taken as known, and for one row in place of
+        another, without that unless equal rows are collapsed. Presence is independent and has
+        exactly the published probabilities, which are fractions.
+    Estimate: (n_V − β·n_D)/α for n_V published rows that satisfy a condition, out of n_D in the
+        whole domain; unbiased, with the standard error of the two binomial counts. Several views
+        are split by what earlier ones have, and pooled.
+    Reference: Rastogi, Suciu, Hong, "The Boundary Between Privacy and Utility in Data Publishing"
+        (VLDB 2007), algorithms 1 to 5, theorems 3.3, 4.3, 4.4 and 6.3.
+    Differs: β is the smallest one and not d/γ; the noise of algorithms 2 and 5 is drawn exactly,
+        for domains of any size; the promise of several views is computed, and β raised to keep it
+        (the paper keeps β); the estimator of several views is unbiased, which the paper's is not.
+    """
+
+    name = "alphabeta"
+
+    def __init__(
+        self,
+        *,
+        k: float | None = None,
+        d: float | None = None,
+        gamma: float | None = None,
+        epsilon: float | None = None,
+        alpha: float | None = None,
+        beta: float | None = None,
+        keep: float | None = None,
+        adversary: Literal["independent", "exclusive"] = "independent",
+        duplicates: Literal["error", "collapse"] = "error",
+        multiplicity: int = 1,
+        sources: Mapping[str, Sequence[float]] | None = None,
+        views: int = 1,
+    ) -> None:
+        given = {"k": k, "d": d, "gamma": gamma, "epsilon": epsilon, "alpha": alpha, "beta": beta}
+        self._given = parameters.one_of("AlphaBeta", given, *_CHOICES)
+        _one_of("adversary", adversary, "independent", "exclusive")
+        _one_of("duplicates", duplicates, "error", "collapse")
+        self._adversary, self._duplicates = adversary, duplicates
+        self._multiplicity = parameters.whole("AlphaBeta", "multiplicity", multiplicity, 1, 1 << 32)
+        if self._multiplicity > 1 and duplicates == "collapse":
+            raise ParameterError("AlphaBeta either collapses equal rows or tells them apart.")
+        self._keep, self._sources = keep, sources
+        self._views = parameters.whole("AlphaBeta", "views", views, 1, MOST_VIEWS)
+        self._asked = self._request()
+        if not {"d", "epsilon"}.isdisjoint(self._given) and sources is None:
+            self._try(1, 0)  # whether it is possible does not depend on the domain
+
+    def _request(self) -> Request:
+        numbers = {name: _number(name, value) for name, value in self._given.items()}
+        exclusive = self._adversary == "exclusive"
+        keep = _HALF if self._keep is None else share("AlphaBeta", "keep", self._keep)
+        if "alpha" in numbers:
+            if self._keep is not None:
+                raise ParameterError(
+                    f"AlphaBeta takes no {named('keep')} with {named('alpha')}: it is alpha + beta."
+                )
+            keep = numbers["alpha"] + numbers["beta"]
+            if keep >= 1:
+                allowed = f"below 1 − beta ({self._given['beta']})"
+                raise ParameterError.of("AlphaBeta", "alpha", allowed, self._given["alpha"])
+        if exclusive and "gamma" not in numbers:
+            raise ParameterError(
+                f"AlphaBeta takes {setting('adversary', 'exclusive')} with {named('gamma')} only."
+            )
+        if exclusive and keep != _HALF:
+            raise ParameterError.of("AlphaBeta", "keep", "1/2 for exclusive attackers", self._keep)
+        if "d" in numbers and numbers["d"] >= numbers["gamma"]:
+            allowed = f"below gamma ({self._given['gamma']}): nobody ends below where they began"
+            raise ParameterError.of("AlphaBeta", "d", allowed, self._given["d"])
+        if self._sources is not None and (exclusive or self._views > 1):
+            raise ParameterError(
+                f"AlphaBeta takes {named('sources')} for one view and independent attackers only."
+            )
+        sources = None if self._sources is None else _shares(self._sources)
+        return Request(keep, exclusive=exclusive, views=self._views, sources=sources, **numbers)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        keep = {} if self._keep is None else {"keep": self._keep}
+        written = parameters.plain({**self._given, **keep})
+        if self._sources is not None:
+            written["sources"] = {name: _plain(each) for name, each in self._sources.items()}
+        return {
+            **written,
+            "adversary": self._adversary,
+            "duplicates": self._duplicates,
+            "multiplicity": self._multiplicity,
+            "views": self._views,
+        }
+
+    def check(self, schema: Schema) -> None:
+        if not schema.published:
+            raise SchemaError("AlphaBeta needs at least one attribute that is not an identifier.")
+        taken = {Included.occurrence: self._multiplicity > 1, Included.seen: self._views > 1}
+        for attribute in schema:
+            if taken.get(attribute.name.lower()):
+                raise SchemaError(
+                    f"{attribute}: AlphaBeta writes a column of this name itself; rename it."
+                )
+        for name, shares in (self._asked.sources or {}).items():
+            if name not in [attribute.name for attribute in schema.published]:
+                raise SchemaError(f"AlphaBeta has a source for '{name}', the schema has not.")
+            if len(shares) != schema[name].size:
+                allowed = f"of {schema[name].size} weights for '{name}', one for every value"
+                raise ParameterError.of("AlphaBeta", "sources", allowed, f"{len(shares)} weights")
+        # One row is the least that a table can have; more are harder to hide.
+        self._try(self.size(schema), 1 if self._asked.k is not None else 0)
+
+    def _try(self, size: int, rows: int) -> None:
+        """Refuse what is impossible for every table."""
+        try:
+            self._asked.presence(size, rows)
+        except PromiseError as error:
+            raise ParameterError(str(error)) from None
+
+    def size(self, schema: Schema) -> int:
+        """How many tuples there can be, copies of one included."""
+        return schema.size() * self._multiplicity
+
+    def presence(self, schema: Schema, rows: int) -> Included:
+        """The probabilities for a table of so many different tuples."""
+        found = self._asked.presence(self.size(schema), rows)
+        collapsed = self._duplicates == "collapse"  # as a rule: whether it happened is private
+        return replace(found, multiplicity=self._multiplicity, collapsed=collapsed)
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        asked = self._asked
+        if rows is None and asked.k is not None and asked.gamma is not None:
+            return (in_shares(asked.k, asked.gamma, self._views),)
+        found = self.presence(schema, rows or 0)
+        promise = Promise(asked, found, self.size(schema), self._duplicates)
+        return promise.all(rows=rows is not None)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        law = evidence.presence if isinstance(evidence, Tuples) else None
+        return report(self._asked, law, self.size(schema)) if isinstance(law, Included) else {}
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Tuples:
+        # The samplers are slow to import, and parameters are checked without them.
+        from scumble.private.perturbation.tuple_views_part import FILE, TupleViews
+        from scumble.private.tables.tuple_keys import true_tuples
+
+        schema = rows.schema
+        true = true_tuples(rows, self._duplicates, self._multiplicity)
+        law = self.presence(schema, len(true))
+        views = TupleViews(schema, law)
+        views.write(folder, views.first(true, noise))
+        return Tuples(FILE, tuple(attribute.name for attribute in schema.published), law)
+
+    def republish(
+        self, evidence: Tuples, published: Path, rows: Rows, noise: Source, folder: Path
+    ) -> Tuples:
+        """The next view of the same table, written into `folder` beside those in `published`."""
+        from scumble.private.perturbation.tuple_views_part import TupleViews
+        from scumble.private.tables.tuple_keys import true_tuples
+
+        law = evidence.presence
+        if not isinstance(law, Included) or law.views == law.most:
+            raise PromiseError(
+                f"All views that the promise covers ({self._views}) are published; plan more from "
+                f"the start, as {setting('views', 3)}."
+            )
+        true = true_tuples(rows, self._duplicates, self._multiplicity)
+        if len(true) != law.rows:
+            raise PromiseError(
+                "This is not the table that was published before, its size differs: a view can be "
+                "added for the same table only."
+            )
+        views = TupleViews(rows.schema, law)
+        seen, masks = views.read(published / evidence.file)
+        views.write(folder, *views.later(true, seen, masks, law.views + 1, noise))
+        return replace(evidence, presence=replace(law, views=law.views + 1))
+
+
+def _number(name: str, value: object) -> Fraction:
+    if name == "epsilon":
+        return loss("AlphaBeta", value)
+    if name != "k":
+        return share("AlphaBeta", name, value)
+    number = positive("AlphaBeta", name, value)
+    if number < 1:
+        allowed = "a number of at least 1: a table of n rows gives some row a prior of n/m"
+        raise ParameterError.of("AlphaBeta", name, allowed, value)
+    return number
+
+
+def _one_of(name: str, value: object, *allowed: str) -> None:
+    if value not in allowed:
+        raise ParameterError.of("AlphaBeta", name, " or ".join(map(repr, allowed)), value)
+
+
+def _shares(sources: Mapping[str, Sequence[float]]) -> dict[str, tuple[Fraction, ...]]:
+    """Weights as shares that add up to 1."""
+    if not isinstance(sources, Mapping) or not sources or not all(map(len, sources.values())):
+        allowed = "a mapping from columns to a list of weights for their values"
+        raise ParameterError.of("AlphaBeta", "sources", allowed, sources)
+    found = {}
+    for name, given in sources.items():
+        weights = [positive("AlphaBeta", "sources", weight) for weight in given]
+        found[name] = tuple(weight / sum(weights) for weight in weights)
+    return found
+
+
+def _plain(weights: Sequence[float]) -> list[Any]:
+    """Weights as JSON holds them."""
+    return list(parameters.plain({str(place): each for place, each in enumerate(weights)}).values())

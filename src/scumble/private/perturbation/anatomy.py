@@ -1,0 +1,245 @@
+"""Anatomy: rows and their sensitive values in two tables, joined only by groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model import parameters
+from scumble.model.dialect import setting
+from scumble.model.errors import PromiseError, SchemaError
+from scumble.model.evidence.evidence import Evidence, Groups
+from scumble.model.privacy.guarantee import Guarantee, percent_at_most
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.tables.writer import ViewWriter
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+LIMITS = (
+    "Who knows the values of others in a group can exclude them, and may be left with one.",
+    "Who knows, or learns from the whole release, what goes with other columns can guess better.",
+    "Whose beliefs are not the frequencies of the table may give rare values of a group more.",
+    "A missing value counts as one of the l: who knows that a person answered can exclude it.",
+    "This is not differential privacy: the values of each group are published as they are.",
+    "Everybody can see who is in the table: other columns are published as they are.",
+    "The promise is for one row of one release: more rows or releases can be compared.",
+)
+COMBINED = (
+    "The promise is for the combination of {}: one of them alone may be the same in all rows of a "
+    "group, and is then told."
+)
+ABSENT = (
+    "Rows with too frequent values were left out: who is known to be in the table, and is missing "
+    "from the release, had one of the most frequent values. It is not protected."
+)
+# Up to so many possible values they are counted in an array; beyond, those that occur are listed.
+_MOST_COUNTED = 1 << 22
+
+
+class Anatomy(Publisher):
+    """Publishes every row without its sensitive values, but with the number of a group of at least
+    l rows, and in a second table the values of each group, all different. All other columns are
+    published as they are.
+
+    `l` is a whole number of at least 2. No value may have more than one in l of the rows; with
+    `suppress=True` the fewest rows that stand in the way, a random choice among those of the too
+    frequent values, are left out. Several sensitive attributes count as one value, their
+    combination. The codes of all rows are held in memory while they are grouped.
+
+    Promises: l-diversity: in every group each combination of sensitive values occurs once, and
+        there are at least l. For an attacker to whom every way to hand the values of a group to its
+        rows is equally likely, no value of a person has more than 1/l. Proof: a group takes its
+        first l values from different ones, and later ones only if it lacks them. How the groups are
+        made up depends on the numbers of the values alone, and which record of a value goes where
+        is a uniform choice, so that every way to hand out the values leads to what is published
+        with the same probability: the algorithm itself, and the order and numbers of the groups,
+        tell nothing more (no minimality attack). What other groups teach about how values go with
+        other columns may tell more (deFinetti attack).
+    Estimate: Σ over groups of rows · values / size, for the rows that satisfy the public part of a
+        question and the values that satisfy the rest. It assumes that values are spread evenly
+        within each group, and so do its intervals: exact hypergeometric for counts, elsewhere by
+        the exact variance. No answer that needs the assumption claims to be unbiased.
+        Questions about only sensitive or only other columns are answered exactly.
+    Reference: Xiao and Tao, "Anatomy: simple and effective privacy preservation", VLDB 2006; the
+        baseline of "Small Domain Randomization".
+    Differs: ties between values are broken by chance; rows and values are published in sorted
+        order, since the order of the private table may tell who is who; suppression is not in the
+        paper.
+    """
+
+    name = "anatomy"
+
+    def __init__(self, *, l: int, suppress: bool = False) -> None:  # noqa: E741  (its name)
+        self._least = parameters.whole("Anatomy", "l", l, least=2)
+        self._suppress = parameters.flag("Anatomy", "suppress", suppress)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"l": self._least, "suppress": self._suppress}
+
+    def check(self, schema: Schema) -> None:
+        parameters.need_sensitive("Anatomy", schema)
+        names = [attribute.name for attribute in schema.sensitive]
+        values = schema.size(names)
+        if values < self._least:
+            raise SchemaError(
+                f"Anatomy with l = {self._least} needs as many different values of "
+                f"{', '.join(names)}; the schema has {values}. Ask for a smaller l."
+            )
+        if values >= 1 << 64:
+            raise SchemaError(
+                "The combinations of the sensitive attributes are 2^64 or more; "
+                "declare fewer sensitive attributes, or coarser ones."
+            )
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        names = ", ".join(attribute.name for attribute in schema.sensitive)
+        several = len(schema.sensitive) > 1
+        what = f"combination of {names}" if several else f"value of {names}"
+        sentence = (
+            f"An attacker who knows all other columns of a person, and to whom all ways to hand "
+            f"the {self._least} or more values of a group to its rows are equally likely, gives "
+            f"no {what} more than {percent_at_most(Fraction(1, self._least))}."
+        )
+        return (
+            Guarantee(
+                statement="l-diversity",
+                parameters={"l": self._least},
+                scope="each single value",
+                neighbourhood="one person's sensitive values",
+                trust="central",
+                proof=(
+                    "each group has at least l values, each of them once (Xiao and Tao, VLDB "
+                    "2006, property 3), and every way to hand them out is published with the same "
+                    "probability"
+                ),
+                sentence=sentence,
+                limits=(*((COMBINED.format(names),) if several else ()), *LIMITS),
+            ),
+        )
+
+    def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
+        promises = self.guarantee(schema, evidence.rows)
+        if isinstance(evidence, Groups) and not evidence.complete:
+            return tuple(replace(each, limits=(ABSENT, *each.limits)) for each in promises)
+        return promises
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        size = evidence.rows or 0
+        return {"rows": size, "groups": size // self._least}
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Groups:
+        from scumble.private.perturbation.anatomy_groups import LEFT_OUT, counted, eligible, grouped
+
+        schema = rows.schema
+        table = _Table.read(rows)
+        codes, size = table.values()
+        counts = counted(codes, size)
+        kept = counts
+        if not eligible(counts, self._least):
+            kept = self._capped(rows, counts)
+        numbers, groups = grouped(noise, codes, counts, kept, self._least)
+        del codes
+        names = [attribute.name for attribute in schema]
+        group, count = (parameters.free_name(name, names) for name in ("group", "count"))
+        evidence = Groups(
+            file="rows.parquet",
+            values="values.parquet",
+            columns=tuple(attribute.name for attribute in schema.published),
+            sensitive=tuple(attribute.name for attribute in schema.sensitive),
+            group=group,
+            count=count,
+            rows=int(kept.sum()),
+            complete=kept is counts,
+        )
+        table.write(folder, evidence, groups, numbers, LEFT_OUT)
+        return evidence
+
+    def _capped(self, rows: Rows, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The records to keep of each value, or a refusal; and the loss, told to the owner."""
+        from scumble.private.perturbation.anatomy_groups import capped
+
+        names = ", ".join(attribute.name for attribute in rows.schema.sensitive)
+        if not self._suppress:
+            raise PromiseError(
+                f"A value of {names} is too frequent for l = {self._least}: it may have at most "
+                f"one in {self._least} of the rows. Ask for a smaller l, or say "
+                f"{setting('suppress', True)} to leave out as few rows with too frequent values as "
+                "possible."
+            )
+        kept = capped(counts, self._least)
+        lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
+        part = "less than a tenth" if 10 * lost < whole else "a tenth or more"
+        loss = f"{lost} rows" if rows.reveal else f"{part} of the rows"
+        rows.remark(f"Because a value of {names} is too frequent, {loss} were left out.")
+        return kept
+
+
+@dataclass(frozen=True)
+class _Table:
+    """All rows as codes: one list of batches for each column."""
+
+    schema: Schema
+    batches: list[list[npt.NDArray[Any]]]
+
+    @classmethod
+    def read(cls, rows: Rows) -> _Table:
+        names = [attribute.name for attribute in rows.schema.published]
+        return cls(rows.schema, list(rows.batches(names)))
+
+    def values(self) -> tuple[npt.NDArray[Any], int]:
+        """The number of the sensitive value of each row, and how many numbers there are."""
+        names = [attribute.name for attribute in self.schema.sensitive]
+        columns = [self._column(name) for name in names]
+        size = self.schema.size(names)
+        keys = columns[0] if len(names) == 1 else self.schema.radix(names).pack(columns)
+        if size <= _MOST_COUNTED:
+            return keys, size
+        found, numbers = np.unique(keys, return_inverse=True)
+        return numbers, len(found)
+
+    def write(
+        self, folder: Path, evidence: Groups, groups: int, numbers: npt.NDArray[Any], left_out: int
+    ) -> None:
+        """Both published tables, each sorted; a value is in a group once, so that every row that
+        is kept has its line in the second table.
+        """
+        group = Attribute(evidence.group, "insensitive", IntegerRange(0, max(groups, 1) - 1))
+        count = Attribute(evidence.count, "insensitive", IntegerRange(1, 1))
+        others = self.schema.role("quasi", "insensitive")
+        sensitive = self.schema.sensitive
+        with (
+            ViewWriter(folder / evidence.file, [*others, group]) as view,
+            ViewWriter(folder / evidence.values, [*sensitive, group, count]) as values,
+        ):
+            start = 0
+            for batch in self.batches:
+                number = numbers[start : start + len(batch[0])]
+                start += len(number)
+                columns = self._kept(batch, number != left_out)
+                number = number[number != left_out]
+                view.add([*(columns[a.name] for a in others), number])
+                once = np.zeros(len(number), count.code_type)
+                values.add([*(columns[a.name] for a in sensitive), number, once])
+
+    def _kept(
+        self, batch: Sequence[npt.NDArray[Any]], keep: npt.NDArray[np.bool_]
+    ) -> dict[str, npt.NDArray[Any]]:
+        published = zip(self.schema.published, batch, strict=True)
+        return {a.name: column if keep.all() else column[keep] for a, column in published}
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        place = [attribute.name for attribute in self.schema.published].index(name)
+        empty = np.empty(0, self.schema[name].code_type)
+        return np.concatenate([empty, *(batch[place] for batch in self.batches)])

@@ -1,0 +1,93 @@
+"""The inner loops of Anatomy, compiled by numba on first use. All are linear in the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from scumble.private.sampling.shuffle_kernels import below
+
+Array = Any
+_compiled = numba.njit(cache=True, nogil=True)
+
+
+@_compiled
+def tally(codes: Array, counts: Array) -> None:
+    """Count how often each code occurs."""
+    for row in range(len(codes)):
+        counts[codes[row]] += 1
+
+
+@_compiled
+def form(words: Array, order: Array, left: Array, members: Array, made: int) -> int:
+    """Fill rows of `members`, from row `made` on, with the values that have the most records left,
+    as far as the words reach; returns how many rows are made.
+
+    `order` are the values with the most frequent first, and `left` their numbers of records. Of the
+    values that tie for the last places, those taken are a random choice and the last of the tie,
+    so that the numbers stay in order: a group costs its size and two binary searches. If the words
+    end inside a group, it is begun anew with other words.
+    """
+    size = members.shape[1]
+    place = 0
+    while made < len(members):
+        start, end = _tie(left, size - 1)
+        taken = size - start
+        for pick in range(taken):
+            last = end - 1 - pick
+            offset, place = below(words, place, np.uint64(last - start + 1))
+            if place < 0:
+                return made
+            other = start + np.int64(offset)
+            order[last], order[other] = order[other], order[last]
+        for column in range(size):
+            value = column if column < start else end - size + column
+            members[made, column] = order[value]
+            left[value] -= 1
+        made += 1
+    return made
+
+
+@_compiled
+def _tie(left: Array, place: int) -> tuple[int, int]:
+    """The run of numbers that equal the one at a place, in a falling sequence."""
+    number = left[place]
+    low, high = 0, place
+    while low < high:
+        middle = (low + high) // 2
+        if left[middle] > number:
+            low = middle + 1
+        else:
+            high = middle
+    start = low
+    low, high = place + 1, len(left)
+    while low < high:
+        middle = (low + high) // 2
+        if left[middle] < number:
+            high = middle
+        else:
+            low = middle + 1
+    return start, low
+
+
+@_compiled
+def list_groups(members: Array, free: Array, groups: Array) -> None:
+    """Write the number of each group to the list of each of its values; `free` is where the lists
+    go on.
+    """
+    for group in range(members.shape[0]):
+        for column in range(members.shape[1]):
+            value = members[group, column]
+            groups[free[value]] = group
+            free[value] += 1
+
+
+@_compiled
+def deal(codes: Array, places: Array, groups: Array, out: Array) -> None:
+    """Give each row the next group in the list of its value."""
+    for row in range(len(codes)):
+        value = codes[row]
+        out[row] = groups[places[value]]
+        places[value] += 1

@@ -1,0 +1,281 @@
+"""Aroma: every row shows k values, the true one among draws from a public pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scumble.model import parameters
+from scumble.model.dialect import named
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.evidence.evidence import Evidence, Records
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.perturbation import aroma_guarantee
+from scumble.private.perturbation.aroma_guarantee import k_for
+from scumble.private.perturbation.aroma_pool import UNIFORM, WrittenPool, whole_weights
+from scumble.private.perturbation.guarantees import outlook_drawn
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+LARGEST_K = 1000
+MOST_VALUES = 1024
+LEAST_ACCEPTED = 0.001
+# Different weights in a pool, and times k: the exact figures of more would take too long.
+MOST_WEIGHTS, MOST_TERMS = 128, 20_000
+
+
+class Aroma(Publisher):
+    """Publishes every row with k values in place of its sensitive one: the true value and k − 1
+    draws from a public pool, their order forgotten. All other columns are published as they are.
+
+    Give `k`, or `epsilon` with `f` for the least k that meets the paper's condition for one count
+    (`k_for`). The `pool` is "uniform", a list of weights in the order of the domain, or a table of
+    weights by value: a public prior, which must not come from the private table. Several sensitive
+    attributes are one compound value. `closeness` N, in the unit of the weights, draws again while
+    some value is in a bag more often than k times its weight over N. `identifier` names a column
+    whose values tell records apart; the release can then be updated with its private book, and a
+    record that comes back with the same value shows the same bag. `publish(..., levels=[k1, k2])`
+    makes nested views, `k` the largest of them: who has several knows no more than the one with the
+    smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
+    unless the codes of its members, ascending in "job 1" to "job k", take less room.
+
+    Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
+        `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
+        value, W the multinomial law of k draws cut at the caps and E_x its mean count of x; δ(ε)
+        and the best guess are finite sums of that, computed exactly and rounded up. The true value
+        is always shown, so that a value not shown is excluded for certain: the view is not ε-DP
+        for any ε.
+    Estimate: w = c_A − (k−1)P(A) for a row whose bag has c_A members in A, or with `closeness` the
+        weights that invert the exact means of bags drawn again; unbiased for counts and sums, with
+        variance (k−1)P(A)(1−P(A)) a row; averages by Fieller's theorem.
+    Reference: Aroma in "Aroma: a new data protection method with differential privacy and accurate
+        query answering" (CIKM 2014); closeness: its Theorem 4.1; `k_for`: its Theorem 4.4.
+    Differs: the paper claims ε-DP from a normal approximation of one count; the view has none, and
+        what is promised here is what its bags really tell. Resampling is in the estimator, which
+        has no systematic error. A record that comes back with another value gets an independent
+        bag: draws shared by two bags would show which member changed. Levels go without
+        `closeness`, since drawing again until all views comply would change the law of each.
+    """
+
+    name = "aroma"
+    k_for = staticmethod(k_for)
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        epsilon: float | None = None,
+        f: float | None = None,
+        pool: str | Sequence[float] | Mapping[Any, float] = UNIFORM,
+        closeness: float | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        given = {"k": k, "epsilon": epsilon, "f": f}
+        self._given = parameters.one_of("Aroma", given, "k", "epsilon with f")
+        self._count: tuple[Fraction, Fraction] | None = None
+        if "k" in self._given:
+            self.k = parameters.whole("Aroma", "k", k, least=2, most=LARGEST_K)
+        else:
+            self._count = loss("Aroma", epsilon), share("Aroma", "f", f)
+            self.k = k_for(*self._count)
+            if self.k > LARGEST_K:
+                allowed = f"such that k is at most {LARGEST_K}; ask for more, or for a larger f"
+                raise ParameterError.of("Aroma", "epsilon", allowed, epsilon)
+        self._pool = WrittenPool(pool)
+        self._closeness = None if closeness is None else positive("Aroma", "closeness", closeness)
+        if identifier is not None and not isinstance(identifier, str):
+            raise ParameterError.of("Aroma", "identifier", "the name of a column", identifier)
+        self._written = {"closeness": closeness, "identifier": identifier}
+        self._identifier = identifier
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        written = {name: value for name, value in self._written.items() if value is not None}
+        return {**parameters.plain({**self._given, **written}), "pool": self._pool.given}
+
+    def check(self, schema: Schema) -> None:
+        parameters.need_sensitive("Aroma", schema)
+        size = schema.size(attribute.name for attribute in schema.sensitive)
+        if size > MOST_VALUES:
+            raise SchemaError(
+                f"Aroma hides one of at most {MOST_VALUES} values, and the sensitive attributes "
+                f"have {size} together. Use coarser values, or Uniform."
+            )
+        if self._identifier is not None and schema[self._identifier].role != "identifier":
+            raise SchemaError(
+                f"Attribute '{self._identifier}' must be an identifier to tell records apart."
+            )
+        law = self.law(schema)
+        different, most = len(set(law.weights)), min(MOST_WEIGHTS, MOST_TERMS // self.k)
+        if different > most:
+            allowed = f"of at most {most} different weights for k = {self.k}; round them"
+            raise ParameterError.of("Aroma", "pool", allowed, f"{different} of them")
+        self._check_closeness(law, schema)
+
+    def _check_closeness(self, law: PoolLaw, schema: Schema) -> None:
+        if law.caps is None or self._closeness is None:
+            return
+        from scumble.private.perturbation.aroma_risk import acceptance
+
+        given = self._written["closeness"]
+        total = sum(self._pool.weights(schema.sensitive))
+        if self._closeness > total:
+            allowed = f"at most the sum of all weights ({float(total):g})"
+            raise ParameterError.of("Aroma", "closeness", allowed, given)
+        if min(law.caps) < 1:
+            allowed = "at most k times the smallest weight: some value could never be shown"
+            raise ParameterError.of("Aroma", "closeness", allowed, given)
+        accepted = acceptance(law) if sum(law.caps) >= law.size else 0.0
+        if accepted < LEAST_ACCEPTED or np.linalg.cond(law.means()) > 1e9:
+            allowed = "smaller, or k larger: hardly any bag is that close, and those tell nothing"
+            raise ParameterError.of("Aroma", "closeness", allowed, given)
+
+    def law(self, schema: Schema) -> PoolLaw:
+        """How bags come about: public, and all that an estimator needs to know."""
+        weights = self._pool.weights(schema.sensitive)
+        caps = self._caps(weights)
+        if caps is None or min(caps) >= self.k:  # no bag can have more
+            return PoolLaw(whole_weights(weights), self.k)
+        cut = tuple(min(self.k, int(cap)) for cap in caps)
+        return PoolLaw(whole_weights(weights), self.k, cut)
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        if self._pool.given != UNIFORM or self._closeness is not None:
+            return ()  # it depends on the value
+        names = [attribute.name for attribute in schema.sensitive]
+        return (outlook_drawn(names, self.k - 1, 1 / schema.size(names)),)
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        return ()  # its promise is no ε, and takes time to compute
+
+    def _caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
+        if self._closeness is None:
+            return None
+        return [self.k * weight / self._closeness for weight in weights]
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        law = self.law(schema)
+        names = " and ".join(attribute.name for attribute in schema.sensitive)
+        limits = aroma_guarantee.LIMITS
+        if len(schema.sensitive) > 1:
+            limits = (aroma_guarantee.COMBINED.format(names), *limits)
+        if self._pool.given != UNIFORM:
+            limits += (aroma_guarantee.PRIOR,)
+        if self._identifier is not None:
+            limits += (aroma_guarantee.UPDATED,)
+        found = [
+            aroma_guarantee.local_profile(law, names, limits),
+            aroma_guarantee.exposed(law, names, limits),
+        ]
+        if self._closeness is not None:
+            total = sum(self._pool.weights(schema.sensitive), Fraction(0))
+            found.append(aroma_guarantee.close(self._closeness, total, names, limits))
+        if self._count is not None:
+            found.append(aroma_guarantee.per_count(*self._count, self.k, limits))
+        return tuple(found)
+
+    def profile(self, schema: Schema, epsilon: float) -> float:
+        """The least δ for which the sensitive values of a row have (ε, δ)-LDP, rounded up."""
+        from scumble.private.perturbation.aroma_risk import profile
+
+        return profile(self.law(schema), (float(loss("Aroma.profile", epsilon)),))[0]
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        from scumble.private.perturbation.aroma_risk import acceptance, again_in_paper
+
+        law = self.law(schema)
+        found: dict[str, Any] = {
+            "values per row": law.size,
+            "bits per row, packed": _packed_bits(law),
+        }
+        caps = self._caps(self._pool.weights(schema.sensitive))
+        if caps is not None:
+            found["share drawn again, at most"] = 1 - acceptance(law)
+            floats = [float(cap) for cap in caps]
+            found["the paper's bound on it"] = again_in_paper(law.weights, law.size, floats)
+        return found
+
+    # What reads and writes rows is slow to import, and parameters are checked without it.
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+        from scumble.private.perturbation.aroma_views import write
+
+        return write(self.law(rows.schema), rows, self._identifier, noise, folder)
+
+    def levels(self, sizes: Sequence[int]) -> list[Aroma]:
+        """The mechanism of each level, the smallest k first; its own k is the largest."""
+        if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence) or not sizes:
+            raise ParameterError.of("publish", "levels", "a list of different k", sizes)
+        known = sorted(parameters.whole("Aroma", "levels", size, 2, LARGEST_K) for size in sizes)
+        if len(set(known)) < len(known):
+            raise ParameterError.of("publish", "levels", "a list of different k", list(sizes))
+        if self._count is not None:
+            raise ParameterError(
+                f"Levels of Aroma are a list of k: give the largest as {named('k')}, and no "
+                f"{named('epsilon')} and {named('f')}."
+            )
+        if known[-1] != self.k:
+            allowed = f"the largest of the levels ({known[-1]})"
+            raise ParameterError.of("Aroma", "k", allowed, self.k)
+        if self._closeness is not None or self._identifier is not None:
+            raise ParameterError(
+                f"Levels of Aroma go without {named('closeness')} and without "
+                f"{named('identifier')}: views that are drawn again together would not follow "
+                "the law of any of them, and a book keeps one bag."
+            )
+        return [Aroma(k=size, pool=self._pool.given) for size in known]
+
+    def perturb_levels(
+        self, rows: Rows, noise: Source, folders: Mapping[int, Path]
+    ) -> dict[int, Records]:
+        """One view for each k, each bag inside the bag of the next larger k."""
+        from scumble.private.perturbation.aroma_views import write_levels
+
+        laws = [each.law(rows.schema) for each in self.levels(list(folders))]
+        return write_levels(laws, rows, noise, folders)
+
+    def insert(
+        self,
+        evidence: Records,
+        published: Path,
+        rows: Rows,
+        noise: Source,
+        book: Path,
+        folder: Path,
+    ) -> Records:
+        """The release with further records; one that had the same value before shows the same."""
+        from scumble.private.perturbation.aroma_updates import insert
+
+        person = self._updatable()
+        return insert(evidence, published, rows, person, noise, book, folder)
+
+    def delete(
+        self, evidence: Records, published: Path, ids: Iterable[Any], book: Path, folder: Path
+    ) -> Records:
+        """The release without some records, whose bags stay in the book."""
+        from scumble.private.perturbation.aroma_updates import delete
+
+        self._updatable()
+        return delete(evidence, published, ids, book, folder)
+
+    def _updatable(self) -> str:
+        if self._identifier is None:
+            raise ParameterError(
+                f"This release cannot be updated: it was made without an {named('identifier')}."
+            )
+        return self._identifier
+
+
+def _packed_bits(law: PoolLaw) -> int:
+    """The bits of a bag whose numbers stand side by side: counts, or codes if those are fewer."""
+    counts = law.values * law.size.bit_length()
+    return min(counts, law.size * (law.values - 1).bit_length())

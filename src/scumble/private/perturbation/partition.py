@@ -1,0 +1,242 @@
+"""Perturbation partitioning: uniform perturbation in sub-tables that have few values each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scumble.model import parameters
+from scumble.model.errors import SchemaError
+from scumble.model.evidence.channels import SplitChannel
+from scumble.model.evidence.evidence import Evidence, Records
+from scumble.model.privacy.guarantee import Guarantee, gamma_for_rho, share
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_for, split
+from scumble.private.perturbation.partition_promise import amplification, nothing, restricted
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+# Answers look at every value in every sub-table.
+MOST_CELLS = 10**5
+
+
+class Partition(Publisher):
+    """Publishes every row; rows are dealt to sub-tables that have few sensitive values each, and a
+    sensitive value is kept with probability p_i or else replaced by a uniform draw from the values
+    of its sub-table. Small domains allow a larger p_i than the whole one. All other columns are
+    published as they are, with the number of the sub-table.
+
+    `rho1` and `rho2`: a value that at most a share `rho1` of the rows have shall be believed of a
+    person with at most `rho2` afterwards. Several sensitive attributes count as one value of their
+    product, of at most 10^5 values. `confidence` is that of the error bound in the report. Where no
+    value is as rare as `rho1` the promise binds nothing: the table is then one sub-table with the
+    whole domain and the γ of (ρ1, ρ2), or with `plain=True` it is published as it is.
+
+    The split is made from the frequencies f of the values alone. Balance: of the values with
+    f ≤ ρ1, rounds take the same number of rows of each of the θ most frequent, θ = ⌊n/f_max⌋; the
+    other rows are added in proportion. Rearrange: the groups so made are put in reverse
+    Cuthill–McKee order, from every start. Merge: neighbours are joined such that the error bound
+    ε = Σ (n_i/n)·a/(√n_i·p_i) is the lowest, a = 2·√ln(2/δ). One sub-table, which is uniform
+    perturbation, is among the choices and is taken where it is best.
+
+    Promises: restricted (ρ1, ρ2)-privacy, for an attacker who knows of a person how frequent each
+        value is in the table, and sees the person's row by itself: a value x with f(x) ≤ ρ1 is
+        then believed with at most ρ2. Not DP. Proof: which rows of a value go to a sub-table is a
+        uniformly random choice, so that the belief in x, given the sub-table, is its share s ≤ ρ1i
+        there, ρ1i being the largest share of any such value; the channel keeps all odds within
+        γ_i = ρ2(1−ρ1i)/(ρ1i(1−ρ2)), and s·γ_i/(1+(γ_i−1)s) ≤ ρ2. ρ1i < ρ2 holds for every
+        sub-table that is made, and p_i = (γ_i−1)/(m_i−1+γ_i) is a fraction that the sampler meets.
+    Estimate: the sum over sub-tables of the estimate of uniform perturbation there,
+        (o − n_i(1−p_i)|A ∩ D_i|/m_i)/p_i with o rows that show a value in A, for the m_i values
+        D_i of sub-table i. Counts and sums are unbiased, whatever the split. The share of a value
+        in the whole table is off by less than the bound in the report with the given confidence
+        (Hoeffding).
+    Reference: Chaytor, Wang: "Small Domain Randomization: Same Privacy, More Utility", VLDB 2010
+        (Corollary 1, equations 9 to 14, appendix 10.7).
+    Differs: the paper promises (ρ1, ρ2)-privacy whenever a prior is at most ρ1; that holds for the
+        prior which it uses, the frequencies in the table, and for any belief of at most ρ1i held
+        once the sub-table is known, but not for every prior of at most ρ1. It calls the sub-tables
+        robust against an attacker who knows other people's values; they are not, since the
+        frequencies decide the split, which is public: who knows all other values can often work
+        out the last one. Its bound is proved for each sub-table; here for their sum. Every start of
+        the reverse Cuthill–McKee order is tried, at most 200 groups are made, and rows are
+        published in sorted order.
+    """
+
+    name = "partition"
+
+    def __init__(
+        self,
+        *,
+        rho1: float,
+        rho2: float,
+        confidence: float = 0.95,
+        plain: bool = False,
+    ) -> None:
+        self._given = {"rho1": rho1, "rho2": rho2, "confidence": confidence}
+        numbers = parameters.numbers("Partition", {"rho1": rho1, "rho2": rho2})
+        self._rho1, self._rho2 = numbers["rho1"], numbers["rho2"]
+        self._confidence = share("Partition", "confidence", confidence)
+        self._plain = parameters.flag("Partition", "plain", plain)
+        parameters.need_privacy("Partition", self._gamma, "a smaller rho2, or a larger rho1")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**parameters.plain(self._given), "plain": self._plain}
+
+    @property
+    def _gamma(self) -> Fraction:
+        """What one table would be perturbed with, if a value were as frequent as ρ1."""
+        return gamma_for_rho(self._rho1, self._rho2)
+
+    def check(self, schema: Schema) -> None:
+        parameters.need_sensitive("Partition", schema)
+        cells = schema.size(_sensitive(schema))
+        if cells > MOST_CELLS:
+            raise SchemaError(
+                f"The sensitive attributes have {cells:.3g} values together, and Partition counts "
+                f"each of at most {MOST_CELLS:.0e}. Use coarser domains or fewer such attributes."
+            )
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        return (restricted(_sensitive(schema), self._rho1, self._rho2),)
+
+    def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
+        names = ", ".join(_sensitive(schema))
+        channel = _channel(evidence)
+        if 1 in channel.keeps:
+            return (nothing(names, self._rho1, self._rho2),)
+        gammas = _gammas(channel)
+        return (
+            restricted(_sensitive(schema), self._rho1, self._rho2, gammas),
+            amplification(names, max(gammas)),
+        )
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        from scumble.private.perturbation.merge import error_bound
+
+        channel = _channel(evidence)
+        rows, keeps = channel.rows, [float(keep) for keep in channel.keeps]
+        if not sum(rows):
+            return {}
+        alone = 1.0 if 1 in channel.keeps else self._alone(channel.domains)
+        delta = float(1 - self._confidence)
+        return {
+            "sub-tables": len(rows),
+            "fell back to uniform": len(rows) == 1,
+            "rows": list(rows),
+            "values": [len(domain) for domain in channel.domains],
+            "gamma": [] if 1 in channel.keeps else [float(gamma) for gamma in _gammas(channel)],
+            "retention": keeps,
+            "average retention": float(np.average(keeps, weights=rows)),
+            "retention as one table with rho1": alone,
+            "error bound": error_bound(rows, keeps, delta),
+            "error bound as one table with rho1": error_bound([sum(rows)], [alone], delta),
+            "confidence of the bounds": float(self._confidence),
+        }
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+        # The writer and the samplers are slow to import, and parameters are checked without them.
+        from scumble.private.perturbation.deal import Deal
+        from scumble.private.tables.writer import RECORDS, ViewWriter
+
+        schema, attributes = rows.schema, rows.schema.published
+        names = [attribute.name for attribute in attributes]
+        sensitive = _sensitive(schema)
+        places = [names.index(name) for name in sensitive]
+        radix = schema.radix(sensitive)
+        parts = self._parts(_counts(rows, sensitive), radix.size, rows)
+        column = parameters.free_name("part", schema.names)
+        numbered = Attribute(column, "insensitive", IntegerRange(0, len(parts) - 1))
+        deal = Deal(parts, radix.size)
+        with ViewWriter(folder / RECORDS, (*attributes, numbered)) as view:
+            for columns in rows.batches(names):
+                types = [np.dtype(columns[place].dtype) for place in places]
+                cells = radix.pack([columns[place] for place in places])
+                numbers, shown = deal.through(noise, cells)
+                for place, codes in zip(places, radix.unpack(shown, types), strict=True):
+                    columns[place] = codes
+                view.add([*columns, numbers])
+            deal.finish()
+        channel = SplitChannel(
+            sensitive,
+            column,
+            tuple(part.domain for part in parts),
+            tuple(part.keep for part in parts),
+            tuple(part.rows for part in parts),
+        )
+        return Records(RECORDS, (*names, column), (channel,), view.rows)
+
+    def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[Part]:
+        """The split, or one part for all where the promise binds no value."""
+        parts = split(counts, self._rho1, self._rho2) if counts else None
+        if parts is not None:
+            rows.remark(self._gain(parts))
+            return parts
+        if counts:
+            done = "was published as it is" if self._plain else "went through one channel"
+            rows.remark(
+                "No sensitive value is as rare as rho1, so that the promise binds nothing; the "
+                f"table {done}."
+            )
+        keep = Fraction(1) if self._plain and counts else keep_for(self._gamma, cells)
+        return [Part(counts, tuple(range(cells)), keep)]
+
+    def _alone(self, domains: Sequence[Sequence[int]]) -> float:
+        """The retention of one table with all these values, if one were as frequent as ρ1: the
+        true largest frequency would tell more than is published.
+        """
+        return float(keep_for(self._gamma, len(set().union(*domains))))
+
+    def _gain(self, parts: Sequence[Part]) -> str:
+        """For the owner: what the split is good for."""
+        if len(parts) == 1:
+            return "Sub-tables would not lower the error bound: this is uniform perturbation."
+        kept = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
+        alone = self._alone([part.domain for part in parts])
+        return (
+            f"The {len(parts)} sub-tables keep a sensitive value with probability "
+            f"{float(kept):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
+        )
+
+
+def _sensitive(schema: Schema) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in schema.sensitive)
+
+
+def _channel(evidence: Evidence) -> SplitChannel:
+    """The one channel of what this mechanism publishes."""
+    if isinstance(evidence, Records) and isinstance(evidence.channels[0], SplitChannel):
+        return evidence.channels[0]
+    raise TypeError("the evidence is not that of a partition")
+
+
+def _gammas(channel: SplitChannel) -> list[Fraction]:
+    pairs = zip(channel.keeps, channel.domains, strict=True)
+    return [gamma_of(keep, len(domain)) for keep, domain in pairs]
+
+
+def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
+    """How often each sensitive value occurs among the rows that will be published."""
+    # A row may be dropped for any of its columns; then all have to be looked at.
+    others = [a.name for a in rows.schema.published if a.name not in sensitive]
+    names = [*sensitive, *others] if rows.outside == "drop" else list(sensitive)
+    radix = rows.schema.radix(sensitive)
+    counts = np.zeros(radix.size, np.int64)
+    for columns in rows.batches(names):
+        cells = radix.pack(columns[: len(sensitive)]).astype(np.int64)
+        if 4 * len(cells) >= len(counts):
+            counts += np.bincount(cells, minlength=len(counts))
+        else:
+            np.add.at(counts, cells, 1)
+    occurring = np.flatnonzero(counts)
+    return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))

@@ -1,0 +1,179 @@
+"""Uniform perturbation: keep a sensitive value, or draw it anew from the whole domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model import parameters
+from scumble.model.dialect import setting
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.evidence.channels import UniformChannel
+from scumble.model.evidence.evidence import Records
+from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Publisher
+from scumble.private.perturbation.guarantees import outlook_shown
+from scumble.private.perturbation.local_promise import exposure, local, posterior
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Source
+    from scumble.private.tables.rows import Rows
+
+RATIO = "(p+q)/q = γ for every pair of values; computed exactly from the published p"
+REACHED = "p ≤ e^ε/(e^ε + d − 1), reached by uniform perturbation of one attribute"
+
+
+class Uniform(Publisher):
+    """Publishes every row; each sensitive value is kept with probability p, else replaced by a
+    uniform draw from its whole domain of m values (the true one included). All other columns are
+    published as they are.
+
+    Give exactly one of `epsilon`, `gamma`, `keep` (the p itself) or `rho1` with `rho2`. With
+    several sensitive attributes `several="each"` perturbs each by itself and `several="compound"`
+    all as one value of their product domain. Either way `epsilon`, `gamma` and (`rho1`, `rho2`)
+    speak of *all* sensitive values of a row together: perturbed each by itself, k attributes get
+    the k-th root of γ each.
+
+    Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): no two sensitive
+        values explain what is published with probabilities more than a factor γ apart. Proof: a
+        value x is published as itself with probability p + (1−p)/m and as any other with
+        q = (1−p)/m; the ratio of the largest to the smallest probability of the same output is
+        (p+q)/q = γ; channels on several attributes are independent, so that their ratios multiply.
+        p is a fraction that the sampler meets exactly, rounded so that γ ≤ e^ε.
+    Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages,
+        groups and conditions that mix columns by inverting the channel on the domain. Counts and
+        sums are unbiased; the interval is exact binomial for plain counts (normal where thousands
+        of rows decide), Fieller's for averages, and elsewhere a score interval that allows for what
+        one row can change, which holds in all cases tried but by no theorem.
+    Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification:
+        Evfimievski, Gehrke, Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz,
+        Ramage, ICML 2016).
+    Differs: the papers state (ρ1, ρ2)-privacy for one prior; this is the ε-LDP that implies it for
+        every prior about one value. Rows are published in sorted order, since the order of the
+        private table may tell who is who.
+    """
+
+    name = "uniform"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        gamma: float | None = None,
+        keep: float | None = None,
+        rho1: float | None = None,
+        rho2: float | None = None,
+        several: Literal["each", "compound"] = "each",
+    ) -> None:
+        given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
+        choices = ("epsilon", "gamma", "keep", "rho1 with rho2")
+        self._given = parameters.one_of("Uniform", given, *choices)
+        if several not in ("each", "compound"):
+            raise ParameterError.of("Uniform", "several", "'each' or 'compound'", several)
+        self._several = several
+        self._numbers = parameters.numbers("Uniform", self._given)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**parameters.plain(self._given), "several": self._several}
+
+    def check(self, schema: Schema) -> None:
+        parameters.need_sensitive("Uniform", schema)
+        less = "a smaller keep or rho2, or a larger rho1"
+        parameters.need_privacy("Uniform", self.gamma(schema), less)
+        for channel in self.channels(schema):
+            if schema.size(channel.attributes) >= 1 << 64:
+                raise SchemaError(
+                    "The compound of the sensitive attributes has 2^64 values or more; "
+                    f"use {setting('several', 'each')}, or fewer sensitive attributes."
+                )
+
+    def channels(self, schema: Schema) -> tuple[UniformChannel, ...]:
+        """The channels of all sensitive attributes: one, or one each."""
+        names = tuple(attribute.name for attribute in schema.sensitive)
+        parts = [names] if self._several == "compound" else [(name,) for name in names]
+        return tuple(
+            UniformChannel(part, self._keep(schema.size(part), len(parts))) for part in parts
+        )
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(self._expected(schema, channel) for channel in self.channels(schema))
+
+    def _expected(self, schema: Schema, channel: UniformChannel) -> str:
+        keep, values = float(channel.keep), schema.size(channel.attributes)
+        other = (1 - keep) / values
+        return outlook_shown(channel.attributes, keep + other, other)
+
+    def _keep(self, values: int, parts: int) -> Fraction:
+        """p = (γ − 1)/(m − 1 + γ) for this channel's part of γ."""
+        if "keep" in self._numbers:
+            return self._numbers["keep"]
+        if "epsilon" in self._numbers:
+            gamma = gamma_for_epsilon(self._numbers["epsilon"], parts)
+        elif "gamma" in self._numbers:
+            gamma = gamma_root(self._numbers["gamma"], parts)
+        else:
+            gamma = gamma_root(gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"]), parts)
+        parameters.need_room("Uniform", gamma)
+        return (gamma - 1) / (values - 1 + gamma)
+
+    def gamma(self, schema: Schema) -> Fraction:
+        """The amplification over all sensitive attributes of a row."""
+        product = Fraction(1)
+        for channel in self.channels(schema):
+            product *= 1 + channel.keep * schema.size(channel.attributes) / (1 - channel.keep)
+        return product
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        gamma = self.gamma(schema)
+        names = ", ".join(attribute.name for attribute in schema.sensitive)
+        prior = self._numbers.get("rho1", Fraction(1, 10))
+        values = min(attribute.size for attribute in schema.sensitive)
+        return (
+            local(gamma, names, "value", RATIO),
+            posterior(prior, gamma, names),
+            exposure(gamma / (gamma + values - 1), values, REACHED),
+        )
+
+    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+        # The writer and the samplers are slow to import, and parameters are checked without them.
+        from scumble.private.tables.writer import RECORDS, ViewWriter
+
+        schema = rows.schema
+        attributes = schema.published
+        names = [attribute.name for attribute in attributes]
+        channels = self.channels(schema)
+        with ViewWriter(folder / RECORDS, attributes) as view:
+            for columns in rows.batches(names):
+                for channel in channels:
+                    places = [names.index(name) for name in channel.attributes]
+                    _through(channel, columns, places, schema, noise)
+                view.add(columns)
+        return Records(RECORDS, tuple(names), channels, view.rows)
+
+
+def _through(
+    channel: UniformChannel,
+    columns: list[npt.NDArray[Any]],
+    places: Sequence[int],
+    schema: Schema,
+    noise: Source,
+) -> None:
+    """Send some columns through a channel, in place of what they were."""
+    from scumble.private.sampling.channel import keep_or_replace
+
+    size = schema.size(channel.attributes)
+    if len(places) == 1:
+        columns[places[0]] = keep_or_replace(noise, columns[places[0]], size, channel.keep)
+        return
+    radix = schema.radix(channel.attributes)
+    drawn = keep_or_replace(noise, radix.pack([columns[p] for p in places]), size, channel.keep)
+    types = [np.dtype(columns[place].dtype) for place in places]
+    for place, column in zip(places, radix.unpack(drawn, types), strict=True):
+        columns[place] = column

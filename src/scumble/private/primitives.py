@@ -1,0 +1,178 @@
+"""The noise of differential privacy by itself, for your own counts: discrete Laplace, geometric and
+Gaussian noise, and the private choice of the best of several candidates.
+
+Whole numbers in, whole numbers out, with the law of the error. All probabilities are exact, and
+what a promise needs is rounded so that it holds. Nothing keeps account here: what several calls on
+the same people cost together is for you to add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.errors import ParameterError
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.law_geometric import Geometric
+from scumble.model.parameters import flag, whole
+from scumble.model.privacy import calibration, concentrated
+from scumble.model.privacy.guarantee import delta_share, loss, positive
+from scumble.private.sampling.source import Source
+
+Numbers = int | Sequence[int] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Whole numbers with noise, in the shape they were given in, and the law of the error of each.
+
+    >>> laplace([10, 20], sensitivity=1, epsilon=1).law.half_width(0.95)
+    3
+    """
+
+    values: Any
+    law: DiscreteLaplace | DiscreteGaussian | Geometric
+
+
+def laplace(
+    counts: Numbers, *, sensitivity: float, epsilon: float, seed: int | None = None
+) -> Noisy:
+    """Counts plus discrete Laplace noise, P(z) ∝ exp(-|z| ε/Δ): ε-DP, if one person changes all
+    counts together by at most Δ = `sensitivity` (the sum of the absolute changes).
+
+    This is the two-sided geometric mechanism. `seed` makes the noise repeatable and NOT PRIVATE:
+    for tests.
+    """
+    from scumble.private.sampling.noise import discrete_laplace
+
+    law = DiscreteLaplace(_scale("laplace", sensitivity, epsilon))
+    source = Source(seed)
+    return _added(counts, "laplace", law, lambda size: discrete_laplace(source, law.scale, size))
+
+
+def geometric(
+    counts: Numbers,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    one_sided: bool = False,
+    seed: int | None = None,
+) -> Noisy:
+    """Counts plus geometric noise: two-sided it is `laplace`, and ε-DP.
+
+    With `one_sided` the noise is never below 0, P(z) ∝ exp(-z ε/Δ). That is NOT differential
+    privacy: nothing becomes more than e^ε times as likely if a person is added who makes counts
+    larger, but the smallest possible number shows that nobody more was there. So it hides presence
+    and not absence; no count is published too low.
+    """
+    from scumble.private.sampling.noise import geometric as draw
+
+    if not flag("geometric", "one_sided", one_sided):
+        return laplace(counts, sensitivity=sensitivity, epsilon=epsilon, seed=seed)
+    law = Geometric(_scale("geometric", sensitivity, epsilon))
+    source = Source(seed)
+    return _added(counts, "geometric", law, lambda size: draw(source, law.scale, size))
+
+
+def gaussian(
+    counts: Numbers,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    delta: float,
+    several: bool = False,
+    seed: int | None = None,
+) -> Noisy:
+    """Counts plus discrete Gaussian noise: (ε, δ)-DP, if one person changes one of the counts by at
+    most `sensitivity`, a whole number. The variance is the smallest that the exact formula of the
+    discrete law allows.
+
+    With `several` one person may change several counts, and `sensitivity` is the square root of the
+    sum of the squares of the changes; the variance is then that of zero-concentrated privacy.
+    """
+    from scumble.private.sampling.gaussian import discrete_gaussian
+
+    law = DiscreteGaussian(
+        gaussian_variance(sensitivity=sensitivity, epsilon=epsilon, delta=delta, several=several)
+    )
+    source = Source(seed)
+    draw = lambda size: discrete_gaussian(source, law.parameter, size)  # noqa: E731
+    return _added(counts, "gaussian", law, draw)
+
+
+def gaussian_variance(
+    *, sensitivity: float, epsilon: float, delta: float, several: bool = False
+) -> Fraction:
+    """The parameter σ² of the noise of `gaussian`."""
+    promised, rest = loss("gaussian", epsilon), delta_share("gaussian", delta)
+    if flag("gaussian", "several", several):
+        length = positive("gaussian", "sensitivity", sensitivity)
+        return length**2 / (2 * concentrated.rho_for(promised, rest))
+    most = whole("gaussian", "sensitivity", sensitivity, least=1)
+    return calibration.discrete_variance(sensitivity=most, epsilon=promised, delta=rest)
+
+
+def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> float:
+    """The variance of continuous Gaussian noise that is (ε, δ)-DP, to compare: such noise, drawn in
+    floating point, keeps no promise exactly.
+    """
+    length = float(positive("analytic_variance", "sensitivity", sensitivity))
+    numbers = loss("analytic_variance", epsilon), delta_share("analytic_variance", delta)
+    return calibration.analytic_variance(
+        sensitivity=length, epsilon=float(numbers[0]), delta=float(numbers[1])
+    )
+
+
+def choose(
+    scores: Sequence[int | Fraction],
+    *,
+    sensitivity: float,
+    epsilon: float,
+    monotone: bool = False,
+    seed: int | None = None,
+) -> int:
+    """The place of one of the candidates, those with high scores likelier: ε-DP, if one person
+    changes every score by at most `sensitivity`.
+
+    Permute-and-flip: its expected score is never below that of the exponential mechanism. With
+    `monotone` one person changes all scores in the same direction, as if they count people; then
+    it is twice as sharp. Scores are whole numbers or Fractions.
+    """
+    from scumble.private.sampling.permute_and_flip import permute_and_flip
+
+    steps = 1 if flag("choose", "monotone", monotone) else 2
+    exact = [score.item() if hasattr(score, "item") else score for score in scores]
+    rate = 1 / (steps * _scale("choose", sensitivity, epsilon))
+    return permute_and_flip(Source(seed), exact, rate)
+
+
+def _scale(owner: str, sensitivity: object, epsilon: object) -> Fraction:
+    return positive(owner, "sensitivity", sensitivity) / loss(owner, epsilon)
+
+
+def _added(counts: Numbers, owner: str, law: Any, draw: Any) -> Noisy:
+    """The counts plus what was drawn; beyond 64 bits they are Python integers."""
+    given = np.asarray(counts)
+    if given.size and given.dtype.kind not in "iu" and not _all_whole(given):
+        raise ParameterError(f"The counts given to {owner} must be whole numbers.")
+    noise = draw(given.size).reshape(given.shape)
+    fits = given.dtype != object and _largest(given) + _largest(noise) < 1 << 63
+    kind: Any = np.int64 if fits else object
+    noisy = given.astype(kind) + noise.astype(kind)
+    return Noisy(noisy if given.ndim else int(noisy), law)
+
+
+def _all_whole(given: npt.NDArray[Any]) -> bool:
+    return given.dtype == object and all(
+        isinstance(each, int) and not isinstance(each, bool) for each in given.reshape(-1)
+    )
+
+
+def _largest(numbers: npt.NDArray[Any]) -> int:
+    return max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)))

@@ -1,0 +1,1 @@
+"""Exact samplers over a cryptographic keystream."""

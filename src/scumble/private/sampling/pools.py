@@ -1,0 +1,131 @@
+"""Bags of values drawn from a weighted pool with replacement, exactly: how often each came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scumble.model.errors import ParameterError
+from scumble.model.laws.rational import whole
+from scumble.private.sampling.bits import chunks
+from scumble.private.sampling.pools_table import PrefixTable
+from scumble.private.sampling.source import Source
+
+_MOST = 1 << 12  # outcomes in one table: more would leave too many prefixes open
+_STEP = 1 << 15  # words at a time, so that they are still in the cache when they are read
+_LANES = 16
+
+
+class Pool:
+    """Value v comes with probability weights[v] / sum(weights) in every draw.
+
+    Several draws are made at once: the bags of that many draws are listed with their exact
+    probabilities (multinomial coefficients times powers of the weights), and 16 bits choose one.
+    """
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        good = all(isinstance(w, int) and not isinstance(w, bool) and w > 0 for w in weights)
+        if not good or not 1 <= len(weights) <= _MOST:
+            allowed = f"1 to {_MOST} whole numbers above 0"
+            raise ParameterError.of("Pool", "weights", allowed, list(weights))
+        self.weights = tuple(weights)
+        self.values = len(self.weights)
+
+    def counts(self, source: Source, draws: int, size: int) -> NDArray[Any]:
+        """How often each value (columns) came in `draws` draws, for every row."""
+        draws = whole("Pool.counts", "draws", draws, least=1)
+        if self.values > _LANES or draws > 255:
+            out = np.zeros((size, self.values), np.min_scalar_type(draws))
+            for block, times in self._blocks(draws):
+                block.tally(source, times, out)
+            return out
+        packed = np.zeros((size, _LANES // 8), np.uint64)
+        for block, times in self._blocks(draws):
+            block.tally_packed(source, times, packed)
+        return packed.view(np.uint8)[:, : self.values]
+
+    def members(self, source: Source, draws: int, size: int) -> NDArray[Any]:
+        """The `draws` values that came, in no particular order, for every row."""
+        draws = whole("Pool.members", "draws", draws, least=1)
+        parts = [
+            block.members[block.outcomes.draw(source, size * times)].reshape(size, -1)
+            for block, times in self._blocks(draws)
+        ]
+        return np.concatenate(parts, axis=1)
+
+    def _blocks(self, draws: int) -> list[tuple[_Block, int]]:
+        """Blocks of so many draws as one table can hold, and one of what remains."""
+        joint = 1
+        while joint < draws and comb(self.values + joint, joint + 1) <= _MOST:
+            joint += 1
+        times, rest = divmod(draws, joint)
+        first = (_block(self.weights, joint), times)
+        return [first, (_block(self.weights, rest), 1)] if rest else [first]
+
+
+class _Block:
+    """All bags of a few draws."""
+
+    def __init__(self, weights: Sequence[int], draws: int) -> None:
+        bags = list(combinations_with_replacement(range(len(weights)), draws))
+        self.members = np.array(bags, np.min_scalar_type(len(weights) - 1))
+        self.outcomes = PrefixTable([_orders(bag) * prod(weights[v] for v in bag) for bag in bags])
+        lanes = np.zeros((len(bags) + 1, _LANES), np.uint8)  # one row more: nothing, if left open
+        if len(weights) <= _LANES:
+            np.add.at(lanes, (np.arange(len(bags))[:, None], self.members), 1)
+        self._packed = lanes.view(np.uint64)
+
+    def tally_packed(self, source: Source, times: int, out: NDArray[np.uint64]) -> None:
+        """Add the counts of `times` bags to every row, a byte each."""
+        from scumble.private.sampling import pools_kernels
+
+        rows = self._sweep(source, times, out, pools_kernels.tally_packed, self._packed)
+        self._finish(source, rows, out.view(np.uint8))
+
+    def tally(self, source: Source, times: int, out: NDArray[Any]) -> None:
+        """Add the counts of `times` bags to every row, one number each."""
+        from scumble.private.sampling import pools_kernels
+
+        self._finish(
+            source, self._sweep(source, times, out, pools_kernels.tally, self.members), out
+        )
+
+    def _sweep(
+        self, source: Source, times: int, out: NDArray[Any], kernel: Any, added: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Run a compiled loop over fresh words; the rows in which something was left open."""
+        table, open_ = self.outcomes.table, self.outcomes.open
+        each = -(-times // 4)
+        step = max(1, _STEP // each)
+        words, rows = np.empty(step * each, np.uint64), np.empty(step * times, np.int64)
+        left = [np.empty(0, np.int64)]
+        for part in chunks(len(out), step):
+            target = out[part]
+            drawn = words[: len(target) * each]
+            source.fill(drawn)
+            count = kernel(drawn, times, table, added, open_, target, rows)
+            left.append(rows[:count] + part.start)
+        return np.concatenate(left)
+
+    def _finish(self, source: Source, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+        from scumble.private.sampling import pools_kernels
+
+        if len(rows):
+            found = self.outcomes.rest.draw(source, len(rows))
+            pools_kernels.tally_rows(found, self.members, rows, out)
+
+
+def _orders(bag: Sequence[int]) -> int:
+    """In how many orders the members of a bag can be drawn."""
+    return factorial(len(bag)) // prod(factorial(bag.count(value)) for value in set(bag))
+
+
+@lru_cache(maxsize=16)
+def _block(weights: tuple[int, ...], draws: int) -> _Block:
+    return _Block(weights, draws)

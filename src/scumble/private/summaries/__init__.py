@@ -1,0 +1,1 @@
+"""Differentially private summaries, one mechanism a file."""

@@ -1,0 +1,159 @@
+"""AxisSummary: what releases share that measure every attribute along an axis of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from scumble.model.designs.axis import Axis, Floats
+from scumble.model.designs.by_law import ByLaw
+from scumble.model.designs.kronecker import NUMBER, NoiseLaw, Product, norms_of
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.meter.private_counts import check_scale
+from scumble.private.meter.table import PrivateTable
+from scumble.private.summaries import taxonomies
+from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.expected import OFTEN, of_product
+
+MOST_NUMBERS = 10**8
+_MOST_FORESEEN = 10**7
+FILE = "sums.parquet"
+
+
+class Planned(NamedTuple):
+    """An axis, and the share of the budget that each of its groups gets; shares add up to 1."""
+
+    axis: Axis
+    shares: tuple[Fraction, ...]
+
+
+class AxisSummary(AttributeSummary):
+    """Measures the Kronecker product of one axis for each attribute.
+
+    A combination of groups gets the product of their shares of the budget, so that the shares of
+    all combinations add up to 1, and the variances of their noises are products over the axes.
+    """
+
+    takes_delta: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        taxonomy: Mapping[str, Any] | None = None,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        self.taxonomy = taxonomies.written(type(self).__name__, taxonomy, self.attributes)
+        check_scale(self._law(1, 1, Fraction(1), acute=True))
+
+    @abstractmethod
+    def planned(self, schema: Schema, name: str) -> Planned:
+        """What to measure along an attribute: from parameters and schema alone."""
+
+    def design(self, schema: Schema) -> Product:
+        """What is measured, and with which noise."""
+        plans = [self.planned(schema, name) for name in self.attributes]
+        axes = tuple(plan.axis for plan in plans)
+        acute = all(self._acute(plan) for plan in plans)
+        shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
+        laws = tuple(
+            self._law(total, squares, share, acute=acute)
+            for (total, squares), share in zip(norms_of(axes), shares, strict=True)
+        )
+        return Product(tuple((name,) for name in self.attributes), axes, laws)
+
+    def _acute(self, plan: Planned) -> bool:
+        """Whether no two rows change the numbers of an axis in opposite directions on the whole;
+        the noise makes a group weigh as much as its share over the square of a row in it.
+        """
+        both = zip(plan.shares, plan.axis.norms, strict=True)
+        return plan.axis.acute([share / squares for share, (_, squares) in both])
+
+    def _law(self, total: int, squares: int, share: Fraction, *, acute: bool) -> NoiseLaw:
+        """The noise of a group of these norms that may cost this share of the promise."""
+        if not self.gaussian:
+            return DiscreteLaplace(self.person.sensitivity * total / (self.promise.epsilon * share))
+        moved = self.person.squared(acute=acute) * squares
+        return DiscreteGaussian(moved / (2 * self.promise.rho * share))
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        owner = type(self).__name__
+        cells = schema.size(self.attributes)
+        if cells <= MOST_NUMBERS:
+            cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.attributes)
+        if cells > MOST_NUMBERS:
+            raise ParameterError(
+                f"{owner} would measure {cells:.3g} sums of cells of {', '.join(self.attributes)}; "
+                f"at most {MOST_NUMBERS:.0e} are possible. Choose fewer attributes, coarser bins, "
+                "or the method sparse or marginals."
+            )
+        for law in self.design(schema).laws:
+            check_scale(law)
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        if schema.size(self.attributes) > _MOST_FORESEEN:
+            return ()
+        design = self.design(schema)
+        sizes = [schema[name].size for name in self.attributes]
+        ordered = [schema[name].ordered for name in self.attributes]
+        one = of_product(design, [_middle(size, 1) for size in sizes])
+        half = [
+            _middle(size, -(-size // 2) if line else 1)
+            for size, line in zip(sizes, ordered, strict=True)
+        ]
+        listed = " and ".join(n for n, line in zip(self.attributes, ordered, strict=True) if line)
+        sentence = f"To expect: the count of one cell will be within {one} {OFTEN}"
+        if listed:
+            sentence += f", one over the middle half of {listed} within {of_product(design, half)}"
+        return (f"{sentence}.",)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """How many sums were measured, and how many along each attribute at each level."""
+        design = self.design(schema)
+        levels = {
+            name: list(axis.lengths) for name, axis in zip(design.columns, design.axes, strict=True)
+        }
+        return {"sums": design.size, "sums by level": levels}
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        design = self.design(table.schema)
+        sums = ByLaw(design)
+        counts = table.counts(self.attributes, self.person)
+        numbers = sums.ordered(counts.noisy(sums.laws, sums))
+        pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
+        return Measurements(FILE, self.attributes, design)
+
+
+def _middle(size: int, codes: int) -> Floats:
+    """1 for so many codes in the middle of a domain, 0 for all others."""
+    found = np.zeros(size)
+    found[(size - codes) // 2 :][:codes] = 1
+    return found

@@ -1,0 +1,174 @@
+"""AttributeSummary: what differentially private releases share: who is protected, and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.parameters import plain, whole
+from scumble.model.privacy import concentrated
+from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.guarantee import (
+    NEIGHBOURS,
+    Guarantee,
+    at_most,
+    delta_share,
+    float_at_least,
+    gamma_above_epsilon,
+    loss,
+    percent_at_most,
+    posterior_at_most,
+)
+from scumble.model.privacy.person import Neighbours, Person
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Summary
+
+
+class AttributeSummary(Summary):
+    """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise."""
+
+    takes_delta: ClassVar[bool] = False
+    proof: ClassVar[str] = "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
+    gaussian_proof: ClassVar[str] = (
+        "discrete Gaussian noise: Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; "
+        "from zCDP by proposition 12"
+    )
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        owner = type(self).__name__
+        names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
+        if not names or len(set(names)) < len(names):
+            allowed = "a list of one or more different attribute names"
+            raise ParameterError.of(owner, "attributes", allowed, list(names))
+        if neighbours not in NEIGHBOURS:
+            raise ParameterError.of(owner, "neighbours", "'replace' or 'add_remove'", neighbours)
+        self.attributes = names
+        self.person = Person(
+            neighbours, whole(owner, "contribution", contribution, least=1), person
+        )
+        self._given = {"epsilon": epsilon, "delta": delta}
+        self._epsilon = loss(owner, epsilon)
+        self._delta = None if delta is None else delta_share(owner, delta)
+        self._promise = self._paid()
+
+    def _paid(self) -> Loss:
+        """What all looks may cost: ε itself, or the ρ that keeps (ε, δ)."""
+        if self._delta is None:
+            return Loss(self._epsilon)
+        return Loss(rho=concentrated.rho_for(self._epsilon, self._delta))
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian: δ was given."""
+        return self._delta is not None
+
+    @property
+    def promise(self) -> Loss:
+        return self._promise
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        given = self._given if self.takes_delta else {"epsilon": self._given["epsilon"]}
+        return {
+            "attributes": list(self.attributes),
+            **plain(given),
+            "neighbours": self.person.neighbours,
+            "contribution": self.person.rows,
+            "person": self.person.column,
+        }
+
+    def check(self, schema: Schema) -> None:
+        for name in self.attributes:
+            if schema[name].role == "identifier":
+                raise SchemaError(
+                    f"'{name}' is an identifier: it is never published, nor counted by."
+                )
+        column = self.person.column
+        if column is not None and schema[column].role != "identifier":
+            allowed = "an attribute with the role identifier"
+            raise ParameterError.of(type(self).__name__, "person", allowed, column)
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        numbers = {"epsilon": float_at_least(self._epsilon)}
+        if self._delta is not None:
+            numbers |= {
+                "delta": float_at_least(self._delta),
+                "rho": float_at_least(self._promise.rho),
+            }
+        return (
+            Guarantee(
+                statement="(ε, δ)-DP" if self.gaussian else "ε-DP",
+                parameters={**numbers, "contribution": self.person.rows},
+                scope="the whole release",
+                neighbourhood=NEIGHBOURS[self.person.neighbours],
+                trust="central",
+                proof=self.gaussian_proof if self.gaussian else self.proof,
+                sentence=self._sentence(),
+                limits=self._limits(),
+            ),
+        )
+
+    def _sentence(self) -> str:
+        """What an attacker can learn; under add or remove, two contents are two steps apart."""
+        once, twice = (
+            percent_at_most(posterior_at_most(Fraction(1, 10), gamma_above_epsilon(loss)))
+            for loss in (self._odds(1), self._odds(2))
+        )
+        attacker = "an attacker who knows everybody else, and gave 10 % to a guess about that,"
+        epsilon = f"(ε = {at_most(self._epsilon)}{self._but()})"
+        if self.person.neighbours == "replace":
+            hidden = "Hidden is what the rows of one person say"
+            return f"{hidden}: {attacker} can end at most at {once} {epsilon}."
+        return (
+            f"Hidden is whether one person is in the table: {attacker} can end at most at {once} "
+            f"{epsilon}; about what the rows of a person in the table say, at most at {twice}."
+        )
+
+    def _odds(self, steps: int) -> Fraction:
+        """By which power of e odds can grow, between tables that are so many persons apart; with
+        δ, but for a probability of δ.
+        """
+        if self._delta is None:
+            return steps * self._epsilon
+        return Fraction(concentrated.surprise(steps**2 * self._promise.rho, self._delta))
+
+    def _but(self) -> str:
+        if self._delta is None:
+            return ""
+        return f", δ = {at_most(self._delta)}: but for a probability of δ"
+
+    def _limits(self) -> tuple[str, ...]:
+        bound = self.person.rows
+        rows = "one row" if bound == 1 else f"{bound} rows"
+        checked = (
+            f"Of each person at most {rows} are counted; the others are left out of every answer."
+            if self.person.column
+            else f"It is the owner's word that a person has at most {rows}: nothing checks it."
+        )
+        size = (
+            ()
+            if self.person.neighbours == "add_remove"
+            else ("The number of people in the table is not hidden.",)
+        )
+        return (
+            checked,
+            *size,
+            *self._more_limits(),
+            "Releases of the same table add up: this promise is for this release alone.",
+            "What is true of people in general, and so of a person too, is not hidden.",
+        )
+
+    def _more_limits(self) -> tuple[str, ...]:
+        """What else this release does not promise."""
+        return ()

@@ -1,0 +1,114 @@
+"""Datacube: a few well chosen cuboids of a cube, from which all others follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scumble.model.designs import residual_planner
+from scumble.model.designs.cuboids import MOST_ATTRIBUTES, Cube, places_of
+from scumble.model.designs.residuals import Table
+from scumble.model.errors import ParameterError
+from scumble.model.parameters import plain, whole
+from scumble.model.privacy.guarantee import positive
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.summaries.marginals import MOST_CELLS, Places, TableSummary
+
+
+class Datacube(TableSummary):
+    """Publishes noisy cuboids of a data cube, chosen so that every other cuboid follows from them
+    with little noise.
+
+    `ways` limits what is asked to cuboids of so many attributes; without it all are asked. The
+    choice makes the largest variance small; with `within`, a standard error, it makes the number
+    of cuboids large whose cells are within it. `neighbours`, `contribution` and `person` are as for
+    Histogram.
+
+    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: the choice is made from
+        the domains alone; a person moves each of s cuboids by at most Δ = contribution (add or
+        remove) or 2·contribution (replace), and each has noise of scale sΔ/ε (with `delta`: the
+        Gaussian noise whose s losses add up to the ρ of ε and δ).
+    Estimate: generalised least squares over all measured cuboids: unbiased, consistent, and of the
+        least variance among unbiased linear estimates. Its variance and fourth cumulant are exact.
+    Reference: Ding, Winslett, Han, Li, SIGMOD 2011 (BMAX and PMOST).
+    Differs: integer noise. Of the greedy covers, the one is taken that is best after least
+        squares, not by the best single ancestor. Cuboids of more cells than can be counted are not
+        measured.
+    """
+
+    name = "datacube"
+    takes_delta = True
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        ways: int | None = None,
+        within: float | None = None,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            raise ParameterError(
+                f"Datacube takes at most {MOST_ATTRIBUTES} attributes, which have "
+                f"{1 << MOST_ATTRIBUTES} cuboids. Got {len(self.attributes)}; use the method "
+                "marginals for more."
+            )
+        most = len(self.attributes)
+        self.ways = most if ways is None else whole("Datacube", "ways", ways, least=1, most=most)
+        self._within = within
+        self.within = None if within is None else positive("Datacube", "within", within)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        chosen = {"ways": self.ways, **plain({"within": self._within})}
+        given = super().parameters
+        return {"attributes": given.pop("attributes"), **chosen, **given}
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        cube = self._cube(schema)
+        open_ones = cube.asked & ~np.isfinite(cube.together()[cube.possible].min(axis=0))
+        for number in np.flatnonzero(open_ones):
+            self._refuse_many(schema, [places_of(int(number))])
+        self._refuse_many(schema, self.cuboids(schema))
+
+    def cuboids(self, schema: Schema) -> list[Places]:
+        """The sets of attributes whose cuboids are measured."""
+        cube = self._cube(schema)
+        if self.within is None:
+            return cube.least_worst()
+        return cube.most_within(float(self.within) ** 2)
+
+    def tables(self, schema: Schema) -> list[Table]:
+        return self._tables(self.cuboids(schema), self._sizes(schema))
+
+    def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[Table]:
+        loss = self.promise.rho if self.gaussian else self.promise.epsilon
+        return residual_planner.even(sets, sizes, self.person, loss, gaussian=self.gaussian)
+
+    def _cube(self, schema: Schema) -> Cube:
+        sizes = self._sizes(schema)
+        number = np.arange(1 << len(sizes))
+        attributes = sum((number >> bit & 1 for bit in range(len(sizes))), np.zeros_like(number))
+        [one] = self._tables([()], sizes)
+        power = 1 if self.gaussian else 2
+        variance = one.law.variance
+        cube = Cube(
+            sizes, attributes <= self.ways, number >= 0, lambda count: variance * count**power
+        )
+        return Cube(sizes, cube.asked, cube.cells <= MOST_CELLS, cube.noise)

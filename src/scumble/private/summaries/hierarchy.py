@@ -1,0 +1,106 @@
+"""Hierarchy: noisy counts of ranges of all sizes, made consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from scumble.model.designs.identity import Identity
+from scumble.model.designs.taxonomy_tree import TaxonomyTree
+from scumble.model.designs.tree import Tree
+from scumble.model.designs.tree_plan import Budget, tree_plan
+from scumble.model.errors import ParameterError
+from scumble.model.parameters import flag, whole
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.summaries import taxonomies
+from scumble.private.summaries.axes import AxisSummary, Planned
+
+LARGEST_FANOUT = 10**6
+
+
+class Hierarchy(AxisSummary):
+    """Publishes noisy counts of blocks of cells of several sizes, so that a range is the sum of a
+    few of them. Best for conditions on ranges of ordered attributes with many values.
+
+    Every ordered attribute has a tree over its values: `fanout` is the number of children of its
+    nodes, by default the one whose ranges have the least mean error. `root` also measures the count
+    of all values. `budget` is "uniform" over the levels of a tree, or "optimal" for ranges.
+    `taxonomy` gives the tree of an attribute without order, as nested lists of its values; without
+    one it is counted value by value. Several attributes are measured by the product of their trees:
+    every block of one with every block of the other. Who is protected is said as for a histogram.
+
+    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: a row is in one node of
+        every level, and so in one number of every combination of levels; noise with P(z) ∝
+        exp(−|z|/b) on that group costs ε = Δ/b, and Gaussian noise ρ = Δ₂²/2σ², with Δ and Δ₂² as
+        for counts of disjoint cells; the groups' losses add up to what is promised.
+    Estimate: weighted least squares over all numbers, in two passes along every tree; unbiased, and
+        the variance of any answer is exact, whatever the data are.
+    Reference: Hay, Rastogi, Miklau, Suciu, VLDB 2010; fan-outs: Qardaji, Yang, Li, VLDB 2013;
+        budgets: Cormode, Procopiuc, Srivastava, Yaroslavtsev, ICDE 2013.
+    Differs: the root is left out unless asked for: of 4096 values that takes a third off the
+        variance of ranges, a tenth off that of ranges from the first value on, and makes the count
+        of everything worse. The fan-out is the best one with least squares, while HB's rule is
+        about the error without: both are 16 for 4096 values, but 12 and 128 for 128. Several
+        attributes have products of trees in place of HB's grids, whose boxes have a larger error.
+        Integer noise. Nothing is cut off at zero: that would bias sums of many cells.
+    """
+
+    name = "hierarchy"
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        fanout: int | None = None,
+        root: bool = False,
+        budget: Budget = "uniform",
+        taxonomy: Mapping[str, Any] | None = None,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            taxonomy=taxonomy,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        if budget not in ("uniform", "optimal"):
+            raise ParameterError.of("Hierarchy", "budget", "'uniform' or 'optimal'", budget)
+        if fanout is not None:
+            fanout = whole("Hierarchy", "fanout", fanout, least=2, most=LARGEST_FANOUT)
+        self.fanout = fanout
+        self.root = flag("Hierarchy", "root", root)
+        self.budget = budget
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        given = super().parameters
+        chosen = {"fanout": self.fanout, "root": self.root, "budget": self.budget}
+        first = {"attributes": given.pop("attributes"), **chosen}
+        return {**first, "taxonomy": self.taxonomy or None, **given}
+
+    def planned(self, schema: Schema, name: str) -> Planned:
+        if name in self.taxonomy:
+            return self._taxonomy(schema, name)
+        size = schema[name].size
+        if not schema[name].ordered:
+            return Planned(Identity(size), (Fraction(1),))
+        plan = tree_plan(
+            size, fanout=self.fanout, root=self.root, gaussian=self.gaussian, budget=self.budget
+        )
+        return Planned(Tree(size, plan.fanouts, plan.weights), plan.measured)
+
+    def _taxonomy(self, schema: Schema, name: str) -> Planned:
+        """The levels of a taxonomy, measured alike."""
+        tree = taxonomies.taxonomy("Hierarchy", schema, name, self.taxonomy[name])
+        levels = len(tree.families) + self.root
+        weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
+        return Planned(TaxonomyTree(tree, tuple(weights)), (Fraction(1, levels),) * levels)

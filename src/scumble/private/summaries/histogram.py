@@ -1,0 +1,108 @@
+"""Histogram: a noisy count for every cell of a contingency table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.model.designs.cells import Cells
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.parameters import free_name
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.meter.private_counts import check_scale
+from scumble.private.meter.table import PrivateTable
+from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.expected import OFTEN, of_cells
+
+MOST_CELLS = 10**8
+_WRITE_CHUNK = 1 << 20
+
+
+class Histogram(AttributeSummary):
+    """Publishes the count of every combination of values of the chosen attributes, each with
+    discrete Laplace noise. Any condition on these attributes is answered by adding cells.
+
+    `neighbours` says who is protected: "replace" hides what one person's rows say, "add_remove"
+    also hides whether the person is in the table. `contribution` is the number of rows that a
+    person has at most; with `person`, an identifier of the schema, only so many rows of each person
+    are counted, without it the bound is the owner's word.
+
+    Promises: ε-DP of the whole release. Proof: the cells are disjoint, so that one person changes
+        the counts by at most Δ = contribution (add or remove) or 2·contribution (replace) in all;
+        noise with P(z) ∝ exp(−|z|ε/Δ), independent by cell, changes the probability of any output
+        by a factor of at most e^ε. The noise is integer and its sampler exact.
+    Estimate: the sum of the noisy cells that satisfy the condition, times what each adds; unbiased.
+        The error is a sum of known noises whatever the data are, and its law gives the interval.
+    Reference: Dwork, McSherry, Nissim, Smith, TCC 2006; two-sided geometric noise: Ghosh,
+        Roughgarden, Sundararajan, STOC 2009.
+    Differs: integer noise in place of real Laplace noise, whose floating-point form leaks. Counts
+        are neither cut off at zero nor made to add up: that would bias sums of many cells.
+    """
+
+    name = "histogram"
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        epsilon: float,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        check_scale(DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon))
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        cells = schema.size(self.attributes)
+        if cells > MOST_CELLS:
+            raise ParameterError(
+                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; Histogram "
+                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
+                "method sparse."
+            )
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        law = DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon)
+        cells = schema.size(self.attributes)
+        tenth = -(-cells // 10)
+        sentence = f"To expect: the count of one cell will be within {of_cells(law, 1)} {OFTEN}"
+        if tenth > 1:
+            many = of_cells(law, tenth)
+            sentence += f", the sum of a tenth of all {cells:,} cells within {many}"
+        return (f"{sentence}.",)
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self.promise.epsilon)
+        count = free_name("count", self.attributes)
+        _write(folder / "cells.parquet", table.schema, self.attributes, count, counts)
+        return Measurements("cells.parquet", self.attributes, Cells(count, law))
+
+
+def _write(
+    path: Path, schema: Schema, names: Sequence[str], count: str, counts: np.ndarray[Any, Any]
+) -> None:
+    from scumble.private.tables.parquet import decoded, table_writer
+
+    attributes = [schema[name] for name in names]
+    radix = schema.radix(names)
+    with table_writer(path, attributes, [(count, pa.int64())]) as writer:
+        for begin in range(0, len(counts), _WRITE_CHUNK):
+            part = counts[begin : begin + _WRITE_CHUNK]
+            codes = radix.unpack(np.arange(begin, begin + len(part), dtype=np.uint64))
+            writer.write_batch(decoded(attributes, codes, [(count, pa.array(part))]))

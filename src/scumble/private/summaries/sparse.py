@@ -1,0 +1,257 @@
+"""Sparse: noisy counts of a domain of any size, of which only the large ones are published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from scumble.model.designs.sparse import RULES, Rule
+from scumble.model.designs.sparse import Sparse as Design
+from scumble.model.designs.sparse_law import Tails
+from scumble.model.dialect import named, setting
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.parameters import free_name, plain, whole
+from scumble.model.privacy.guarantee import positive, share
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.meter.private_counts import check_scale
+from scumble.private.meter.table import PrivateTable
+from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.expected import OFTEN
+
+if TYPE_CHECKING:
+    from scumble.model.schema.cell_keys import Radix
+    from scumble.private.meter.sparse import PrivateCells, Published
+
+MOST_PUBLISHED = 10**7
+MOST_CELLS = 10**100
+_WRITE_CHUNK = 1 << 20
+_SELDOM = 0.05
+_MOST_ROWS = 0.5  # of them are held by the published cells, or their owner is told
+
+
+class Sparse(AttributeSummary):
+    """Publishes noisy counts of a table with far more cells than rows: every cell gets noise, empty
+    ones too, but only cells with large noisy counts, or a sample of them, are published.
+
+    `rule` says which: "filter" publishes the cells whose noisy counts reach a threshold theta;
+    "threshold" a cell of noisy count v with probability min(|v|/tau, 1); "priority" a sample of
+    `size` cells in which large counts are likelier; "filter priority" such a sample of the cells
+    that reach theta. `false_cells` is how many empty cells are published in the mean, at most: it
+    chooses theta or tau. `total` is the share of ε that is spent on the number of rows. Neighbours,
+    contribution and person are those of Histogram.
+
+    Promises: ε-DP of the whole release. Proof: with noise of scale Δ/ε' on every cell of the domain
+        the table of all noisy counts is ε'-DP, as in Histogram, and what is published is made of
+        it alone, by a rule that does not look at the rows. The noise of empty cells is not drawn
+        cell by cell: how many pass, which and with what noise is drawn from exactly the law that
+        they would have. The number of rows has Laplace noise that costs the rest of ε.
+    Estimate: the sum of the published weights in the condition, less what empty cells add in the
+        mean. Under "threshold" and "priority" it is unbiased, and its variance is that of the noise
+        of all cells of the condition, published or not, and of the sampling. A filter loses cells
+        with few rows: the answer is too low, at most by the rows that the published cells leave
+        unaccounted for, and its interval reaches so far.
+    Reference: Cormode, Procopiuc, Srivastava, Tran, Differentially private summaries for sparse
+        data, ICDT 2012; priority sampling: Duffield, Lund, Thorup, J. ACM 2007.
+    Differs: the number of rows is published, which tells how much a filter lost. Noise is exact,
+        where the paper has real numbers. Priorities have tickets of 64 bits or more in place of
+        real numbers. Theta is at least 1 + a/(1 − a), a = e^(−ε'/Δ), so that no count is published
+        too high in the mean. Filters let no negative counts pass; their mean is subtracted.
+    """
+
+    name = "sparse"
+    proof = "a function of noisy counts: Cormode, Procopiuc, Srivastava, Tran, ICDT 2012"
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        epsilon: float,
+        neighbours: Neighbours,
+        rule: Rule = "filter",
+        size: int | None = None,
+        false_cells: float = 100,
+        total: float = 0.05,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        if rule not in RULES:
+            raise ParameterError.of("Sparse", "rule", f"one of {', '.join(RULES)}", rule)
+        self.rule: Rule = rule
+        self.size = self._checked_size(size)
+        self._more = {"false_cells": false_cells, "total": total}
+        self.false_cells = float(positive("Sparse", "false_cells", false_cells))
+        if self.false_cells > MOST_PUBLISHED:
+            allowed = f"a number above 0 and at most {MOST_PUBLISHED:.0e}"
+            raise ParameterError.of("Sparse", "false_cells", allowed, false_cells)
+        spent = share("Sparse", "total", total) * self.promise.epsilon
+        self._total_noise = DiscreteLaplace(self.person.rows / spent)
+        self._noise = DiscreteLaplace(
+            Fraction(self.person.sensitivity) / (self.promise.epsilon - spent)
+        )
+        for law in (self._noise, self._total_noise):
+            check_scale(law)
+
+    def _checked_size(self, size: int | None) -> int | None:
+        if "priority" in self.rule:
+            return whole("Sparse", "size", size, least=2, most=MOST_PUBLISHED)
+        if size is not None:
+            raise ParameterError(f"Sparse with the rule '{self.rule}' takes no {named('size')}.")
+        return None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            **super().parameters,
+            "rule": self.rule,
+            "size": self.size,
+            **plain(self._more),
+        }
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        cells = schema.size(self.attributes)
+        if cells > MOST_CELLS:
+            raise ParameterError(
+                f"The product of {', '.join(self.attributes)} has more than {MOST_CELLS:.0e} "
+                "cells. Choose fewer attributes, or coarser bins."
+            )
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """Which cells were published, and how many of them are expected to be empty."""
+        design = getattr(evidence, "design", None)
+        if not isinstance(design, Design):
+            return {}
+        cells, tails = schema.size(self.attributes), Tails(self._noise)
+        told: dict[str, Any] = {"cells of the domain": cells, "rows, noisy": design.total}
+        if design.theta:
+            expected = cells * tails.chance(design.theta)
+            told |= {"smallest published": design.theta, "empty cells that pass": expected}
+        if design.tau:
+            told["sampled below"] = float(design.tau)
+        return told
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """From which size on a cell is published, and below which it is not."""
+        if "filter" not in self.rule:
+            return ()
+        theta, tails = self._theta(schema.size(self.attributes)), Tails(self._noise)
+        far = max(math.ceil(float(self._noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
+        kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
+        lost = f", one that {theta - far} or fewer have will be left out as often"
+        rule = f"a combination of values is published if its noisy count is at least {theta}"
+        return (f"To expect: {rule}; {kept}{lost if theta > far else ''}.",)
+
+    def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
+        """How much the filter has left, from what is published: all cells, and the noisy number of
+        rows.
+        """
+        design = getattr(evidence, "design", None)
+        if not isinstance(design, Design) or not design.filtered or design.total <= 0:
+            return ()
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
+        if not len(weights):
+            return (f"No combination of values stands out of the noise. {_shown_better()}",)
+        false = schema.size(self.attributes) * Tails(self._noise).first(design.theta)
+        held = (pc.sum(weights).as_py() - false) / design.total
+        if held >= _MOST_ROWS:
+            return ()
+        sentence = (
+            f"The published cells hold about {max(100 * held, 0):.0f} % of the rows: the others "
+            "have combinations of values that are too rare, and answers about them are too low."
+        )
+        return (f"{sentence} {_shown_better()}",)
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        from scumble.private.meter.sparse import PrivateCells
+
+        cells = PrivateCells(table, self.attributes, self.person)
+        total = cells.total(self._total_noise)
+        theta = self._theta(cells.radix.size) if "filter" in self.rule else 0
+        found = self._published(cells, theta)
+        count, weight = (free_name(name, self.attributes) for name in ("count", "weight"))
+        design = Design(
+            self.rule, self._noise, count, weight, theta, found.tau, total, self._total_noise
+        )
+        _write(folder / "cells.parquet", table.schema, self.attributes, design, cells.radix, found)
+        return Measurements("cells.parquet", self.attributes, design)
+
+    def _published(self, cells: PrivateCells, theta: int) -> Published:
+        if self.rule == "filter":
+            return cells.filtered(self._noise, theta)
+        if self.rule == "threshold":
+            return cells.sampled(self._noise, self._tau(cells.radix.size))
+        size = self.size or 0
+        if self.rule == "priority":
+            return cells.drawn(self._noise, size)
+        return cells.filtered_drawn(self._noise, theta, size)
+
+    def _theta(self, cells: int) -> int:
+        """The first threshold that lets few enough empty cells pass."""
+        tails = Tails(self._noise)
+        ratio = cells * tails.chance(0) / self.false_cells
+        wanted = math.ceil(self._noise.scale * Fraction(max(math.log(ratio), 0.0)))
+        return max(wanted, tails.least_theta)
+
+    def _tau(self, cells: int) -> int:
+        """The first tau, to 53 bits, that keeps few enough empty cells."""
+        tails = Tails(self._noise)
+        below, above = 0, 1
+        while cells * tails.kept(float(above)) > self.false_cells:
+            below, above = above, 2 * above
+        while above - below > max(1, above >> 52):
+            middle = (below + above) // 2
+            keeps = cells * tails.kept(float(middle)) > self.false_cells
+            below, above = (middle, above) if keeps else (below, middle)
+        return above
+
+    def _more_limits(self) -> tuple[str, ...]:
+        if "filter" in self.rule:
+            return ("Combinations of values that few people have are left out of most answers.",)
+        return ()
+
+
+def _shown_better() -> str:
+    return (
+        "Fewer attributes, coarser bins or a larger epsilon show more of them; "
+        f"{setting('rule', 'threshold')} answers without that bias, and with more noise."
+    )
+
+
+def _write(
+    path: Path,
+    schema: Schema,
+    names: Sequence[str],
+    design: Design,
+    radix: Radix,
+    found: Published,
+) -> None:
+    from scumble.private.tables.parquet import decoded, table_writer
+
+    attributes = [schema[name] for name in names]
+    columns = [(design.count, pa.int64()), (design.weight, pa.float64())]
+    with table_writer(path, attributes, columns) as writer:
+        for begin in range(0, len(found.counts), _WRITE_CHUNK):
+            part = slice(begin, begin + _WRITE_CHUNK)
+            numbers = [
+                (design.count, pa.array(found.counts[part])),
+                (design.weight, pa.array(found.weights[part])),
+            ]
+            writer.write_batch(decoded(attributes, radix.unpack(found.keys[part]), numbers))

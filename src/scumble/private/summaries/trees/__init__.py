@@ -1,0 +1,1 @@
+"""Summaries made of trees of boxes."""

@@ -1,0 +1,233 @@
+"""Workload: the sums of cells from which the counts asked for in a file are best answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scumble.model.designs.matrix import Matrix, MergedSums, to_table
+from scumble.model.errors import ParameterError, QueryError
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.privacy.person import Neighbours
+from scumble.model.schema.schema import Schema
+from scumble.private.meter.private_counts import check_scale
+from scumble.private.meter.table import PrivateTable
+from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.forecast import Forecast
+from scumble.private.summaries.statements import statements
+from scumble.private.summaries.workload_matrix import Asked, Questions, merging
+
+if TYPE_CHECKING:
+    from scumble.model.query import Query
+    from scumble.public.sandbox import Engine
+
+_FILE = "sums.parquet"
+_NORM_BITS = 20  # what the norms of a strategy may take of the largest scale of noise
+
+
+class Workload(AttributeSummary):
+    """Publishes noisy sums of cells, chosen so that given counts have the least error together.
+
+    `queries` is a file of SQL counts, one a line or with semicolons between, or a list of them;
+    GROUP BY asks one count for every group. Rows that no question tells apart are counted together,
+    so that large domains are possible: at most 4096 kinds of rows may be left. `forecast(schema)`
+    gives the standard error of every count, and spends nothing. With `delta` the noise is Gaussian.
+
+    Promises: ε-DP of the whole release; with δ (ε, δ)-DP. Proof: the sums are Ax with a matrix A of
+        whole numbers that depends on the questions alone; one row changes them by a column of A.
+        With Δ the largest L1 norm of a column, times contribution (replace: twice that), noise with
+        P(z) ∝ exp(−|z|ε/Δ) on every sum is ε-DP; Gaussian noise goes by the largest L2 norm.
+    Estimate: least squares, x̂ = (A'A)⁻¹A'y; unbiased for every question that tells no more kinds of
+        rows apart than the workload. Its error is a sum of known noises with known coefficients.
+        Other questions take merged rows as evenly spread, and their notes say so.
+    Reference: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010 (the mechanism); Yuan, Yang, Zhang,
+        Hao, TKDD 2016 (the convex program); McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018
+        (weighted sums for Laplace noise).
+    Differs: for Gaussian noise the optimum is found by a fixed-point iteration on the multipliers,
+        with a lower bound that shows how near it is; matrices are rounded to whole numbers, and
+        noise is discrete, so that the promise does not rest on floating-point arithmetic. For
+        Laplace noise the best of several strategies is taken: no optimum is known.
+    """
+
+    name = "workload"
+    takes_delta = True
+    proof = "the matrix mechanism: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010"
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        queries: str | Path | Sequence[str],
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        self.queries = statements(queries)
+        check_scale(DiscreteLaplace((self.person.sensitivity << _NORM_BITS) / self._epsilon))
+        self._asked: tuple[Schema, Questions] | None = None
+        self._planned: tuple[Questions, _Plan] | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters, "queries": list(self.queries)}
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        self.questions(schema)
+
+    def forecast(self, schema: Schema) -> Forecast:
+        """The error that every count will have; nothing is read and nothing spent."""
+        self.check(schema)
+        return self._plan(schema).forecast
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(self.forecast(schema).sentences())
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        import pyarrow.parquet as pq
+
+        plan = self._plan(table.schema)
+        counts = table.counts(plan.questions.merged.names, self.person)
+        [noisy] = counts.noisy([plan.law], MergedSums(plan.questions.merged, plan.strategy))
+        pq.write_table(to_table(plan.strategy, noisy), folder / _FILE)
+        return Measurements(_FILE, self.attributes, Matrix(plan.questions.merged, plan.law))
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        return self._plan(schema).forecast.to_dict()
+
+    def _more_limits(self) -> tuple[str, ...]:
+        return ("The questions of the workload are published with it.",)
+
+    def _plan(self, schema: Schema) -> _Plan:
+        questions = self.questions(schema)
+        if self._planned is None or self._planned[0] is not questions:
+            self._planned = questions, _Plan(self, questions)
+        return self._planned[1]
+
+    def questions(self, schema: Schema) -> Questions:
+        """The workload over the merged cells, or a sentence about a question that does not fit."""
+        chosen = schema.select(self.attributes)
+        if self._asked is None or self._asked[0] != chosen:
+            self._asked = chosen, self._merged(chosen)
+        return self._asked[1]
+
+    def _merged(self, chosen: Schema) -> Questions:
+        from scumble.public.sandbox import Engine
+
+        engine = Engine(chosen)
+        try:
+            queries = [_parsed(number, text, chosen) for number, text in enumerate(self.queries, 1)]
+            try:
+                return merging(queries, chosen, engine)
+            except QueryError:
+                for number, query in enumerate(queries, 1):  # find the one that is wrong
+                    _checked(number, query, engine)
+                raise
+        finally:
+            engine.close()
+
+
+def _parsed(number: int, text: str, schema: Schema) -> Query:
+    from scumble.public.sql.parse import parse
+
+    try:
+        query = parse(text, schema)
+    except QueryError as error:
+        raise _at(number, error) from None
+    if query.aggregate != "count":
+        raise ParameterError(
+            f"Question {number} of the workload is no count: Workload takes SELECT COUNT(*), and "
+            "answers sums and averages from what it publishes for counts."
+        )
+    return query
+
+
+def _checked(number: int, query: Query, engine: Engine) -> None:
+    try:
+        engine.check(query)
+    except QueryError as error:
+        raise _at(number, error) from None
+
+
+class _Plan:
+    """The strategy for the questions, the law of its noise, and what follows for their errors."""
+
+    def __init__(self, release: Workload, questions: Questions) -> None:
+        from scumble.model.designs.strategies import choose
+
+        self.questions = questions
+        gram = questions.gram()
+        rows = np.unique(questions.matrix, axis=0)
+        few = rows.astype(np.float64) if len(rows) <= questions.merged.cells else None
+        price = _price(release)
+        choice = choose(gram, few, gaussian=release.gaussian, signed_price=price)
+        self.strategy = choice.strategy
+        norms, signed = self.strategy.norms()[0], self.strategy.signed
+        self.law = _law(release, norms, signed=signed)
+        moved = norms[1] if release.gaussian else norms[0] ** 2
+        unit = self.law.variance / (moved * (price if signed else 1.0))
+        counts = len(questions.asked)
+        tried = {name: (unit * error / counts) ** 0.5 for name, error in choice.tried.items()}
+        bound = (unit * choice.bound / counts) ** 0.5
+        self.forecast = Forecast(
+            self.strategy.name,
+            self.strategy.rows,
+            self.strategy.cells,
+            tuple(map(_named, questions.asked)),
+            self._stderrs(),
+            tried,
+            bound,
+        )
+
+    def _stderrs(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        matrix = self.questions.matrix
+        found = np.empty(len(matrix))
+        for begin in range(0, len(matrix), 1024):
+            part = matrix[begin : begin + 1024].astype(np.float64)
+            found[begin : begin + 1024] = np.einsum("ij,ji->i", part, self.strategy.solve(part.T))
+        return np.sqrt(self.law.variance * found)
+
+
+def _law(
+    release: Workload, norms: tuple[int, int], *, signed: bool
+) -> DiscreteLaplace | DiscreteGaussian:
+    """The least noise that keeps the promise."""
+    absolute, squares = norms
+    person, promise = release.person, release.promise
+    if not release.gaussian:
+        return DiscreteLaplace(Fraction(person.sensitivity * absolute) / promise.epsilon)
+    return DiscreteGaussian(
+        Fraction(person.squared(acute=not signed) * squares) / (2 * promise.rho)
+    )
+
+
+def _price(release: Workload) -> float:
+    """How much more a row costs that may move sums up and down."""
+    person = release.person
+    return person.squared(acute=False) / person.squared(acute=True) if release.gaussian else 1.0
+
+
+def _named(asked: Asked) -> str:
+    group = ", ".join(f"{name} = #{code}" for name, code in asked.codes.items())
+    return f"{asked.text} [{group}]" if group else asked.text
+
+
+def _at(number: int, error: QueryError) -> ParameterError:
+    place = f", line {error.line}, column {error.column}" if error.line else ""
+    return ParameterError(f"Question {number} of the workload{place}: {error.message}")

@@ -1,0 +1,213 @@
+"""The cells that a workload of counts needs, and the workload as a matrix over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.merged import Block, Labels, Merged, in_order
+from scumble.model.errors import ParameterError
+from scumble.model.query import Expression, Query
+from scumble.model.schema.schema import Schema
+from scumble.public.sandbox import Engine
+
+Truth = npt.NDArray[np.bool_]
+
+MOST_CELLS = 4096
+MOST_COUNTED = 10**8  # cells of the product of the domains
+MOST_QUESTIONS = 20_000
+_MOST_STEPS = 4 * 10**9
+_BITS = 62  # truths in one whole number
+_MOST_KEPT = 1 << 28
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One count: conditions, and the codes of the group that it is for."""
+
+    text: str
+    clauses: tuple[Expression, ...]
+    codes: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Counts over merged cells: `matrix` is 1 where a cell is counted, a row a question."""
+
+    asked: tuple[Asked, ...]
+    merged: Merged
+    matrix: npt.NDArray[np.uint8]
+
+    def gram(self) -> npt.NDArray[np.float64]:
+        """W'W."""
+        total = np.zeros((self.merged.cells, self.merged.cells))
+        for begin in range(0, len(self.matrix), 1024):
+            part = self.matrix[begin : begin + 1024].astype(np.float64)
+            total += part.T @ part
+        return total
+
+
+def merging(queries: Sequence[Query], schema: Schema, engine: Engine) -> Questions:
+    """The workload of some counts, each checked before."""
+    asked = tuple(each for query in queries for each in _single(query, schema))
+    if len(asked) > MOST_QUESTIONS:
+        raise ParameterError(
+            f"The workload asks {len(asked)} counts, groups included; at most {MOST_QUESTIONS} are "
+            "possible. Ask fewer, or use the method marginals."
+        )
+    product = _Product(queries, schema, engine)
+    merged = product.merged(asked)
+    if merged.cells > MOST_CELLS:
+        raise ParameterError(
+            f"The questions tell {merged.cells} kinds of rows apart; a workload can have at most "
+            f"{MOST_CELLS}. Ask about fewer or coarser attributes, or use the method hierarchy, "
+            "wavelet or marginals."
+        )
+    return Questions(asked, merged, product.matrix(asked, merged))
+
+
+def _single(query: Query, schema: Schema) -> Iterator[Asked]:
+    """A count for every group."""
+    if query.groups and schema.size(query.groups) > MOST_QUESTIONS:
+        raise ParameterError(
+            f"GROUP BY {', '.join(query.groups)} makes {schema.size(query.groups)} groups; a "
+            f"workload has at most {MOST_QUESTIONS} counts."
+        )
+    for codes in np.ndindex(*[schema[name].size for name in query.groups]):
+        yield Asked(query.text, query.clauses, dict(zip(query.groups, codes, strict=True)))
+
+
+class _Product:
+    """The blocks of attributes, and the truth of clauses for the classes of each."""
+
+    def __init__(self, queries: Sequence[Query], schema: Schema, engine: Engine) -> None:
+        self._schema = schema
+        clauses = list(dict.fromkeys(clause for query in queries for clause in query.clauses))
+        groups = {name for query in queries for name in query.groups}
+        named = [*(clause.attributes for clause in clauses), *((name,) for name in groups)]
+        self._places: dict[str, int] = {}
+        self._truths: dict[Expression, tuple[int, Truth]] = {}
+        self._codes: dict[str, tuple[int, Labels]] = {}
+        self.blocks: list[Block] = []
+        for names in _tied(named, schema):
+            self._add(names, clauses, groups, engine)
+        # A clause without attributes is true or false everywhere.
+        for clause in clauses:
+            if not clause.attributes:
+                [truth] = engine.holds([clause], ())
+                self._truths[clause] = 0, np.full(self.blocks[0].classes, bool(truth[0]))
+
+    def _add(
+        self, names: tuple[str, ...], clauses: list[Expression], groups: set[str], engine: Engine
+    ) -> None:
+        sizes = [self._schema[name].size for name in names]
+        if prod(sizes) > MOST_COUNTED:
+            raise ParameterError(
+                f"The workload ties {', '.join(names)} together, which have {prod(sizes):.3g} "
+                f"combinations of values; at most {MOST_COUNTED:.0e} are possible."
+            )
+        own = [clause for clause in clauses if set(clause.attributes) & set(names)]
+        codes = {
+            name: grid.reshape(-1)
+            for name, grid in zip(names, np.indices(sizes, sparse=False), strict=True)
+            if name in groups
+        }
+        truths = _Truths(own, names, engine, prod(sizes))
+        labels = np.zeros(prod(sizes), np.int64)
+        for column in codes.values():
+            labels = in_order(labels * (int(column.max()) + 1) + column)
+        for part in truths.parts():
+            labels = _refined(labels, list(part.values()))
+        block = Block(names, labels)
+        first, place = block.first(), len(self.blocks)
+        self.blocks.append(block)
+        self._codes |= {name: (place, column[first]) for name, column in codes.items()}
+        for part in truths.parts():
+            self._truths |= {clause: (place, truth[first]) for clause, truth in part.items()}
+
+    def merged(self, asked: Sequence[Asked]) -> Merged:
+        """The product of the classes, with cells merged that no count tells apart."""
+        shape = [block.classes for block in self.blocks]
+        counted = prod(len(block.labels) for block in self.blocks)
+        if counted > MOST_COUNTED or prod(shape) * len(asked) > _MOST_STEPS:
+            names = ", ".join(name for block in self.blocks for name in block.names)
+            raise ParameterError(
+                f"The workload asks about {names}, which have {counted:.3g} combinations of "
+                "values: too many for it. Ask about fewer or coarser attributes."
+            )
+        labels = np.zeros(prod(shape), np.int64)
+        every = np.arange(prod(shape))
+        for begin in range(0, len(asked), _BITS):
+            truths = [self._truth(each, every, shape) for each in asked[begin : begin + _BITS]]
+            labels = _refined(labels, truths)
+        return Merged(tuple(self.blocks), labels)
+
+    def matrix(self, asked: Sequence[Asked], merged: Merged) -> npt.NDArray[np.uint8]:
+        first = np.unique(merged.labels, return_index=True)[1]
+        rows = [self._truth(each, first, merged.shape) for each in asked]
+        return np.array(rows, np.uint8).reshape(len(asked), merged.cells)
+
+    def _truth(self, asked: Asked, cells: npt.NDArray[np.intp], shape: Sequence[int]) -> Truth:
+        """Where a count counts, for some cells of the product of the classes."""
+        codes = np.unravel_index(cells, shape)
+        parts: dict[int, list[Truth]] = {}
+        for clause in asked.clauses:
+            place, truth = self._truths[clause]
+            parts.setdefault(place, []).append(truth)
+        for name, code in asked.codes.items():
+            place, column = self._codes[name]
+            parts.setdefault(place, []).append(column == code)
+        found = np.ones(len(cells), bool)
+        for place, truths in parts.items():
+            found &= reduce(np.logical_and, truths)[codes[place]]
+        return found
+
+
+class _Truths:
+    """The truth of clauses over the cells of a block, some at a time; kept if they are few."""
+
+    def __init__(
+        self, clauses: Sequence[Expression], names: tuple[str, ...], engine: Engine, cells: int
+    ) -> None:
+        self._clauses, self._names, self._engine = clauses, names, engine
+        self._keep = cells * len(clauses) <= _MOST_KEPT
+        self._kept: list[dict[Expression, Truth]] = []
+
+    def parts(self) -> Iterator[dict[Expression, Truth]]:
+        if self._kept:
+            yield from self._kept
+            return
+        for begin in range(0, len(self._clauses), _BITS):
+            part = self._clauses[begin : begin + _BITS]
+            found = dict(zip(part, self._engine.holds(part, self._names), strict=True))
+            if self._keep:
+                self._kept.append(found)
+            yield found
+
+
+def _tied(named: Sequence[tuple[str, ...]], schema: Schema) -> list[tuple[str, ...]]:
+    """Sets of attributes that are named together, directly or through others."""
+    sets: list[set[str]] = []
+    for names in named:
+        touching = [each for each in sets if each & set(names)]
+        sets = [each for each in sets if each not in touching]
+        if names:
+            sets.append(set(names).union(*touching))
+    if not sets:
+        sets = [{schema.names[0]}]
+    ordered = [tuple(name for name in schema.names if name in each) for each in sets]
+    return sorted(ordered, key=lambda names: schema.names.index(names[0]))
+
+
+def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
+    """Classes split by more truths."""
+    key = np.zeros(len(labels), np.int64)
+    for truth in truths:
+        key = (key << 1) | truth
+    told = in_order(key)
+    return in_order(labels * (int(told.max()) + 1) + told)

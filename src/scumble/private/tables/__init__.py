@@ -1,0 +1,1 @@
+"""Reading private tables and writing published rows."""

@@ -1,0 +1,98 @@
+"""Counters: exact counts of the cells of products of attributes, for the metered room alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.privacy.person import Person
+from scumble.model.schema.schema import Schema
+from scumble.private.tables.occupied import Occupied, occupied
+from scumble.private.tables.rows import Rows
+
+Counts = npt.NDArray[np.int64]
+
+
+class Counter(Protocol):
+    """Where exact counts come from."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+        """For each set of attributes the counts of all its cells, the last attribute fastest."""
+        ...
+
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        """The cells of a product of attributes that have rows, without the others."""
+        ...
+
+
+class RowCounter:
+    """Counts rows, all asked products in one pass."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    @property
+    def schema(self) -> Schema:
+        return self.rows.schema
+
+    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+        rows = self._limited(person)
+        named = list(dict.fromkeys(name for each in sets for name in each))
+        names = named or [self.schema.published[0].name]  # rows are told by some column
+        radixes = [self.schema.radix(each) for each in sets]
+        found = [np.zeros(radix.size, np.int64) for radix in radixes]
+        for columns in rows.batches(names):
+            by_name = dict(zip(names, columns, strict=True))
+            for each, radix, counts in zip(sets, radixes, found, strict=True):
+                if each:
+                    _add(counts, radix.pack([by_name[name] for name in each]).astype(np.int64))
+                else:
+                    counts += len(columns[0])
+        return found
+
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        radix = self.schema.radix(names)
+        none = radix.pack([np.empty(0, self.schema[name].code_type) for name in names])
+        batches = self._limited(person).batches(names)
+        return occupied(chain([none], map(radix.pack, batches)))
+
+    def _limited(self, person: Person) -> Rows:
+        return self.rows.limited(person.column, person.rows) if person.column else self.rows
+
+
+class TensorCounter:
+    """Counts that are known already, as in experiments on histograms."""
+
+    def __init__(self, schema: Schema, names: Sequence[str], counts: Counts) -> None:
+        self.schema = schema
+        self._names = tuple(names)
+        self._counts = counts.reshape([schema[name].size for name in names])
+
+    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+        return [self._marginal(tuple(each)) for each in sets]
+
+    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+        counts = self._marginal(tuple(names))
+        keys = np.flatnonzero(counts)
+        return Occupied(keys.astype(np.uint64), counts[keys])
+
+    def _marginal(self, names: tuple[str, ...]) -> Counts:
+        others = tuple(axis for axis, name in enumerate(self._names) if name not in names)
+        left = [name for name in self._names if name in names]
+        marginal = self._counts.sum(axis=others).transpose([left.index(name) for name in names])
+        return np.ascontiguousarray(marginal).reshape(-1)
+
+
+def _add(counts: Counts, cells: npt.NDArray[np.int64]) -> None:
+    if 4 * len(cells) >= len(counts):
+        counts += np.bincount(cells, minlength=len(counts))
+    else:
+        found, times = np.unique(cells, return_counts=True)
+        counts[found] += times

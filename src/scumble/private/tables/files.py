@@ -1,0 +1,258 @@
+"""Tables in files: CSV, Parquet, and tables of a DuckDB database."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import unquote
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from scumble.model.dialect import setting
+from scumble.model.errors import SourceError
+from scumble.model.schema.arrow_values import is_bytes, is_text
+from scumble.private.tables.source import BATCH_ROWS, Source, attempt, distinct, guarded
+
+_DELIMITERS = ",;\t|"
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_GZIP = b"\x1f\x8b"
+
+
+class CsvFile(Source):
+    """A CSV file, plain or gzipped, with a header; every value arrives as text.
+
+    The delimiter (comma, semicolon, tab or bar) is the one that splits the header into most names.
+    """
+
+    hint = " Does the file have a header line?"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.description = f"The CSV file '{path}'"
+        self.gzipped = path.name.lower().endswith(".gz") or _starts_with(path, _GZIP)
+        header = attempt(self.description, self._header)
+        if not header.strip():
+            raise SourceError(f"{self.description} is empty: it has no header line.")
+        self.delimiter, names = _names(header)
+        self.columns = distinct(self.description, names, self.hint)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns as text, read in parallel and in order."""
+        self.require(columns)
+        places = [f"c{self.columns.index(name)}" for name in columns]
+        with _quiet(duckdb.connect()) as connection:
+            query = (
+                f"SELECT {', '.join(places)} FROM read_csv("
+                "?, delim = ?, compression = ?, columns = ?, auto_detect = false, "
+                "header = true, quote = '\"', escape = '\"')"
+            )
+            options = [
+                _without_wildcards(self.path),
+                self.delimiter,
+                "gzip" if self.gzipped else "none",
+                {f"c{place}": "VARCHAR" for place in range(len(self.columns))},
+            ]
+            reader = attempt(
+                self.description,
+                lambda: connection.sql(query, params=options).to_arrow_reader(BATCH_ROWS),
+            )
+            for batch in guarded(self.description, reader):
+                yield batch.rename_columns(list(columns))
+
+    def _header(self) -> str:
+        opener = gzip.open if self.gzipped else open
+        with opener(self.path, "rt", encoding="utf-8-sig", newline="") as text:
+            header = text.readline()
+            while header.count('"') % 2 and (more := text.readline()):  # a name over several lines
+                header += more
+        return header
+
+
+class ParquetFiles(Source):
+    """One Parquet file, or several with the same columns read one after the other.
+
+    Each file is read in the types that it declares. Folders like `year=2024` (Hive partitions) add
+    a column of text each.
+    """
+
+    def __init__(self, description: str, paths: Sequence[Path], base: Path | None = None) -> None:
+        self.description = description
+        self.parts = attempt(description, lambda: [_Part(path, base) for path in paths])
+        self.columns = distinct(description, self.parts[0].columns)
+        self.rows = sum(part.fragment.metadata.num_rows for part in self.parts)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns, text as dictionaries."""
+        self.require(columns)
+        for part in self.parts:
+            lost = next((name for name in columns if name not in part.columns), None)
+            if lost is not None:  # the path of the file may hold private values
+                raise SourceError(f"{self.description} has a file without the column {lost!r}.")
+        return guarded(self.description, self._read_ahead(list(columns)))
+
+    def _read_ahead(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Piece by piece, the next one read while the caller works on the last.
+
+        Arrow's own scanner of a whole dataset reads further and further ahead of a slow caller.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+            for part in self.parts:
+                for piece in part.pieces():
+                    waiting.append(pool.submit(part.read, piece, columns))
+                    if len(waiting) > 1:
+                        yield from waiting.popleft().result()
+            for future in waiting:
+                yield from future.result()
+
+
+class _Part:
+    """One Parquet file, and the values that the names of its folders give all its rows."""
+
+    def __init__(self, path: Path, base: Path | None) -> None:
+        self.given = {} if base is None else _folder_values(path.relative_to(base))
+        schema = _fragment(path, []).physical_schema
+        # Text that stays a dictionary is never spelled out: each distinct value is looked at once.
+        text = [field.name for field in schema if is_text(field.type) or is_bytes(field.type)]
+        self.fragment = _fragment(path, text)
+        self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
+
+    def pieces(self) -> Iterator[ds.ParquetFileFragment]:
+        """Its row groups, small neighbours together."""
+        groups: list[int] = []
+        rows = 0
+        for group in self.fragment.row_groups:
+            groups.append(group.id)
+            rows += group.num_rows
+            if rows >= BATCH_ROWS:
+                yield self.fragment.subset(row_group_ids=groups)
+                groups, rows = [], 0
+        if groups:
+            yield self.fragment.subset(row_group_ids=groups)
+
+    def read(self, piece: ds.ParquetFileFragment, columns: list[str]) -> list[pa.RecordBatch]:
+        """These columns of a piece."""
+        inside = [name for name in columns if name not in self.given]
+        scanner = piece.scanner(columns=inside, batch_size=BATCH_ROWS)
+        return [self._completed(batch, columns) for batch in scanner.to_batches()]
+
+    def _completed(self, batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+        if not self.given:
+            return batch
+        same = pa.array(np.zeros(batch.num_rows, np.int8))
+        arrays = [
+            pa.DictionaryArray.from_arrays(same, pa.array([self.given[name]], pa.string()))
+            if name in self.given
+            else batch.column(name)
+            for name in columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=columns)
+
+
+class DatabaseTable(Source):
+    """A table or view of a DuckDB database file, opened read-only."""
+
+    def __init__(self, path: Path, table: str | None) -> None:
+        self.path = path
+        self.description = f"The DuckDB database '{path}'"
+        with attempt(self.description, self._connect) as connection:
+            self.table = self._choose(connection, table)
+            self.description = f"Table {table or self.table} of the DuckDB database '{path}'"
+            relation = attempt(self.description, lambda: connection.sql(f"FROM {self.table}"))
+            self.columns = list(relation.columns)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns in the types of the table."""
+        self.require(columns)
+        names = ", ".join(_quoted(name) for name in columns)
+        with attempt(self.description, self._connect) as connection:
+            reader = attempt(
+                self.description,
+                lambda: connection.sql(f"SELECT {names} FROM {self.table}").to_arrow_reader(
+                    BATCH_ROWS
+                ),
+            )
+            yield from guarded(self.description, reader)
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return _quiet(duckdb.connect(str(self.path), read_only=True))
+
+    def _choose(self, connection: duckdb.DuckDBPyConnection, table: str | None) -> str:
+        """The table asked for, as quoted SQL; the only one if none was."""
+        found = connection.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_catalog = current_database() ORDER BY ALL"
+        ).fetchall()
+        tables: dict[str, str] = {}
+        for schema, name in found:
+            tables[f"{schema}.{name}"] = f"{_quoted(schema)}.{_quoted(name)}"
+        shown = {full.removeprefix("main."): quoted for full, quoted in tables.items()}
+        if table is None and len(shown) == 1:
+            return next(iter(shown.values()))
+        chosen = shown.get(table or "") or tables.get(table or "")
+        if chosen is None:
+            have = ", ".join(repr(name) for name in shown) or "none"
+            lacks = (
+                f"several tables; name one with {setting('table', 'NAME')}"
+                if table is None
+                else f"no table {table!r}"
+            )
+            raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
+        return chosen
+
+
+def _fragment(path: Path, text: Sequence[str]) -> ds.ParquetFileFragment:
+    options = ds.ParquetReadOptions(dictionary_columns=set(text))
+    return ds.ParquetFileFormat(read_options=options).make_fragment(str(path), LocalFileSystem())
+
+
+def _folder_values(path: Path) -> dict[str, str | None]:
+    """The names and values of folders like `year=2024`, always as text.
+
+    The type that all the names together suggest could change with one more folder.
+    """
+    pairs = [folder.split("=", 1) for folder in path.parts[:-1] if "=" in folder]
+    return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
+
+
+def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """DuckDB would otherwise draw a progress bar of its own on long reads."""
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _names(header: str) -> tuple[str, list[str]]:
+    """The delimiter that splits the header into most names, and the names without white space.
+
+    A column without a name, such as the index that pandas writes, is called by its place.
+    """
+    splits = {
+        mark: next(csv.reader(io.StringIO(header), delimiter=mark), []) for mark in _DELIMITERS
+    }
+    delimiter = max(_DELIMITERS, key=lambda mark: len(splits[mark]))
+    names = [name.strip() for name in splits[delimiter]]
+    return delimiter, [name or f"column{place}" for place, name in enumerate(names, start=1)]
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
+
+
+def _without_wildcards(path: Path) -> str:
+    """DuckDB would take [, * and ? in a path for a pattern of several files."""
+    return re.sub(r"([\[*?])", r"[\1]", str(path))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

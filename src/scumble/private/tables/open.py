@@ -1,0 +1,81 @@
+"""Opening a private table, whatever it comes in."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+import pyarrow as pa
+
+from scumble.model.dialect import named
+from scumble.model.errors import SourceError
+from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
+from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame
+from scumble.private.tables.source import Source
+
+__all__ = ["Source", "open_source"]
+
+_PARQUET = (".parquet", ".pq")
+_DATABASE = (".duckdb", ".ddb", ".db")
+
+
+def open_source(source: object, *, table: str | None = None) -> Source:
+    """A table to read: the path of a CSV, Parquet or DuckDB file, or a table in memory.
+
+    Parquet may also be a folder or a pattern like `parts/*.parquet`. `table` names the table of a
+    DuckDB file.
+    """
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, str | Path):
+        return _open_path(str(source), table)
+    if table is not None:
+        raise SourceError(
+            f"Only a DuckDB file has tables to choose from; leave {named('table')} out."
+        )
+    if isinstance(source, pa.Table):
+        return ArrowTable(source)
+    if isinstance(source, pa.RecordBatch):
+        return ArrowTable(pa.Table.from_batches([source]))
+    if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc"):
+        return PandasFrame(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        return ArrowStream(source)
+    hint = " Call .collect() on it first." if type(source).__name__ == "LazyFrame" else ""
+    raise SourceError(
+        "A source is a path, an Arrow table or stream, or a pandas or polars DataFrame. "
+        f"Got a {type(source).__name__} instead.{hint}"
+    )
+
+
+def _open_path(name: str, table: str | None) -> Source:
+    path = Path(name)
+    if path.is_dir():
+        files = [file for kind in _PARQUET for file in path.rglob(f"*{kind}") if file.is_file()]
+        if not files:
+            raise SourceError(f"The folder '{path}' holds no Parquet file (*.parquet).")
+        return ParquetFiles(f"The Parquet folder '{path}'", sorted(files), base=path)
+    if not path.exists():
+        files = [Path(file) for file in sorted(glob.glob(name, recursive=True))]
+        if not files:
+            raise SourceError(f"There is no file '{name}'.")
+        if not all(file.suffix.lower() in _PARQUET for file in files):
+            raise SourceError(f"The pattern '{name}' may match Parquet files only (*.parquet).")
+        return ParquetFiles(f"The Parquet files '{name}'", files)
+    if path.suffix.lower() in _DATABASE or _magic(path)[8:] == b"DUCK":
+        return DatabaseTable(path, table)
+    if table is not None:
+        raise SourceError(f"Only a DuckDB file has tables to choose from, and '{path}' is none.")
+    if path.suffix.lower() in _PARQUET or _magic(path)[:4] == b"PAR1":
+        return ParquetFiles(f"The Parquet file '{path}'", [path])
+    return CsvFile(path)
+
+
+def _magic(path: Path) -> bytes:
+    """The first bytes, by which files are known."""
+    try:
+        with path.open("rb") as file:
+            return file.read(12)
+    except OSError as error:
+        reason = error.strerror or "the system gave no reason"
+    raise SourceError(f"The file '{path}' cannot be read: {reason}.")

@@ -1,0 +1,261 @@
+"""Rows: the private table as codes, value by value checked against its public domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.model.dialect import setting
+from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.schema import Schema
+from scumble.private.tables.open import open_source
+from scumble.private.tables.persons import Persons, identifiers
+from scumble.private.tables.source import Source, attempt
+
+Outside = Literal["error", "drop", "missing"]
+
+
+class Rows:
+    """The rows of a source as codes of a schema, streamed batch by batch in flat memory.
+
+    `outside` says what becomes of a value outside its domain: an error, its whole row dropped, or
+    the value set missing. The code of a row depends on no other row, but for the limit on the rows
+    of its own person. Only the columns that a pass asks for are looked at. `outside_columns`
+    names, after a pass, the columns in which something was dropped or set missing; how often is
+    private and told in `outside_counts` only with `reveal`. `progress` is called with the number of
+    rows done.
+    """
+
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        outside: Outside = "error",
+        reveal: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        if outside not in get_args(Outside):
+            raise ParameterError.of("publish", "outside", "'error', 'drop' or 'missing'", outside)
+        self.source: Source = open_source(source)
+        self.schema = schema
+        self.outside: Outside = outside
+        self.reveal = reveal
+        self.progress = progress
+        self.outside_columns: set[str] = set()
+        self.outside_counts: dict[str, int] = {}
+        self._person: tuple[str, int] | None = None
+        self._unique = False  # whether a second row of a person is an error
+        self._remarks: list[str] = []
+        self._require([attribute.name for attribute in schema.published])
+
+    def limited(self, person: str, most: int) -> Rows:
+        """The first `most` rows of each person, in the order of the source.
+
+        `person` is an identifier column; a row without a person counts as outside the domain. Every
+        person's identifier is kept in memory during a pass (about 150 bytes each). 1, 1.0 and the
+        text "1" are one person.
+        """
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ParameterError.of("Rows.limited", "most", "a whole number above 0", most)
+        if self.schema[person].role != "identifier":
+            raise SchemaError(f"Attribute '{person}' must be an identifier to tell persons apart.")
+        self._require([person])
+        rows = Rows(
+            self.source,
+            self.schema,
+            outside=self.outside,
+            reveal=self.reveal,
+            progress=self.progress,
+        )
+        rows._person = (person, most)
+        rows.outside_columns, rows.outside_counts = self.outside_columns, self.outside_counts
+        rows._remarks = self._remarks
+        return rows
+
+    def remark(self, sentence: str) -> None:
+        """Note what the owner should know about the table; it is not published."""
+        self._remarks.append(sentence)
+
+    def remarks(self) -> tuple[str, ...]:
+        """For the owner: what the last pass did about values outside their domain, and what was
+        noted.
+        """
+        done = {
+            "drop": "Rows with a value of '{}' outside its domain were left out{}.",
+            "missing": "Values of '{}' outside its domain were set missing{}.",
+        }.get(self.outside, "")
+        nobody = "Rows without an identifier in '{}' were left out{}."
+        times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
+        strays = (
+            (done if self.schema[name].domain else nobody).format(name, times.get(name, ""))
+            for name in sorted(self.outside_columns)
+        )
+        return (*strays, *self._remarks)
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
+        """The codes of these attributes, one array for each; call it again for another pass."""
+        return (codes for _, codes in self._stream(self._coded(names)))
+
+    def identified(
+        self, person: str, names: Sequence[str]
+    ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
+        """The same with the identifiers of the rows as bytes in one spelling, before the codes.
+
+        No two rows may have the same identifier; a row without one counts as outside the domain.
+        """
+        rows = self.limited(person, 1)
+        rows._unique = True
+        return rows._stream(rows._coded(names))
+
+    def _coded(self, names: Sequence[str]) -> list[Attribute]:
+        """These attributes, before a new pass."""
+        attributes = [self.schema[name] for name in names]
+        for attribute in attributes:
+            self._check(attribute)
+        self.outside_columns.clear()
+        self.outside_counts.clear()
+        return attributes
+
+    def _check(self, attribute: Attribute) -> None:
+        if attribute.domain is None:
+            raise SchemaError(
+                f"{attribute} is an identifier: it has no codes and is never published."
+            )
+
+    def _allowed(self, name: str) -> bool:
+        """Whether a value of this column may lie outside its domain."""
+        if self.outside == "missing":
+            return self.schema[name].missing
+        return self.outside == "drop"
+
+    def _stream(
+        self, attributes: Sequence[Attribute]
+    ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
+        """The identifiers of the rows (nulls, if nobody asked for them) and their codes."""
+        columns = [attribute.name for attribute in attributes]
+        persons = None
+        if self._person is not None:
+            name, most = self._person
+            persons = Persons(name, most)
+            columns.append(name)
+        start = 0
+        for batch in self.source.batches(list(dict.fromkeys(columns))):
+            coded = [self._encode(attribute, batch) for attribute in attributes]
+            kept = None
+            if persons is not None:
+                kept = self._limit(batch, persons, start)
+                coded = [(codes[kept], mask[kept]) for codes, mask in coded]
+            strays = {
+                a.name: mask for a, (_, mask) in zip(attributes, coded, strict=True) if mask.any()
+            }
+            wrong = {name: mask for name, mask in strays.items() if not self._allowed(name)}
+            if wrong:
+                raise self._complaint(batch, wrong, start, kept)
+            codes = [codes for codes, _ in coded]
+            places = np.arange(batch.num_rows) if kept is None else kept
+            if strays:
+                codes, places = self._settle(attributes, codes, strays, places)
+            yield self._people(batch, places), codes
+            start += batch.num_rows
+            if self.progress is not None:
+                self.progress(start)
+
+    def _encode(self, attribute: Attribute, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        description = f"Column '{attribute.name}'"
+        return attempt(description, lambda: attribute.encode(batch.column(attribute.name)))
+
+    def _require(self, names: Sequence[str]) -> None:
+        self.source.require(names, reveal=self.reveal)
+
+    def _limit(self, batch: pa.RecordBatch, persons: Persons, start: int) -> np.ndarray:
+        """The places of the rows that the limit on each person keeps."""
+        keep, nobody = persons.keep(batch.column(persons.name))
+        if self._unique and not (keep | nobody).all():
+            raise SourceError(
+                f"Column '{persons.name}' has the same identifier in several rows; a release that "
+                "can be updated needs one row for each."
+            )
+        if nobody.any():
+            if self.outside == "error":
+                row = start + int(np.argmax(nobody)) + 1
+                raise DomainError(
+                    f"Column '{persons.name}', row {row}: there is no identifier, so the rows of "
+                    "this person cannot be limited. Choose "
+                    f"{setting('outside', 'drop')} to leave such rows out.",
+                    column=persons.name,
+                    row=row,
+                )
+            self._note(persons.name, nobody)
+        return np.flatnonzero(keep)
+
+    def _settle(
+        self,
+        attributes: Sequence[Attribute],
+        codes: list[np.ndarray],
+        strays: dict[str, np.ndarray],
+        places: np.ndarray,
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Drop the rows with strays, or set the strays missing; the codes and places left."""
+        for name, mask in strays.items():
+            self._note(name, mask)
+        if self.outside == "drop":
+            keep = ~np.logical_or.reduce(list(strays.values()))
+            return [column[keep] for column in codes], places[keep]
+        blanked = [
+            np.where(strays[attribute.name], attribute.code_type.type(attribute.size - 1), column)
+            if attribute.name in strays
+            else column
+            for attribute, column in zip(attributes, codes, strict=True)
+        ]
+        return blanked, places
+
+    def _people(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.Array:
+        """The identifiers of the rows at these places, if a pass is told whose they are."""
+        if not self._unique or self._person is None:
+            return pa.nulls(len(places))
+        people = batch.column(self._person[0]).take(pa.array(places))
+        encoded = isinstance(people, pa.DictionaryArray)
+        return identifiers(people.dictionary_decode() if encoded else people)
+
+    def _note(self, name: str, mask: np.ndarray) -> None:
+        self.outside_columns.add(name)
+        if self.reveal:
+            self.outside_counts[name] = self.outside_counts.get(name, 0) + int(mask.sum())
+
+    def _complaint(
+        self,
+        batch: pa.RecordBatch,
+        strays: dict[str, np.ndarray],
+        start: int,
+        kept: np.ndarray | None,
+    ) -> DomainError:
+        """The first stray, by its place; its value only if the owner asked."""
+        name = min(strays, key=lambda name: int(np.argmax(strays[name])))
+        place = int(np.argmax(strays[name]))
+        place = place if kept is None else int(kept[place])
+        value = f"the value {_shown(batch.column(name)[place])}" if self.reveal else "the value"
+        attribute = self.schema[name]
+        blank = "" if attribute.missing else "write missing = true in the schema and choose "
+        no_null = "" if attribute.missing else "; a missing value does not belong to it"
+        return DomainError(
+            f"Column '{name}', row {start + place + 1}: {value} is outside the domain "
+            f"({attribute.describe()}{no_null}). Change the schema, or choose "
+            f"{setting('outside', 'drop')} to leave such rows out, or {blank}"
+            f"{setting('outside', 'missing')} to blank such values.",
+            column=name,
+            row=start + place + 1,
+        )
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for the owner's eyes; bytes that are text as text."""
+    try:
+        found = value.as_py()
+        return repr(found.decode() if isinstance(found, bytes) else found)
+    except (ValueError, OverflowError):
+        return "(garbled text, or a moment beyond all calendars)"

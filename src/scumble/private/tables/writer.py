@@ -1,0 +1,85 @@
+"""Published rows, written in an order that says nothing about the private table.
+
+Rows are sorted by their published values. The order is then a function of the published multiset
+alone, and the file is small and quick to scan. Memory stays constant: sorted runs of packed rows go
+to disk, and the merge of the runs comes back in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cell_keys import Radix
+from scumble.private.tables.parquet import decoded, table_writer
+from scumble.private.tables.sorted_keys import Keys, in_order, merged
+
+RECORDS = "records.parquet"  # the file of the mechanisms that perturb values
+RUN = 1 << 22
+CHUNK = 1 << 19
+
+
+class ViewWriter:
+    """Takes columns of codes in any order; on a clean exit one sorted Parquet file is there."""
+
+    def __init__(
+        self, path: Path, attributes: Sequence[Attribute], *, compression: str = "snappy"
+    ) -> None:
+        self.rows = 0
+        self._compression = compression
+        self._path = path
+        self._attributes = tuple(attributes)
+        self._radix = Radix([attribute.size for attribute in attributes])
+        self._waiting: list[Keys] = []
+        self._waiting_rows = 0
+        self._runs: list[Path] = []
+
+    def __enter__(self) -> ViewWriter:
+        return self
+
+    def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
+        """Add rows given as one array of codes per attribute."""
+        keys = self._radix.pack(columns)
+        self.rows += len(keys)
+        self._waiting.append(keys)
+        self._waiting_rows += len(keys)
+        if self._waiting_rows >= RUN:
+            self._spill()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._write()
+        finally:
+            for run in self._runs:
+                run.unlink(missing_ok=True)
+
+    def _sorted_waiting(self) -> Keys:
+        empty = self._radix.pack([np.empty(0, a.code_type) for a in self._attributes])
+        keys = in_order(np.concatenate([empty, *self._waiting]))
+        self._waiting, self._waiting_rows = [], 0
+        return keys
+
+    def _spill(self) -> None:
+        path = self._path.with_name(f"{self._path.name}.run{len(self._runs)}.npy")
+        self._runs.append(path)
+        np.save(path, self._sorted_waiting())
+
+    def _write(self) -> None:
+        runs: list[Keys] = [np.load(run, mmap_mode="r") for run in self._runs]
+        if self._waiting or not runs:
+            runs.append(self._sorted_waiting())
+        with table_writer(self._path, self._attributes, compression=self._compression) as writer:
+            for keys in merged(runs, CHUNK):
+                writer.write_batch(decoded(self._attributes, self._radix.unpack(keys)))

@@ -1,0 +1,1 @@
+"""Everything that needs only a release folder: opening, SQL, estimation, plots."""

@@ -1,0 +1,264 @@
+"""An answer: a value, the law of its error, how it was found, and what to keep in mind about it."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scumble.model.errors import ScumbleError
+from scumble.model.laws.base import check_level
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+LEVEL = 0.95
+_FIELDS = ("value", "stderr", "low", "high", "level", "method", "notes")
+_MOST_LINES = 60
+
+
+class Law(Protocol):
+    """The law of `estimate - truth`: what an estimate needs of it. Laws of noise know more."""
+
+    @property
+    def stderr(self) -> float: ...
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        """Limits that hold the truth with probability `level`, given the estimate."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """No error: the question names nothing that was perturbed."""
+
+    stderr: float = 0.0
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return value, value
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Nothing can be said, as for the average of no rows."""
+
+    stderr: float = math.inf
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Clamped:
+    """A law whose interval is cut to limits that the truth is known to keep."""
+
+    law: Law
+    raw: float
+    low: float
+    high: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(self.raw, level)
+        return self.clip(low), self.clip(high)
+
+    def clip(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`."""
+
+    value: float
+    law: Law
+    method: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    @property
+    def fate(self) -> str:
+        """What became of the question, in a word or two; nothing where that cannot differ."""
+        return ""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Limits that hold the truth with probability `level` (over the noise of the release)."""
+        return self.law.interval(self.value, check_level(level))
+
+    def clamped(self, low: float, high: float) -> Estimate:
+        """The same estimate cut to known limits. This trades the estimate's lack of bias away."""
+        law = Clamped(self.law, self.value, low, high)
+        return replace(self, value=law.clip(self.value), law=law)
+
+    def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
+        """What a program reads: numbers that are not finite become None."""
+        low, high = self.interval(level)
+        numbers = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
+        finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
+        return {**finite, "level": level, "method": self.method, "notes": list(self.notes)}
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"{self._line()}\n  {self.method}{notes}"
+
+    def _line(self) -> str:
+        if isinstance(self.law, Exact):
+            return f"{digits(self.value, 0.0)} exactly"
+        low, high = (digits(limit, self.stderr) for limit in self.interval())
+        error = digits(self.stderr, self.stderr)
+        return f"{digits(self.value, self.stderr)} ± {error} (95 %: {low} to {high})"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
+        return f"<b>{html.escape(self._line())}</b><br>{html.escape(self.method)}{notes}"
+
+
+class Estimates:
+    """The answer to a GROUP BY: one estimate per group, in the order of the domains."""
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[str, pa.DataType]],
+        rows: Sequence[tuple[tuple[Any, ...], Estimate]],
+    ) -> None:
+        self._types = tuple(groups)
+        self.groups = tuple(name for name, _ in groups)
+        self.rows = tuple(rows)
+
+    def __iter__(self) -> Iterator[tuple[tuple[Any, ...], Estimate]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Estimate:
+        """The estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`."""
+        wanted = key if isinstance(key, tuple) else (key,)
+        for found, estimate in self.rows:
+            if found == wanted:
+                return estimate
+        raise KeyError(key)
+
+    def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
+        names = self._columns
+        return [
+            {**dict(zip(names, key, strict=True)), **estimate.to_dict(level)}
+            for key, estimate in self.rows
+        ]
+
+    @property
+    def _columns(self) -> list[str]:
+        """The groups as columns of a table that has columns of its own."""
+        taken = (*_FIELDS, *self._more)
+        return [f"group {name}" if name in taken else name for name in self.groups]
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        """What estimates tell beside their numbers, as those of a database: of the first one."""
+        told = self.rows[0][1].to_dict() if self.rows else {}
+        return {name: value for name, value in told.items() if name not in _FIELDS}
+
+    def to_arrow(self, level: float = LEVEL) -> pa.Table:
+        import pyarrow as pa
+
+        records = self.to_dicts(level)
+        kinds = [kind for _, kind in self._types]
+        fields = [
+            *zip(self._columns, kinds, strict=True),
+            *((name, pa.float64()) for name in ("value", "stderr", "low", "high")),
+        ]
+        fields += [
+            ("level", pa.float64()),
+            ("method", pa.string()),
+            ("notes", pa.list_(pa.string())),
+            *((name, pa.scalar(value).type) for name, value in self._more.items()),
+        ]
+        return pa.Table.from_pylist(records, schema=pa.schema(fields))
+
+    def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
+        try:
+            frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
+        except ModuleNotFoundError:
+            sentence = "to_pandas() needs pandas, which is not installed: use to_arrow()."
+            raise ScumbleError(sentence) from None
+        return frame
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Header and lines of a table for people; of many groups, the first and the last."""
+        header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
+        if len(shown) > _MOST_LINES:
+            shown = (*shown[:half], *shown[-half:])
+        body = [line(key, estimate, LEVEL) for key, estimate in shown]
+        if len(shown) < len(self.rows):
+            body.insert(half, ["..."] * len(header))
+        return header, body
+
+    def header(self, level: float) -> list[str]:
+        """The columns of a table for people: groups, numbers, and fates where there are any."""
+        fates = any(estimate.fate for _, estimate in self.rows)
+        return [*self.groups, *numbers_of(level), *(["status"] if fates else [])]
+
+    def _notes(self) -> list[str]:
+        """Notes that hold for some group, each once."""
+        return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
+
+    def __repr__(self) -> str:
+        header, body = self._cells()
+        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+        names = len(self.groups)
+        lines = [
+            "  ".join(
+                cell.ljust(width) if place < names else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in [header, *body]
+        ]
+        count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
+        return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
+
+    def _repr_html_(self) -> str:
+        header, body = self._cells()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in body
+        )
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self._notes())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+
+def numbers_of(level: float) -> list[str]:
+    """What the numbers in a line of a table are."""
+    return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
+
+
+def line(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
+    """A group and its estimate in a table for people: only digits that its error leaves
+    meaningful.
+    """
+    numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
+    names = ["(missing)" if part is None else str(part) for part in key]
+    fate = [estimate.fate] if key and estimate.fate else []
+    return names + [digits(number, estimate.stderr) for number in numbers] + fate
+
+
+def digits(number: float, error: float) -> str:
+    """A number with as many digits as its error leaves meaningful."""
+    if not math.isfinite(number):
+        return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
+    if error == 0 or not math.isfinite(error):
+        return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{number:,.{min(places, 12)}f}"

@@ -1,0 +1,1 @@
+"""Estimators: from evidence and a Query to an Estimate."""

@@ -1,0 +1,1 @@
+"""Answers from Anatomy's two tables."""

@@ -1,0 +1,287 @@
+"""Counting over the product of all domains, without going through it: tensor contraction.
+
+A condition is a conjunction of clauses. Each becomes a tensor over the domains of just the
+attributes that it names; the number of tuples that satisfy all of them is the sum of the product of
+these tensors, times the sizes of the attributes that nobody names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+from math import prod
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression
+from scumble.public import cells
+from scumble.public.estimation.contraction import Axis, Factor, Network
+from scumble.public.estimation.truths import Truths
+from scumble.public.sandbox import Engine
+from scumble.public.sql.junction import split
+
+Array = npt.NDArray[Any]
+Weights = Mapping[str, Sequence[Fraction]]
+
+SPLIT = 1 << 20  # cells beyond which a clause is taken apart at its ORs and ANDs, if it has any
+_SMALL = 1 << 10  # cells of a clause that is evaluated together with others
+MOST_GROUPS = 10**6
+
+
+class Domain:
+    """All tuples over the published attributes of an engine's schema."""
+
+    def __init__(
+        self, engine: Engine, *, split_beyond: int = SPLIT, truths: Truths | None = None
+    ) -> None:
+        self._engine = engine
+        self._split_beyond = split_beyond
+        self._sizes = {a.name: a.size for a in engine.schema.published}
+        self._truths = Truths() if truths is None else truths
+        self._last: tuple[Any, Array] | None = None  # amounts, with what they are amounts of
+
+    @cached_property
+    def size(self) -> int:
+        """How many tuples there are."""
+        return prod(self._sizes.values())
+
+    def count(self, clauses: Sequence[Expression], groups: Sequence[str] = ()) -> Array:
+        """How many tuples satisfy all clauses, for each combination of values of the groups.
+
+        The numbers are Python integers, without rounding whatever their size.
+        """
+        network = self._network(clauses, groups)
+        return np.asarray(network.whole() * self._unnamed(network), object)
+
+    def sum(
+        self,
+        clauses: Sequence[Expression],
+        groups: Sequence[str] = (),
+        *,
+        amount: Expression | None = None,
+        power: int = 1,
+        weights: Weights | None = None,
+        scale: Fraction | int = 1,
+    ) -> Array:
+        """The sum of `scale` · amount^power · Π weights[a](t[a]) over the tuples t that satisfy all
+        clauses, for each combination of values of the groups.
+        """
+        weights = weights or {}
+        more = []
+        named = {*groups}.union(*(clause.attributes for clause in clauses))
+        if amount is not None:
+            named.update(amount.attributes)
+            more.append(Factor(amount.attributes, lambda: self.amounts(amount, clauses) ** power))
+        for name in [name for name in weights if name in named]:
+            shares = np.array([float(weight) for weight in weights[name]])
+            more.append(Factor((name,), _constant(shares)))
+        network = self._network(clauses, groups, more)
+        others = [Fraction(sum(weights[name])) for name in weights if name not in named]
+        rest = self._unnamed(network, weights) * prod(others, start=Fraction(scale))
+        return np.asarray(network.real() * float(rest))
+
+    def amounts(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
+        """A number over the domains of its attributes. It must be finite where the clauses hold."""
+        self._refuse(amount, self._cells(amount.attributes))
+        key, last = (amount, tuple(clauses)), self._last
+        if last is None or last[0] != key:
+            self._last = last = key, self._evaluated(amount, clauses)
+        return last[1]
+
+    def _evaluated(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
+        names, near = _own(amount, clauses)
+        try:
+            *_, found = self._engine.evaluate([*near, amount], names)
+        except QueryError:  # clauses that reach it through others may exclude where it is infinite
+            names, near = self._linked(names, near, clauses)
+            *_, found = self._engine.evaluate([*near, amount], names)
+        wide = found.reshape([self._sizes[name] for name in names])
+        chosen = tuple(slice(None) if name in amount.attributes else 0 for name in names)
+        return np.asarray(wide[chosen], np.float64)
+
+    def _linked(
+        self, names: tuple[str, ...], near: list[Expression], clauses: Sequence[Expression]
+    ) -> tuple[tuple[str, ...], list[Expression]]:
+        """Some attributes and clauses with the clauses that share an attribute with them, then
+        those that share one with these, and so on, as long as all can be evaluated together.
+        """
+        left = [clause for clause in clauses if clause not in near]
+        grown = True
+        while grown:
+            grown = False
+            for clause in list(left):
+                wider = tuple(sorted({*names, *clause.attributes}))
+                if set(names).isdisjoint(clause.attributes) or self._cells(wider) > SPLIT:
+                    continue
+                names, near, grown = wider, [*near, clause], True
+                left.remove(clause)
+        return names, near
+
+    def limits(self, amount: Expression, clauses: Sequence[Expression]) -> tuple[float, float]:
+        """The least and the most that a number is where all clauses hold; of the clauses that tie
+        too many attributes together, only those on its own attributes count.
+        """
+        found = self.amounts(amount, clauses)
+        try:
+            possible = (self.count(clauses, amount.attributes) > 0).astype(bool)
+        except QueryError:
+            names, near = _own(amount, clauses)
+            truths = self._engine.holds(near, names)
+            possible = np.logical_and.reduce([np.ones(found.size, bool), *truths])
+        some = found.reshape(-1)[possible.reshape(-1)]
+        return float(some.min(initial=np.inf)), float(some.max(initial=-np.inf))
+
+    def _network(
+        self, clauses: Sequence[Expression], groups: Sequence[str], more: Sequence[Factor] = ()
+    ) -> Network:
+        if self._cells(groups) > MOST_GROUPS:
+            raise QueryError(
+                f"GROUP BY {', '.join(groups)} makes {self._cells(groups)} groups, each with an "
+                f"answer; at most {MOST_GROUPS} are possible. Group by fewer attributes."
+            )
+        self._learn(clauses)
+        switches = count()
+        factors = [f for clause in dict.fromkeys(clauses) for f in self._factors(clause, switches)]
+        sizes: dict[Axis, int] = dict.fromkeys(range(next(switches)), 2)
+        sizes.update(self._sizes.items())
+        return Network(_merged([*factors, *more]), sizes, tuple(groups))
+
+    def _factors(
+        self,
+        clause: Expression,
+        switches: Iterator[int],
+        switch: int | None = None,
+        negated: bool = False,
+    ) -> Iterator[Factor]:
+        """Factors whose product is the truth of a clause (with `negated`, one less it); with a
+        switch that is the case at its position 1, and at its position 0 the product is 1.
+
+        A clause too large for one tensor is taken apart. A product of parts needs no more than the
+        factors of each. A disjunction is 1 - Π (1 - part): the sum of the two terms over a new
+        switch, which all parts share. This is inclusion and exclusion, term by term left to the
+        contraction.
+        """
+        parts = split(clause) if self._cells(clause.attributes) > self._split_beyond else None
+        if parts is None:
+            yield self._leaf(clause, switch, negated)
+            return
+        inner = switch
+        if (parts.of == "any") != negated:
+            inner = next(switches)
+            signs = np.array([1, -1]) if switch is None else np.array([[1, 0], [1, -1]])
+            yield Factor((inner,) if switch is None else (switch, inner), _constant(signs))
+        for part in parts.parts:
+            yield from self._factors(part, switches, inner, parts.of == "any")
+
+    def _leaf(self, clause: Expression, switch: int | None, negated: bool) -> Factor:
+        self._refuse(clause, self._cells(clause.attributes))
+
+        def values() -> Array:
+            truth = self._truth(clause) != negated
+            return truth if switch is None else np.stack([np.ones_like(truth), truth])
+
+        axes: tuple[Axis, ...] = clause.attributes
+        return Factor(axes if switch is None else (switch, *axes), values, clause.sql)
+
+    def _truth(self, clause: Expression) -> Array:
+        """Where a clause is true, over the domains of its attributes; the last few are kept."""
+        truth = self._truths.get(clause)
+        if truth is None:
+            [flat] = self._engine.holds([clause], clause.attributes)
+            truth = self._keep(clause, flat)
+        return truth
+
+    def _keep(self, clause: Expression, flat: Array) -> Array:
+        truth = flat.reshape([self._sizes[name] for name in clause.attributes])
+        self._truths.keep(clause, truth, truth.size)
+        return truth
+
+    def _learn(self, clauses: Sequence[Expression]) -> None:
+        """Evaluate new clauses of few cells in one go of the engine: it is the going that costs.
+
+        The cells of one clause follow those of another; attributes that a clause does not name
+        have their first value there.
+        """
+        named = [clause for clause in dict.fromkeys(clauses) if clause.attributes]
+        new = [clause for clause in named if self._truths.get(clause) is None]
+        small = [clause for clause in new if self._cells(clause.attributes) <= _SMALL]
+        if len(small) < 2:
+            return
+        ends = np.cumsum([self._cells(clause.attributes) for clause in small])
+        names = sorted({name for clause in small for name in clause.attributes})
+        codes = {name: np.zeros(ends[-1], self._engine.schema[name].code_type) for name in names}
+        for clause, end in zip(small, ends, strict=True):
+            shape = [self._sizes[name] for name in clause.attributes]
+            block = slice(end - prod(shape), end)
+            for name, column in zip(clause.attributes, np.indices(shape), strict=True):
+                codes[name][block] = column.reshape(-1)
+        schema = self._engine.schema
+        frame = pa.table({name: schema[name].decode(each) for name, each in codes.items()})
+        found = self._engine.evaluate(small, names, frame)
+        for clause, flat, end in zip(small, found, ends, strict=True):
+            if flat.dtype == bool:  # else its own evaluation complains
+                self._keep(clause, flat[end - self._cells(clause.attributes) : end])
+
+    def _refuse(self, part: Expression, size: int) -> None:
+        if size > cells.LIMIT:
+            raise QueryError(
+                f"{part.sql} would have to be evaluated for {size} combinations of values of "
+                f"{', '.join(part.attributes)}; at most {cells.LIMIT} are possible. Write it as "
+                "parts that name fewer attributes, joined by AND or OR, or publish with coarser "
+                "domains."
+            )
+
+    def _cells(self, names: Iterable[str]) -> int:
+        return prod(self._sizes[name] for name in names)
+
+    def _unnamed(self, network: Network, weights: Weights | None = None) -> int:
+        """How many combinations the attributes have that are in no factor, group or weight."""
+        named = {axis for each in network.factors for axis in each.axes}
+        named.update(network.output, weights or ())
+        return prod(size for name, size in self._sizes.items() if name not in named)
+
+
+# A Domain would keep the engine alive for which it is kept; what it found out does not.
+_truths: WeakKeyDictionary[Engine, Truths] = WeakKeyDictionary()
+
+
+def domain_of(engine: Engine) -> Domain:
+    """The domain behind an engine; what was evaluated for one question serves the next."""
+    return Domain(engine, truths=_truths.setdefault(engine, Truths()))
+
+
+def _own(
+    amount: Expression, clauses: Sequence[Expression]
+) -> tuple[tuple[str, ...], list[Expression]]:
+    """The attributes of a number, and the clauses that name no others."""
+    named = set(amount.attributes)
+    return amount.attributes, [clause for clause in clauses if named.issuperset(clause.attributes)]
+
+
+def _merged(factors: Sequence[Factor]) -> list[Factor]:
+    """Factors over the same axes as one."""
+    together: dict[tuple[Axis, ...], list[Factor]] = {}
+    for factor in factors:
+        together.setdefault(factor.axes, []).append(factor)
+    return [_product(axes, same) if len(same) > 1 else same[0] for axes, same in together.items()]
+
+
+def _product(axes: tuple[Axis, ...], factors: Sequence[Factor]) -> Factor:
+    def values() -> Array:
+        first, *others = (factor.values() for factor in factors)
+        for other in others:
+            first = first * other
+        return first
+
+    return Factor(axes, values, "; ".join(factor.name for factor in factors if factor.name))
+
+
+def _constant(values: Array) -> Callable[[], Array]:
+    return lambda: values

@@ -1,0 +1,1 @@
+"""Answers from noisy sums of cells."""

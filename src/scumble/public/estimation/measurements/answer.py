@@ -1,0 +1,208 @@
+"""Answers from measurements: a question becomes weights of cells, a reader adds them up.
+
+Which reader depends on the design of the release; what an answer is made of does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from scumble.model.errors import QueryError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.query import Expression, Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimation.clauses import Clauses
+from scumble.public.estimation.measurements.group_readings import (
+    Average,
+    Grouping,
+    GroupReader,
+    OneByOne,
+)
+from scumble.public.estimation.measurements.reading import NoisyShare, NoisyTotal, Reader, Reading
+from scumble.public.estimation.measurements.readings import Part, Weights, joined
+from scumble.public.sandbox import Engine
+
+Key = tuple[Any, ...]
+MOST_GROUPS = 10**5
+NOTHING = "no cell satisfies the condition, or their estimated number is zero"
+
+
+def answer(
+    evidence: Measurements, schema: Schema, query: Query, engine: Engine
+) -> Iterator[tuple[Key, Estimate]]:
+    """Every group of the answer with its estimate."""
+    return Question(schema, query, engine, reader(evidence, schema, engine)).answers()
+
+
+def answer_many(
+    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
+) -> list[list[tuple[Key, Estimate]]]:
+    """Each question's groups with their estimates; all clauses are evaluated in one go."""
+    clauses = Clauses(schema, queries, engine)
+    answers = []
+    for query in queries:
+        if query.argument is not None:
+            engine.check(query)
+        asked = Question(schema, query, engine, reader(evidence, schema, engine), clauses)
+        answers.append(list(asked.answers()))
+    return answers
+
+
+def reader(evidence: Measurements, schema: Schema, engine: Engine) -> Reader:
+    """The reader of a release, made when the first question comes."""
+    if "reader" not in engine.kept:
+        engine.kept["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
+    found: Reader = engine.kept["reader"]
+    return found
+
+
+def _reader(kind: str) -> Any:
+    """The class that reads a kind of design, imported when it is needed."""
+    from scumble.public.estimation.measurements.box_tree import RegionsReader
+    from scumble.public.estimation.measurements.kronecker import ProductReader
+    from scumble.public.estimation.measurements.marginals import ResidualReader
+    from scumble.public.estimation.measurements.matrix import MatrixReader
+
+    return {
+        "matrix": MatrixReader,
+        "product": ProductReader,
+        "regions": RegionsReader,
+        "residuals": ResidualReader,
+    }[kind]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question to one reader; `known` are clauses that were evaluated before."""
+
+    schema: Schema
+    query: Query
+    engine: Engine
+    reader: Reader
+    known: Clauses | None = None
+
+    def answers(self) -> Iterator[tuple[Key, Estimate]]:
+        condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
+        amount = self._amount()
+        if self.query.groups:
+            return self._by_group(condition, amount)
+        return iter([((), self._estimate(condition, amount))])
+
+    def _estimate(self, condition: Weights, amount: Part | None) -> Estimate:
+        if amount is None:
+            return self._total(self._read(condition))
+        weighted = joined(self.schema, [*condition.parts, amount])
+        if self.query.aggregate == "sum":
+            return self._total(self._read(weighted))
+        if not condition.largest():
+            return self._unknown()
+        total, count, covariance = self.reader.pair(weighted, condition)
+        if not count.value:
+            return self._unknown()
+        apart = Part(amount.names, amount.values - total.value / count.value)
+        centred = self.reader.read(joined(self.schema, [*condition.parts, apart]))
+        [ends] = _ends(self.schema, condition, amount, Grouping((), ()))
+        return self._share(NoisyShare(total, count, covariance, *ends, centred))
+
+    def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
+        """The groups that the condition leaves possible, each with its estimate."""
+        grouping = self._grouping()
+        possible = np.flatnonzero(grouping.largest(condition)).tolist()
+        found = self._estimates(condition, amount, grouping, possible)
+        labels = [self.schema[name].labels().to_pylist() for name in grouping.names]
+        keys = list(product(*labels))
+        return ((keys[place], each) for place, each in zip(possible, found, strict=True))
+
+    def _estimates(
+        self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        reader = self.reader
+        readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
+        if amount is None:
+            counts = readers.by_group(condition, grouping)
+            return (self._total(counts.at(group)) for group in groups)
+        weighted = joined(self.schema, [*condition.parts, amount])
+        if self.query.aggregate == "sum":
+            sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
+            return (self._total(sums.at(group) if some[group] else None) for group in groups)
+        shares = readers.shares(Average(condition, amount, weighted), grouping)
+        ends = _ends(self.schema, condition, amount, grouping)
+        return (self._share(shares.law(group, *ends[group])) for group in groups)
+
+    def _read(self, weights: Weights) -> Reading | None:
+        return self.reader.read(weights) if weights.largest() else None
+
+    def _total(self, reading: Reading | None) -> Estimate:
+        if reading is None:
+            return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
+        law: Law = NoisyTotal(reading) if reading.variance else Exact()
+        return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
+
+    def _share(self, law: NoisyShare) -> Estimate:
+        if not law.count.value:
+            return self._unknown()
+        method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
+        notes = self._notes(dict.fromkeys((*law.total.notes, *law.count.notes, *law.notes)))
+        return Estimate(law.value, law, method, notes)
+
+    def _unknown(self) -> Estimate:
+        return Estimate(float("nan"), Unknown(), "average of no rows", self._notes([NOTHING]))
+
+    def _notes(self, more: Any) -> tuple[str, ...]:
+        return (*self.query.notes, *more)
+
+    def _truth(self, clause: Expression) -> Part:
+        names = self._ordered(clause)
+        known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
+        return Part(names, known.along(clause, names).astype(np.float64))
+
+    def _amount(self) -> Part | None:
+        """What a row of a cell adds, over the attributes that the expression names."""
+        argument = self.query.argument
+        if argument is None:
+            return None
+        names = self._ordered(argument)
+        own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
+        *_, amounts = self.engine.evaluate([*own, argument], names)
+        return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
+
+    def _grouping(self) -> Grouping:
+        groups = self.query.groups
+        if (total := self.schema.size(groups)) > MOST_GROUPS:
+            raise QueryError(
+                f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
+                f"{MOST_GROUPS} are possible. Group by fewer attributes."
+            )
+        return Grouping(groups, tuple(self._shape(groups)))
+
+    def _ordered(self, expression: Expression) -> tuple[str, ...]:
+        return tuple(name for name in self.schema.names if name in expression.attributes)
+
+    def _shape(self, names: Sequence[str]) -> list[int]:
+        return [self.schema[name].size for name in names]
+
+
+def _ends(
+    schema: Schema, condition: Weights, amount: Part, grouping: Grouping
+) -> list[tuple[float, float]]:
+    """The least and the largest amount that the condition leaves possible, by group."""
+    near = [part for part in condition.parts if not set(part.names).isdisjoint(amount.names)]
+    both = joined(schema, [*near, Part(amount.names, np.ones_like(amount.values))]).parts[-1]
+    shape = [
+        n if a in amount.names else 1 for a, n in zip(both.names, both.values.shape, strict=True)
+    ]
+    amounts = np.broadcast_to(amount.values.reshape(shape), both.values.shape)
+    others = tuple(axis for axis, name in enumerate(both.names) if name not in grouping.names)
+    names = [name for name in both.names if name in grouping.names]
+    there = both.values != 0
+    least = np.min(amounts, axis=others, initial=np.inf, where=there)
+    most = np.max(amounts, axis=others, initial=-np.inf, where=there)
+    spread = (grouping.spread(np.asarray(each), names) for each in (least, most))
+    ends = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in spread)
+    return list(zip(*ends, strict=True))

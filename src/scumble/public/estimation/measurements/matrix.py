@@ -1,0 +1,104 @@
+"""Readings of sums of merged cells: the least squares estimate of every cell, and its noise."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.matrix import CELLS, ENTRIES, NOISY, Matrix, from_table
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.schema.schema import Schema
+from scumble.public.estimation.measurements.reading import Reading
+from scumble.public.estimation.measurements.readings import Part, Weights, joined
+from scumble.public.sandbox import Engine
+
+Floats = npt.NDArray[np.float64]
+
+UNIFORM = (
+    "the question tells rows apart that the published sums do not: it takes them as spread evenly "
+    "over their possible values; the error of that is not in the interval"
+)
+
+
+class MatrixReader:
+    """The sums of one release."""
+
+    method = "least squares estimate from sums of cells"
+
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Engine) -> None:
+        design: Any = evidence.design
+        if not isinstance(design, Matrix):
+            raise TypeError("sums of cells have a matrix as their design")
+        self._schema, self._merged, self._noise = schema, design.merged, design.noise
+        table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")
+        self._strategy, noisy = from_table(table, design.merged.cells)
+        self._estimates = self._strategy.estimate(noisy)
+        self._sizes = design.merged.total(
+            reduce(np.multiply.outer, [block.sizes for block in design.merged.blocks])
+        )
+
+    def read(self, weights: Weights) -> Reading:
+        return self._reading(*self._merged_weights(weights))[0]
+
+    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+        one, ones = self._reading(*self._merged_weights(first))
+        other, others = self._reading(*self._merged_weights(second))
+        return one, other, self._noise.variance * float(ones @ others)
+
+    def _reading(self, weights: Floats, even: bool) -> tuple[Reading, Floats]:
+        coefficients = self._strategy.coefficients(weights)
+        squares = coefficients**2
+        reading = Reading(
+            float(weights @ self._estimates),
+            self._noise.variance * float(squares.sum()),
+            self._noise.fourth * float(squares @ squares),
+            float(np.sqrt(squares.max())),
+            () if even else (UNIFORM,),
+        )
+        return reading, coefficients
+
+    def _merged_weights(self, weights: Weights) -> tuple[Floats, bool]:
+        """The mean weight of every merged cell, and whether all its cells have that weight.
+
+        A merged cell lies in attributes that no question of the workload named as well: a weight
+        that differs along them is a mean too.
+        """
+        sums, squares = self._class_sums(weights)
+        means = self._merged.total(sums) / self._sizes
+        spread = self._merged.total(squares) / self._sizes - means**2
+        return means, bool((spread <= 1e-9 * (1 + means**2)).all())
+
+    def _class_sums(self, weights: Weights) -> tuple[Floats, Floats]:
+        """Sums of weights, and of their squares, over the product of the classes."""
+        ones = [
+            Part(block.names, np.ones([self._schema[name].size for name in block.names]))
+            for block in self._merged.blocks
+        ]
+        known = set(self._merged.names)
+        sums: Floats = np.ones(self._merged.shape)
+        squares: Floats = np.ones(self._merged.shape)
+        for part in joined(self._schema, [*weights.parts, *ones]).parts:
+            others = tuple(i for i, name in enumerate(part.names) if name not in known)
+            names = [name for name in part.names if name in known]
+            sums = sums * self._by_class(part.values.mean(axis=others), names)
+            squares = squares * self._by_class((part.values**2).mean(axis=others), names)
+        return sums, squares
+
+    def _by_class(self, values: Floats, names: list[str]) -> Floats:
+        """A tensor over attributes of some blocks, added up by the classes of each; it broadcasts
+        over those of the others.
+        """
+        chosen = [bool(set(block.names) & set(names)) for block in self._merged.blocks]
+        blocks = [b for b, own in zip(self._merged.blocks, chosen, strict=True) if own]
+        order = [names.index(name) for block in blocks for name in block.names]
+        tensor = values.transpose(order).reshape([len(block.labels) for block in blocks])
+        for axis, block in enumerate(blocks):
+            moved = np.moveaxis(tensor, axis, 0)
+            total = np.zeros((block.classes, *moved.shape[1:]))
+            np.add.at(total, block.labels, moved)
+            tensor = np.moveaxis(total, 0, axis)
+        shape = self._merged.shape
+        return tensor.reshape([n if own else 1 for n, own in zip(shape, chosen, strict=True)])

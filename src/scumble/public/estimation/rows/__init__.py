@@ -1,0 +1,1 @@
+"""Answers from rows whose sensitive values were randomised."""

@@ -1,0 +1,1 @@
+"""Answers from published sets of true and false tuples."""

@@ -1,0 +1,263 @@
+"""Answers from published tuples, true ones and false ones mixed.
+
+The engine counts the tuples of the view that satisfy the question; how many false ones there must
+be among them follows from the number of tuples of the whole domain that satisfy it, which is
+counted without going through the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.evidence.evidence import Tuples
+from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Exact, Unknown
+from scumble.public.estimation.domain_counting import Domain, domain_of
+from scumble.public.estimation.interval_laws import Ratio
+from scumble.public.estimation.rows.count_law import RandomizedCount
+from scumble.public.estimation.rows.tally import Floats
+from scumble.public.estimation.sum_law import WeightedSum
+from scumble.public.estimation.tuples.included import IncludedMoments, SourcedStratum, Stratum
+from scumble.public.estimation.tuples.moments import Moments
+from scumble.public.estimation.tuples.replaced import ReplacedMoments
+from scumble.public.estimation.tuples.sums import Seen, seen
+from scumble.public.estimation.tuples.tuple_cubes import Counted, counted
+from scumble.public.estimation.tuples.views import strata, weights
+from scumble.public.sandbox import Engine
+
+Key = tuple[Any, ...]
+
+LESS = "published tuples less the false ones expected"
+EXACT = "exact: from the size of the table and the domain alone"
+BINOMIAL = f"{LESS}; exact binomial interval"
+MANY = f"{LESS}; binomial interval, by the normal law where thousands of tuples decide"
+SCORE = f"{LESS}; score interval"
+FIELLER = f"ratio of {LESS}; Fieller interval"
+COLLAPSED = "equal rows of the table were made one: distinct tuples are counted"
+NOTHING = "no tuple can satisfy the condition, or their estimated number is zero"
+
+
+def answer(
+    evidence: Tuples, schema: Schema, query: Query, engine: Engine
+) -> Iterator[tuple[Key, Estimate]]:
+    """Every group of the answer that is possible, with its estimate."""
+    return _groups(Question(evidence, schema, query, engine))
+
+
+def _groups(question: Question) -> Iterator[tuple[Key, Estimate]]:
+    query, schema = question.query, question.schema
+    if not query.groups:
+        yield (), question.estimate(0)
+        return
+    places = np.flatnonzero(question.possible)
+    codes = np.unravel_index(places, [schema[name].size for name in query.groups])
+    columns = []
+    for name, each in zip(query.groups, codes, strict=True):
+        labels = schema[name].labels().to_pylist()
+        columns.append([labels[code] for code in each])
+    for place, key in zip(places, zip(*columns, strict=True), strict=True):
+        yield key, question.estimate(int(place))
+
+
+def answer_many(
+    evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Engine
+) -> list[list[tuple[Key, Estimate]]]:
+    """Each question's groups with their estimates: the same numbers as asking one by one."""
+    presence = evidence.presence
+    known: dict[int, Counted] = {}
+    if isinstance(presence, Replaced) or (presence.views == 1 and not presence.sources):
+        known = counted(schema, queries, engine)
+    answers = []
+    for place, query in enumerate(queries):
+        if place not in known:
+            engine.check(query)
+        question = Question(evidence, schema, query, engine, known.get(place))
+        answers.append(list(_groups(question)))
+    return answers
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question to published tuples: what the domain says about it, and what the view shows."""
+
+    evidence: Tuples
+    schema: Schema
+    query: Query
+    engine: Engine
+    counted: Counted | None = None  # if both have been counted already
+
+    def estimate(self, group: int) -> Estimate:
+        make = {"count": self._count, "sum": self._sum, "mean": self._mean}
+        return make[self.query.aggregate](group)
+
+    @cached_property
+    def possible(self) -> npt.NDArray[np.object_]:
+        """How many tuples of the domain satisfy the question, by group."""
+        if self.counted is not None:
+            return np.array([self.counted[0] * self._copies], object)
+        return self._domain.count(self.query.clauses, self.query.groups).reshape(-1) * self._copies
+
+    def _count(self, group: int) -> Estimate:
+        possible = self.possible[group]
+        if possible in (0, self._domain.size * self._copies):
+            rows = self.evidence.rows if possible else 0
+            return Estimate(float(rows), Exact(), EXACT, self._notes)
+        law = self.moments.count_law(group, possible)
+        if isinstance(law, RandomizedCount):
+            return Estimate(law.value, law, BINOMIAL if law.exact else MANY, self._notes)
+        return self._weighted(0, group)
+
+    def _sum(self, group: int) -> Estimate:
+        if not self.possible[group]:
+            return Estimate(0.0, Exact(), EXACT, self._notes)
+        return self._weighted(1, group)
+
+    def _weighted(self, power: int, group: int) -> Estimate:
+        variance, largest = self._variances[power][group], self._largest[power][group]
+        law = WeightedSum(float(variance), float(largest))
+        return Estimate(float(self.moments.sums[power, group]), law, self._method, self._notes)
+
+    @property
+    def _method(self) -> str:
+        presence = self.evidence.presence
+        views = presence.views if isinstance(presence, Included) else 1
+        return SCORE if views == 1 else f"pooled over {views} views: {SCORE}"
+
+    def _mean(self, group: int) -> Estimate:
+        if not self.possible[group] or not self.moments.sums[0, group]:
+            notes = (*self._notes, NOTHING)
+            return Estimate(float("nan"), Unknown(), "average of no tuples", notes)
+        low, high = self._limits
+        law = Ratio(
+            float(self.moments.sums[1, group]),
+            float(self.moments.sums[0, group]),
+            variances=(
+                float(self._variances[1][group]),
+                float(self._variances[0][group]),
+                float(self.moments.covariance[group]),
+            ),
+            bends=(low, (low + high) / 2, high),
+            largest=self._bent(group),
+            slope=float(self._largest[0][group]),
+        )
+        return Estimate(law.value, law, FIELLER, (*self._notes, *law.notes))
+
+    def _bent(self, group: int) -> tuple[float, float, float]:
+        low, middle, high = (float(each[group]) for each in self._bends)
+        return low, middle, high
+
+    @cached_property
+    def _bends(self) -> list[Floats]:
+        """What one tuple can change `total - r * count` by, for three ratios r."""
+        low, high = self._limits
+        shifts = (low, (low + high) / 2, high)
+        return [self.moments.deviation(low, high, shift) for shift in shifts]
+
+    @cached_property
+    def _variances(self) -> list[Floats]:
+        return [self.moments.variance(power) for power in (0, 1)]
+
+    @cached_property
+    def _largest(self) -> list[Floats]:
+        return [self.moments.deviation(1.0, 1.0), self.moments.deviation(*self._limits)]
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """The least and the most that a tuple can add."""
+        if self.query.argument is None:
+            return 1.0, 1.0
+        return self._domain.limits(self.query.argument, self.query.clauses)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The sums over true tuples, estimated from those that are shown, by group."""
+        presence = self.evidence.presence
+        if isinstance(presence, Replaced):
+            mean = self._over_domain(Fraction(1, self._domain.size))
+            return ReplacedMoments(presence, self._shown, mean)
+        if presence.sources:
+            return IncludedMoments(presence, ((self._sourced(presence),),), (1.0,))
+        false = self._over_domain(presence.noise)
+        if presence.views == 1:
+            stratum = Stratum(self._shown, false, presence.kept, presence.noise)
+            return IncludedMoments(presence, ((stratum,),), (1.0,))
+        size = self._domain.size * presence.multiplicity
+        views = strata(presence, self._seen(views=presence.seen), false)
+        return IncludedMoments(presence, views, weights(presence, size))
+
+    def _sourced(self, presence: Included) -> SourcedStratum:
+        """β(t) is noise · Π size · share over the attributes that have a source."""
+        sources = presence.sources or {}
+        factors = {n: [len(each) * share for share in each] for n, each in sources.items()}
+        shown = self._seen(tuple(sources))
+        rate = np.full(len(shown.group), float(presence.noise))
+        for name, each in factors.items():
+            rate = rate * np.array([float(factor) for factor in each])[shown.column[name]]
+        squares = {name: [factor**2 for factor in each] for name, each in factors.items()}
+        highest = presence.noise
+        for each in factors.values():
+            highest *= max(each)
+        gap = presence.kept - presence.noise
+        return SourcedStratum(
+            shown.sums(),
+            shown.sums(rate),
+            self._over_domain(presence.noise, factors),
+            self._over_domain(presence.noise**2, squares),
+            float(gap),
+            gap + 2 * highest <= 1,
+        )
+
+    @property
+    def _shown(self) -> Floats:
+        """The sums over published tuples that satisfy the question."""
+        if self.counted is not None:
+            return np.full((3, 1), float(self.counted[1]))
+        return self._seen().sums()
+
+    def _seen(self, by: Sequence[str] = (), views: str | None = None) -> Seen:
+        return seen(self.schema, self.query, self.engine, by, views)
+
+    def _over_domain(self, scale: Fraction, weights: Any = None) -> Floats:
+        """Σ scale · g^j · weights over the possible tuples of each group, for j = 0, 1, 2."""
+        argument, copies = self.query.argument, self._copies
+        if argument is None and not weights:
+            row = np.array([float(scale * number) for number in self.possible])
+            return np.array([row, row, row])
+        powers = (0, 1, 2) if argument else (0,)
+        rows = [
+            self._domain.sum(
+                self.query.clauses,
+                self.query.groups,
+                amount=argument if power else None,
+                power=power,
+                weights=weights,
+                scale=scale * copies,
+            ).reshape(-1)
+            for power in powers
+        ]
+        return np.array(rows if argument else rows * 3)
+
+    @cached_property
+    def _domain(self) -> Domain:
+        return domain_of(self.engine)
+
+    @property
+    def _copies(self) -> int:
+        """How often the same tuple may be there."""
+        presence = self.evidence.presence
+        return presence.multiplicity if isinstance(presence, Included) else 1
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        presence = self.evidence.presence
+        collapsed = isinstance(presence, Included) and presence.collapsed
+        return (*self.query.notes, *((COLLAPSED,) if collapsed else ()))

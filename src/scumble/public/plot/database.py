@@ -1,0 +1,95 @@
+"""Where a database was asked: how many answers cover each pair of values of two attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scumble.public.plot.curves import INK, blank
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+# Darker where more is used: lightness alone tells the order, in grey and to the colour-blind. What
+# is used up is nearly black, a step away from the darkest blue.
+_DARKEST = 0.8
+_GAP = 0.06  # inches between two names
+_MOST = 1000  # squares along an axis: a screen has no room for more
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An attribute along a side of the map: where its ticks are, by code, and what they say."""
+
+    name: str
+    ticks: Sequence[int]
+    labels: Sequence[str]
+
+
+def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) -> Figure:
+    """A map with a square per pair of values; `counts` has a row for each value of `across`."""
+    figure, axes = blank(8.2, 5.2)
+    width, height = counts.shape
+    picture = axes.imshow(
+        _coarse(_coarse(counts).T),
+        cmap=_colours(),
+        vmin=0,
+        vmax=limit - 0.5,  # what reaches the limit is over it
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(-0.5, width - 0.5, -0.5, height - 0.5),
+    )
+    axes.grid(visible=False)
+    axes.set_xticks(across.ticks, across.labels)
+    axes.set_yticks(up.ticks, up.labels)
+    axes.set_xlabel(across.name, color=INK)
+    axes.set_ylabel(up.name, color=INK)
+    bar = figure.colorbar(picture, ax=axes, pad=0.02, extend="max", extendfrac=0.06)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=INK, length=0, labelsize=10)
+    bar.set_ticks(range(0, limit, _step(limit)))
+    bar.ax.set_title(f"{limit:,}: used up", color=INK, fontsize=10)
+    bar.set_label("most answers that cover a point", color=INK)
+    if _crowded(figure, axes):
+        axes.tick_params(axis="x", rotation=90)
+    return figure
+
+
+def _step(limit: int) -> int:
+    """Between ticks: a number that is easy to count in, so that there are at most six of them."""
+    step = 1
+    while 6 * step < limit:
+        step *= 2 if str(step)[0] in "15" else 5
+    return step
+
+
+def _crowded(figure: Figure, axes: Axes) -> bool:
+    """Whether names along the bottom would run into each other."""
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    room = figure.dpi * _GAP
+    return any(one.x1 + room > other.x0 for one, other in pairwise(boxes))
+
+
+def _colours() -> Colormap:
+    from matplotlib import colormaps
+    from matplotlib.colors import LinearSegmentedColormap
+
+    blues = colormaps["Blues"](np.linspace(0.02, _DARKEST, 256))
+    return LinearSegmentedColormap.from_list("popularity", blues).with_extremes(over=INK)
+
+
+def _coarse(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of many rows, the largest of each few: what is used up must not vanish between pixels."""
+    if len(counts) <= _MOST:
+        return counts
+    starts = np.linspace(0, len(counts), _MOST, endpoint=False).astype(np.int64)
+    return np.maximum.reduceat(counts, starts, axis=0)

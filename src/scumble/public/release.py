@@ -1,0 +1,262 @@
+"""A release: what was published, what is promised about it, and the one verb `answer`."""
+
+from __future__ import annotations
+
+import html
+import math
+import shutil
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scumble._version import __version__
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.evidence import Evidence, Groups, Records, Tuples
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Estimates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from scumble.public.sandbox import Engine
+
+FORMAT = 1
+DROPPED = "rows with a value outside its domain were left out of the release"
+SEEDED = "NOT PRIVATE: seeded for a test."
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says about itself. Nothing in it depends on private data beyond the
+    evidence.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    schema: Schema
+    guarantees: Guarantees
+    evidence: Evidence
+    report: Mapping[str, Any] = field(default_factory=dict)
+    outside: str = "error"
+    seeded: bool = False
+    software: str = f"scumble {__version__}"
+    format: int = FORMAT
+
+
+@dataclass(repr=False)
+class Release:
+    """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`.
+
+    `remarks` are for the owner who published it, and are not saved.
+    """
+
+    manifest: Manifest
+    folder: Path
+    temporary: bool = False
+    remarks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.temporary:  # the folder goes away with this object
+            self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    @property
+    def schema(self) -> Schema:
+        return self.manifest.schema
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return self.manifest.guarantees
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.manifest.evidence
+
+    def answer(
+        self, sql: str | Query, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
+    ) -> Estimate | Estimates:
+        """The answer to one question: an `Estimate`, or `Estimates` for a GROUP BY.
+
+        `tables` are public side tables by name, as paths or data frames, for conditions such as
+        `IN (SELECT ... FROM name)`. `clamp` cuts counts to what a count can be, at the price of a
+        bias.
+        """
+        engine = self._engine_with(tables)
+        query = self._parsed(sql, engine)
+        engine.check(query)
+        rows = self._estimator.answer(self.evidence, self._asked, query, engine)
+        return self._present(query, rows, clamp)
+
+    def answer_many(
+        self,
+        questions: Iterable[str | Query],
+        *,
+        tables: Mapping[str, Any] | None = None,
+        clamp: bool = False,
+    ) -> list[Estimate | Estimates]:
+        """The answers to many questions, in their order, with few passes over the published
+        data.
+        """
+        if isinstance(questions, (str, Query)):
+            raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
+        from scumble.public.estimation.clauses import portions
+
+        engine = self._engine_with(tables)
+        queries = [self._parsed(sql, engine) for sql in questions]
+        answers: list[Estimate | Estimates] = []
+        for some in portions(self._asked, queries):
+            found = self._estimator.answer_many(self.evidence, self._asked, some, engine)
+            answers += [self._present(q, rows, clamp) for q, rows in zip(some, found, strict=True)]
+        return answers
+
+    def marginal(
+        self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
+    ) -> pa.Table:
+        """The estimated counts of all cells of some attributes, of a release of marginals.
+
+        `nonnegative` fits tables without negative cells that agree with each other, and `integers`
+        rounds so that the total stays. Both trade the estimates' lack of bias away; questions are
+        answered without them.
+        """
+        from scumble.public.estimation.measurements.marginal_table import marginal_table
+
+        return marginal_table(
+            self.evidence,
+            self._asked,
+            self._engine,
+            names,
+            nonnegative=nonnegative,
+            integers=integers,
+        )
+
+    def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query:
+        """A question, understood and checked, to be answered later or often."""
+        engine = self._engine_with(tables)
+        query = self._parsed(sql, engine)
+        engine.check(query)
+        return query
+
+    def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
+        """Write the release to a folder of its own; an existing one is replaced only by `force`.
+
+        A release made with a fixed seed is refused unless `insecure` says that it may be written.
+        """
+        from scumble.public import archive
+
+        saved = archive.save(self, Path(folder), force=force, insecure=insecure)
+        if self.temporary:  # from now on the saved folder is this release's own
+            self.__dict__.pop("_engine", None)
+            self.folder, self.temporary = saved.resolve(), False
+            self._remove()
+        return saved
+
+    def __repr__(self) -> str:
+        promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
+        columns = ", ".join(self.evidence.columns)
+        leak = self.schema.from_data
+        warning = f"\n  NOT COVERED: domains read from the data ({', '.join(leak)})" if leak else ""
+        return f"Release by {self.manifest.mechanism} of {columns}\n{promises}{warning}"
+
+    def _repr_html_(self) -> str:
+        promises = "".join(f"<li>{html.escape(str(promise))}</li>" for promise in self.guarantees)
+        columns = html.escape(", ".join(self.evidence.columns))
+        title = f"Release by {html.escape(self.manifest.mechanism)} of {columns}"
+        return f"<b>{title}</b><ul>{promises}</ul>"
+
+    @cached_property
+    def _asked(self) -> Schema:
+        """The attributes that can be asked about; identifiers stay, to be refused by name."""
+        hidden = [attribute.name for attribute in self.schema.identifiers]
+        named = {*self.evidence.columns, *hidden}
+        return self.schema.select([name for name in self.schema.names if name in named])
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return self._new_engine({})
+
+    def _new_engine(self, tables: Mapping[str, Any]) -> Engine:
+        from scumble.public.sandbox import Engine
+
+        beside = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
+        return Engine(self._asked, tables, self.folder / self.evidence.file, beside)
+
+    def _engine_with(self, tables: Mapping[str, Any] | None) -> Engine:
+        return self._new_engine(tables) if tables else self._engine
+
+    def _parsed(self, sql: str | Query, engine: Engine) -> Query:
+        if isinstance(sql, Query):
+            for name in sql.attributes:
+                self._asked[name]  # a name that is not there has its sentence
+            return sql
+        from scumble.public.sql.parse import parse
+
+        return parse(sql, self._asked, engine.columns)
+
+    @property
+    def _estimator(self) -> Any:
+        """The module that reads this kind of evidence; imported when a question is asked."""
+        if isinstance(self.evidence, Records):
+            from scumble.public.estimation.rows import answer_many
+
+            return answer_many
+        if isinstance(self.evidence, Tuples):
+            from scumble.public.estimation.tuples import answer
+
+            return answer
+        if isinstance(self.evidence, Groups):
+            from scumble.public.estimation.anatomy import answer
+
+            return answer
+        if self.evidence.design.kind == "cells":
+            from scumble.public.estimation.measurements import cells
+
+            return cells
+        if self.evidence.design.kind == "sparse":
+            from scumble.public.estimation.measurements import sparse
+
+            return sparse
+        from scumble.public.estimation.measurements import answer
+
+        return answer
+
+    def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
+        found = [(key, self._noted(estimate)) for key, estimate in rows]
+        if clamp:
+            found = [(key, self._clamped(query, estimate)) for key, estimate in found]
+        if not query.groups:
+            [(_, estimate)] = found
+            return estimate
+        order = _order(self.schema, query.groups, [key for key, _ in found])
+        found = [found[place] for place in order]
+        return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
+
+    def _noted(self, estimate: Estimate) -> Estimate:
+        """Say what is true of every answer from rows that lack some people."""
+        if self.manifest.outside != "drop":
+            return estimate
+        return replace(estimate, notes=(*estimate.notes, DROPPED))
+
+    def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
+        if query.aggregate != "count":
+            raise ParameterError(
+                "Only counts can be clamped: sums and averages have no known limits."
+            )
+        most = math.inf if self.evidence.rows is None else self.evidence.rows
+        return estimate.clamped(0.0, most)
+
+
+def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The places of the keys in the order of the domains, the first name counting most."""
+    import numpy as np
+    import pyarrow as pa
+
+    codes = []
+    for place, name in enumerate(names):
+        values = pa.array([key[place] for key in keys], schema[name].arrow_type)
+        codes.append(schema[name].encode(values)[0])
+    order: list[int] = np.lexsort(codes[::-1]).tolist()
+    return order

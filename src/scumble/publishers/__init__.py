@@ -1,1 +1,0 @@
-"""Input perturbation, one file each: rows in, rows out, the proof in the docstring."""

@@ -1,1 +1,0 @@
-"""Differentially private summaries without interaction, one file each."""

@@ -1,0 +1,70 @@
+"""The auditor is itself audited: what is broken on purpose is refuted, and its honest twin is not.
+
+An honest twin is refuted by chance with a probability of at most 1e-4 for each of its tests, of
+which there are at most three for each of the nineteen: 0.6 % for all of them. The seeds are fixed.
+"""
+
+import numpy as np
+import pytest
+
+import scumble as sc
+from scumble.audit.claims import CONFIDENCE
+from scumble.audit.order import order_finding
+from scumble.audit.support import grain, support_finding
+from tests.support.twins.everything import TWINS, line
+
+SEED = 7
+
+
+def named(twins):
+    return pytest.mark.parametrize("twin", twins, ids=lambda twin: twin.name)
+
+
+def test_there_are_enough_twins():
+    assert len(TWINS) >= 12
+    assert len({twin.name for twin in TWINS}) == len(TWINS)
+
+
+@named(TWINS)
+def test_what_is_broken_is_refuted(twin):
+    """At a confidence of 0.9999, or exactly."""
+    found = list(twin.broken(twin.runs, SEED))
+    refuted = [finding for finding in found if finding.refuted]
+    assert refuted, [finding.sentence for finding in found]
+    assert all(each.confidence is None or each.confidence >= CONFIDENCE for each in refuted)
+    assert line(twin.name, found).startswith("refuted")
+
+
+@named(TWINS)
+def test_the_honest_twin_stands(twin):
+    found = list(twin.honest(twin.runs, SEED))
+    assert found
+    assert not [finding.sentence for finding in found if finding.refuted]
+
+
+PUBLISHERS = [
+    sc.Uniform(epsilon=1),
+    sc.Subset(epsilon=1),
+    sc.Frapp(epsilon=2),
+    sc.AlphaBeta(alpha=0.5, beta=0.1),
+    sc.Aroma(k=20),
+    sc.Anatomy(l=2, suppress=True),
+    sc.Partition(rho1=0.3, rho2=0.6),
+]
+
+
+@pytest.mark.parametrize("mechanism", PUBLISHERS, ids=lambda each: each.name)
+def test_rows_stand_in_an_order_that_anybody_could_make(mechanism):
+    assert order_finding(mechanism, 1, 500, seed=SEED).verdict == "exact"
+
+
+def test_the_last_bit_of_a_number():
+    numbers = np.array([[0.0, 1.0, 0.5, 6.0, 0.1, -3.0, 2.0**-1074]])
+    assert grain(numbers).tolist() == [[64, 0, -1, 1, -55, 0, -1074]]
+
+
+def test_floating_noise_of_equal_counts_tells_nothing():
+    """A false alarm has probability 1e-4."""
+    one, other = (np.random.default_rng(seed).laplace(size=(20_000, 1)) for seed in (1, 2))
+    found = support_finding("noise", one, other, 0.1)
+    assert (found.check, found.verdict) == ("last bits", "stands")

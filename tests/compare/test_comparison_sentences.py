@@ -1,0 +1,91 @@
+"""The numbers in the sentences of a comparison against closed forms."""
+
+from __future__ import annotations
+
+import re
+from math import ceil, exp, sqrt
+
+import numpy as np
+import pytest
+
+import scumble as sc
+from scumble.compare.comparison import Comparison, Results
+from scumble.compare.points import Point, points, sentence
+from scumble.compare.settings import Settings
+from scumble.compare.truth import TrueTable
+from scumble.compare.workloads import from_sql
+
+VALUES, EACH, RUNS = 8, 250, 50
+SCHEMA = sc.Schema((sc.Attribute("job", "sensitive", sc.Category(tuple("abcdefgh"))),))
+ROWS = VALUES * EACH
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    """Every value has as many rows, so that all answers have errors of one law."""
+    table = TrueTable(SCHEMA, {"job": np.repeat(np.arange(VALUES, dtype=np.uint8), EACH)}, ROWS)
+    workload = from_sql(["SELECT job, COUNT(*) FROM t GROUP BY job"], SCHEMA)
+    choices = Settings(table, workload, "replace").choices(["uniform", "histogram"], [1.0], {})
+    comparison = Comparison(table, workload, choices, RUNS, seed=1)
+    found = comparison.blank(subject="jobs", preview=False, sensitive=["job"])
+    list(comparison.runs(found))
+    return found
+
+
+def _numbers(results: Results, method: str) -> tuple[Point, float, float, float]:
+    """Where a prior of 10 % can end, the count that is told of, and its error."""
+    [point] = [each for each in points(results, "root") if each.method == method]
+    pattern = r"gave 10 % to a value can end at most at ([\d.]+) %; a count of (\d+) will be "
+    pattern += r"within ±(\d+) nineteen times in twenty\."
+    found = re.match(rf"an attacker who {pattern}", sentence(point, VALUES))
+    assert found, sentence(point, VALUES)
+    end, count, error = (float(number) for number in found.groups())
+    return point, end, count, error
+
+
+@pytest.mark.parametrize("method", ["uniform", "histogram"])
+def test_where_a_prior_ends(results: Results, method: str) -> None:
+    """Odds of 1 to 9 grow by e at most; rounded up."""
+    _, end, count, _ = _numbers(results, method)
+    odds = exp(1) / 9
+    assert end == ceil(1000 * odds / (1 + odds)) / 10
+    assert count == EACH
+
+
+def test_errors_of_perturbed_values(results: Results) -> None:
+    """Of 250 rows a share `stays` shows the value, of the others a share `comes`. 95 % of normal
+    errors are within 1.96 deviations; the quantile of 400 errors has a deviation of
+    √(0.95 · 0.05 / 400) / 0.117 of theirs, and five of these are missed less than once in 1e6. The
+    number is rounded up to two digits.
+    """
+    point, _, _, error = _numbers(results, "uniform")
+    comes = 1 / (exp(1) + VALUES - 1)
+    stays = exp(1) * comes
+    variance = EACH * stays * (1 - stays) + (ROWS - EACH) * comes * (1 - comes)
+    deviation = sqrt(variance) / (stays - comes)
+    slack = 5 * sqrt(0.95 * 0.05 / (VALUES * RUNS)) / 0.117
+    assert (1.96 - slack) * deviation <= error <= (1.96 + slack) * deviation + 10
+    assert point.numbers["root"].mean == pytest.approx(deviation, rel=0.2)
+    assert point.success == pytest.approx(stays)
+
+
+def test_errors_of_noisy_counts(results: Results) -> None:
+    """Noise of at most k has a probability of 1 - 2 a^(k+1) / (1 + a), a = e^(-1/2): 0.95 is
+    reached at k = 6, and 400 draws miss that by more than two less than once in 1e6.
+    """
+    _, _, _, error = _numbers(results, "histogram")
+    ratio = exp(-0.5)
+    reached = [k for k in range(20) if 1 - 2 * ratio ** (k + 1) / (1 + ratio) >= 0.95]
+    assert abs(error - reached[0]) <= 2
+
+
+def test_intervals_hold_what_they_say(results: Results) -> None:
+    """95 % of 400 intervals or more: six deviations of a binomial below are missed less than once
+    in 1e8.
+    """
+    for point in points(results, "root"):
+        assert point.intervals == VALUES * RUNS
+        least = 0.95 - 6 * sqrt(0.95 * 0.05 / (VALUES * RUNS))
+        assert point.numbers["coverage"].mean >= least
+        assert point.biased is not None
+        assert point.biased <= 0.5  # of eight questions, four by chance: less than once in 1e6

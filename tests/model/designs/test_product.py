@@ -1,0 +1,111 @@
+"""Products of axes against dense linear algebra."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scumble.model.designs.by_law import ByLaw
+from scumble.model.designs.kronecker import Product
+from scumble.model.designs.registry import design as read
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from tests.support.axes import AXES, group_weights, matrix
+from tests.support.products import MIXED, dense, product_of, reconstruction
+
+every = pytest.mark.parametrize("name", MIXED)
+
+
+@every
+def test_measures_the_kronecker_product(name: str) -> None:
+    design = product_of(name)
+    counts = np.random.default_rng(1).integers(0, 50, int(np.prod(design.shape)))
+    before = counts.copy()
+    found = design.apply(counts)
+    for numbers, expected in zip(found, dense(design), strict=True):
+        np.testing.assert_array_equal(numbers, expected @ counts)
+        assert not np.may_share_memory(numbers, counts)
+    assert sum(map(len, found)) == design.size
+    np.testing.assert_array_equal(counts, before)
+
+
+@every
+def test_norms_by_brute_force(name: str) -> None:
+    design = product_of(name)
+    brute = [
+        (int(np.abs(group).sum(axis=0).max()), int((group**2).sum(axis=0).max()))
+        for group in dense(design)
+    ]
+    assert design.norms() == brute
+    assert design.signed == any((group < 0).any() for group in dense(design))
+
+
+@every
+def test_counts_come_back(name: str) -> None:
+    design = product_of(name)
+    counts = np.random.default_rng(2).integers(0, 50, int(np.prod(design.shape)))
+    again = design.reconstruct(design.apply(counts))
+    np.testing.assert_allclose(again.reshape(-1), counts, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["trees", "tree and cells", "wavelet and taxonomy"])
+def test_least_squares_of_all_numbers_with_variances_that_are_products(name: str) -> None:
+    """The Kronecker product of the axes' least squares is that of the whole."""
+    axes = [AXES[each] for each in MIXED[name]]
+    whole, weights = np.ones((1, 1)), np.ones(1)
+    for axis in axes:
+        whole, weights = np.kron(whole, matrix(axis)), np.kron(weights, group_weights(axis))
+    root = np.sqrt(weights)[:, None]
+    expected = np.linalg.pinv(root * whole) * root.T
+    # The file has groups one after the other: bring its columns into the order of the product.
+    design = product_of(name)
+    labels = [np.repeat(np.arange(len(a.lengths)), a.lengths) for a in axes]
+    pairs = [(i, j) for i in labels[0] for j in labels[1]]
+    order = sorted(range(len(pairs)), key=lambda place: (pairs[place], place))
+    np.testing.assert_allclose(reconstruction(design), expected[:, order], atol=1e-9)
+
+
+@every
+@pytest.mark.parametrize("different", [1, 2, 5])
+def test_groups_of_one_law_are_taken_together(name: str, different: int) -> None:
+    design = product_of(name)
+    laws = tuple(design.laws[place % different] for place in range(len(design.laws)))
+    design = Product(design.names, design.axes, laws)
+    together = ByLaw(design)
+    counts = np.random.default_rng(3).integers(0, 50, int(np.prod(design.shape)))
+    groups = together.apply(counts)
+    assert len(groups) == len(together.laws) == len(set(laws))
+    np.testing.assert_array_equal(together.ordered(groups), np.concatenate(design.apply(counts)))
+    for law, (total, squares) in zip(together.laws, together.norms(), strict=True):
+        rows = np.concatenate(
+            [group for group, own in zip(dense(design), laws, strict=True) if own == law]
+        )
+        assert np.abs(rows).sum(axis=0).max() <= total
+        assert (rows**2).sum(axis=0).max() <= squares
+
+
+@every
+def test_descriptions_make_it_again(name: str) -> None:
+    design = product_of(name)
+    again = read(json.loads(json.dumps(design.to_dict())))
+    assert isinstance(again, Product)
+    assert again == design
+
+
+def test_acute_products_need_weights_that_are_products() -> None:
+    """Two wavelets with noise of one law are acute; not if one combination of groups has less noise
+    than all others, nor with Laplace noise, where it would not help.
+    """
+    design = product_of("wavelets")
+    even = [DiscreteGaussian(Fraction(4))] * len(design.laws)
+    assert design.acute(even)
+    for place in range(len(even)):
+        assert not design.acute([*even[:place], DiscreteGaussian(Fraction(3)), *even[place + 1 :]])
+    assert not design.acute(design.laws)
+    assert ByLaw(replace(design, laws=tuple(even))).acute(even[:1])
+    less = np.repeat([Fraction(1), Fraction(5)], [len(even) // 4, len(even) - len(even) // 4])
+    assert not design.acute([DiscreteGaussian(each) for each in less])
+    assert product_of("trees").acute(product_of("trees").laws)

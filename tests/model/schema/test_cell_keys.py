@@ -1,0 +1,102 @@
+"""Mixed-radix numbers against Python's own integers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scumble.model.errors import ParameterError
+from scumble.model.schema.cell_keys import Radix, smallest
+
+SIZES = st.lists(
+    st.one_of(st.integers(1, 300), st.integers(1, 2**64), st.just(2**64)), min_size=1, max_size=8
+)
+
+
+@st.composite
+def tuples(draw):
+    sizes = draw(SIZES)
+    rows = draw(
+        st.lists(st.tuples(*(st.integers(0, size - 1) for size in sizes)), min_size=1, max_size=20)
+    )
+    return sizes, rows
+
+
+def columns_of(sizes, rows):
+    return [
+        np.array([row[place] for row in rows], smallest(size)) for place, size in enumerate(sizes)
+    ]
+
+
+@given(tuples())
+def test_numbers_are_those_of_python(drawn):
+    sizes, rows = drawn
+    radix = Radix(sizes)
+    keys = radix.pack(columns_of(sizes, rows))
+    expected = []
+    for row in rows:
+        number = 0
+        for size, code in zip(sizes, row, strict=True):
+            number = number * size + code
+        expected.append(number)
+    assert radix.to_integers(keys) == expected
+    assert np.array_equal(radix.from_integers(expected), keys)
+    assert keys.dtype == np.uint64
+    assert keys.shape == ((len(rows),) if radix.words == 1 else (len(rows), radix.words))
+
+
+@given(tuples())
+def test_unpacking_gives_the_columns_back(drawn):
+    sizes, rows = drawn
+    columns = columns_of(sizes, rows)
+    radix = Radix(sizes)
+    found = radix.unpack(radix.pack(columns))
+    for column, back in zip(columns, found, strict=True):
+        assert back.dtype == column.dtype
+        assert np.array_equal(column, back)
+
+
+@given(tuples())
+def test_order_is_lexicographic(drawn):
+    sizes, rows = drawn
+    keys = Radix(sizes).pack(columns_of(sizes, rows))
+    keyed = [tuple(np.atleast_1d(key).tolist()) for key in keys]
+    assert sorted(range(len(rows)), key=lambda k: keyed[k]) == sorted(
+        range(len(rows)), key=lambda k: rows[k]
+    )
+
+
+@given(SIZES)
+def test_words_are_as_few_as_neighbours_allow(sizes):
+    radix = Radix(sizes)
+    assert radix.size == np.prod([int(size) for size in sizes], dtype=object)
+    assert (radix.words == 1) == (radix.size <= 2**64)
+
+
+def test_chosen_types_and_nothing_at_all():
+    radix = Radix([10, 20])
+    key = radix.pack([np.array([3], np.uint8), np.array([4], np.uint8)])
+    wide = radix.unpack(key, [np.dtype(np.int64)] * 2)
+    assert [column.dtype for column in wide] == [np.int64, np.int64]
+    empty = radix.pack([np.empty(0, np.uint8)] * 2)
+    assert [len(column) for column in radix.unpack(empty)] == [0, 0]
+    assert radix.from_integers([]).shape == (0,)
+    assert Radix([]).size == 1
+
+
+def test_smallest_type_holds_the_last_code():
+    sizes = [1, 256, 257, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64]
+    assert [smallest(size).name for size in sizes] == [
+        *("uint8", "uint8", "uint16", "uint16", "uint32", "uint32", "uint64", "uint64")
+    ]
+
+
+def test_refusals():
+    with pytest.raises(ParameterError, match="'sizes' parameter of Radix must be"):
+        Radix([3, 0])
+    with pytest.raises(
+        ParameterError, match=r"'columns' parameter of Radix\.pack must be 2 arrays"
+    ):
+        Radix([3, 2]).pack([np.zeros(1, np.uint8)])
+    with pytest.raises(ParameterError, match=r"from 0 to 5\. Got 6 instead"):
+        Radix([3, 2]).from_integers([6])

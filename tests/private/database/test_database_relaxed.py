@@ -1,0 +1,180 @@
+"""After the promise is used up: answers made of answers, and what is said about them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+import scumble as sc
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.weighted_sum import NoiseSum
+from tests.support.database.small_database import count, database, given, most_popular, some_people
+
+
+@pytest.fixture
+def db(tmp_path):
+    """Used up where age is 1 to 3: two answers for a point."""
+    with database(tmp_path / "db", epsilon=1) as made:
+        made.answer(count(0, 3))
+        made.answer(count(1, 3))
+        yield made
+
+
+def test_a_relaxed_answer_says_what_it_is(db, tmp_path):
+    answer = db.answer(count(2, 3), relax="compound")
+    assert answer.status == "relaxed"
+    assert answer.answered == "age BETWEEN 1 AND 3"
+    assert answer.distance == pytest.approx(1 / 5 / 2)
+    assert answer.numbers == 1
+    assert answer.value == db.answer(count(1, 3)).value
+    assert "moved the lower end of age" in answer.notes
+    assert "relaxed to age BETWEEN 1 AND 3 (error 0.1, made of 1 number)" in repr(answer)
+    assert len(given(tmp_path / "db")) == 2
+
+
+def test_a_difference_of_answers_is_exact(db):
+    """[0, 3] less [1, 3] is [0, 0], but that has room of its own; [0, 4] is [0, 3] and a patch."""
+    answer = db.answer(count(0, 4), relax="compound")
+    assert (answer.status, answer.distance, answer.numbers) == ("relaxed", 0, 2)
+    assert answer.answered == "age BETWEEN 0 AND 4"
+    assert answer.notes == ("exactly the box that was asked for",)
+    patch = db.answer(count(4, 4))
+    assert patch.status == "repeated"  # it was processed as a question of its own
+    assert answer.value == db.answer(count(0, 3)).value + patch.value
+    assert answer.law == NoiseSum(DiscreteLaplace(Fraction(4)), {1: 2})
+
+
+def test_a_relaxed_answer_is_repeated_for_free(db, tmp_path):
+    first = db.answer(count(2, 3))
+    entries = len(db.history())
+    db.answer(count(5, 5))  # what is given out later does not change it
+    for _ in range(3):
+        again = db.answer(count(2, 3))
+        assert (again.value, again.answered, again.interval()) == (
+            first.value,
+            first.answered,
+            first.interval(),
+        )
+    assert len(db.history()) == entries + 1
+    with sc.Database.open(tmp_path / "db", some_people(), seed=1) as other:
+        assert other.answer(count(2, 3)).value == first.value
+
+
+def test_too_far_is_a_refusal_that_names_the_nearest(db, tmp_path):
+    before = given(tmp_path / "db")
+    with pytest.raises(sc.PromiseError, match="WHERE age BETWEEN 1 AND 3, at a relaxation error"):
+        db.answer(count(2, 3), max_relaxation_error=0.05)
+    assert db.cost(count(2, 3), max_relaxation_error=0.05)["status"] == "refused"
+    assert db.answer(count(2, 3), max_relaxation_error=0.1).status == "relaxed"
+    with pytest.raises(sc.PromiseError):
+        db.answer(count(2, 3), max_relaxation_error=0.05)
+    assert len(given(tmp_path / "db")) == len(before)
+
+
+def test_refused_in_advance(db, tmp_path):
+    db.answer(count(2, 3))
+    with pytest.raises(sc.PromiseError, match="relaxation is off"):
+        db.answer(count(2, 3), relax="refuse")
+    with database(tmp_path / "never", relax=0) as strict:
+        for low in range(4):
+            strict.answer(count(low, 4))
+        with pytest.raises(sc.PromiseError, match="relaxation is off"):
+            strict.answer(count(3, 4, "f"))
+        assert strict.status()["used"] == 4
+
+
+def test_weights_decide_what_is_near(tmp_path):
+    with database(tmp_path / "db", epsilon=0.5, relax=1) as db:
+        db.answer(count(0, 2, "f"))
+        db.answer(count(0, 2, "m"))
+        near = db.answer("SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 1 AND sex = 'm'")
+        assert near.answered == "age BETWEEN 0 AND 2 AND sex = 'm'"
+        light = db.answer(
+            "SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 1 AND sex = 'm'", weights={"age": 0}
+        )
+        assert (light.answered, light.distance) == (near.answered, 0)
+        assert db.cost(count(0, 1, "m"), weights={"age": 3})["distance"] == pytest.approx(0.3)
+
+
+def test_prefer_the_box_itself(tmp_path):
+    """Its numbers add up to the box, at a larger error than a box that is near it has."""
+    with database(tmp_path / "db", epsilon=1, relax=1) as db:
+        for sql in (count(0, 1), count(2, 3), count(0, 4)):
+            assert db.answer(sql).status == "answered"
+        near = db.answer(count(0, 3))
+        itself = db.answer(count(0, 3), prefer="exact")
+        assert near.distance > 0 == itself.distance
+        assert itself.answered == "age BETWEEN 0 AND 3"
+        assert itself.stderr == pytest.approx(math.sqrt(2) * near.stderr)
+        assert itself.law == NoiseSum(DiscreteLaplace(Fraction(4)), [(w, 1) for w in _weights(db)])
+        compound = db.answer(count(0, 3), relax="compound")
+        assert compound.distance == near.distance
+
+
+def _weights(db: sc.Database) -> list[float]:
+    """Of the last answer, as the ledger has them."""
+    [piece] = db._journal.entries()[-1].payload["groups"][0]["pieces"]
+    return [weight for _, weight in piece["terms"]]
+
+
+def test_regression_beats_a_compound(tmp_path):
+    """The mean of two independent ways to one box has a smaller error than either."""
+    with database(tmp_path / "db", epsilon=1) as db:
+        for sql in (count(0, 2, "f"), count(0, 2, "m"), count(0, 2)):
+            db.answer(sql)
+        compound = db.cost(count(0, 1), relax="compound")
+        combined = db.cost(count(0, 1), relax="regression")
+        assert combined["answered"] == compound["answered"]
+        assert combined["stderr"] == pytest.approx(compound["stderr"] * math.sqrt(2 / 3))
+
+
+def test_boxes_that_overlap_after_relaxation_are_told(tmp_path):
+    """Two boxes become one and the same, or meet: the answer is the sum of both counts."""
+    with database(tmp_path / "db", epsilon=0.5, relax=1) as db:
+        once = db.answer(count(0, 3))
+        twice = db.answer("SELECT COUNT(*) FROM t WHERE age IN (0, 3)")
+        assert (twice.value, twice.numbers) == (2 * once.value, 1)
+        assert twice.answered == "age BETWEEN 0 AND 3 + age BETWEEN 0 AND 3"
+        assert any("overlap" in note for note in twice.notes)
+        assert twice.stderr == 2 * once.stderr
+        apart = db.answer("SELECT COUNT(*) FROM t WHERE age = 2 OR age = 5")
+        assert apart.answered == "age BETWEEN 0 AND 3 OR age = 5"
+        assert not any("overlap" in note for note in apart.notes)
+
+
+def test_without_any_count_the_size_of_the_table_speaks(tmp_path):
+    with database(tmp_path / "db", epsilon=0.5) as db:
+        db.answer("SELECT SUM(age) FROM t")
+        for _ in range(2):
+            answer = db.answer(count(0, 2))
+            assert (answer.status, answer.value, answer.numbers) == ("relaxed", 20, 0)
+            assert answer.interval() == (0, 40)
+            assert answer.stderr == 20
+            assert "size of the table" in answer.method
+            assert "no count helps" in repr(answer)
+        assert len(db.history()) == 1
+        part = db.answer("SELECT sex, COUNT(*) FROM t GROUP BY sex")
+        assert part["f"].value == 20
+
+
+def test_patches_that_a_question_needs_twice_are_given_out_once(tmp_path):
+    """Boxes of one question may ask for patches that meet: all that is planned is counted."""
+    with database(tmp_path / "db", epsilon=1, relax=3) as db:
+        for sql in (count(0, 2), count(1, 3)):
+            db.answer(sql)
+        db.answer("SELECT COUNT(*) FROM t WHERE age IN (0, 1, 2, 4) OR age = 5 AND sex = 'f'")
+        db.answer("SELECT sex, COUNT(*) FROM t WHERE age <> 3 GROUP BY sex")
+        boxes = [(n.kind, n.box.tobytes()) for n in given(tmp_path / "db")]
+        assert len(set(boxes)) == len(boxes)
+        assert db.status()["used"] == most_popular(tmp_path / "db") == 2
+
+
+def test_a_table_of_groups_tells_the_status_of_each(db):
+    answers = db.answer("SELECT age, COUNT(*) FROM t WHERE age <> 1 GROUP BY age")
+    header, *lines = repr(answers).splitlines()
+    assert header.split()[-1] == "status"
+    fates = {key[0]: estimate.fate for key, estimate in answers}
+    assert fates == {0: "answered", 2: "relaxed", 3: "relaxed", 4: "answered", 5: "answered"}
+    assert [line.split()[-1] for line in lines[:5]] == list(fates.values())

@@ -1,0 +1,90 @@
+"""Processes that are killed while they write: what was acknowledged is there, once, and the chain
+holds.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from scumble.private.journal.journal import Journal
+from tests.support.database.nursery import Nursery
+
+CHILD = "tests.support.database.ledger_child"
+PROMISE = {"epsilon": "1"}
+STEPS = ("begun", "appended", "full", "committed", "done")
+RESTART = 2  # seconds; a thousand times what it takes, so that a busy machine does not matter
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery(CHILD) as found:
+        yield found
+
+
+def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
+    """Every other child dies at a named step, in their order; the others at random moments."""
+    chance = random.Random(seed)
+    Journal.create(folder, PROMISE).close()
+    acknowledged: dict[str, str] = {}
+    restarts = []
+    steps = cycle(STEPS)
+    for number in range(rounds):
+        # The last key is asked for again: a retry after a crash.
+        first = max(0, len(acknowledged) - 1)
+        step = next(steps) if number % 2 else ""
+        told = nursery.lives(folder, first, step, chance.randrange(4), chance.random() * 0.01)
+        assert all(acknowledged.get(key, told[key]) == told[key] for key in told)
+        acknowledged |= told
+        begin = time.monotonic()
+        with Journal.open(folder, PROMISE) as journal:
+            restarts.append(time.monotonic() - begin)
+            check(journal, acknowledged)
+    assert len(acknowledged) > rounds
+    assert statistics.median(restarts) < RESTART
+
+
+def check(journal: Journal, acknowledged: dict[str, str]) -> None:
+    assert journal.verify() == ()
+    entries = journal.entries(after=1)
+    there = {entry.key: entry.hash for entry in entries}
+    assert len(there) == len(entries)
+    assert acknowledged.items() <= there.items()
+    # A child dies in the middle of one turn at most, so at most one entry was not acknowledged.
+    assert len(there) <= len(acknowledged) + 1
+
+
+def test_killed_a_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=100, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_five_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=500, seed=2)
+
+
+@pytest.mark.parametrize(("step", "there"), [("full", 2), ("committed", 3), ("done", 3)])
+def test_a_commit_is_what_counts(nursery, tmp_path, step, there):
+    """Two turns are finished; the third is in the ledger from its commit on, and not before."""
+    Journal.create(tmp_path / "db", PROMISE).close()
+    told = nursery.lives(tmp_path / "db", 0, step)
+    assert list(told) == ["k0", "k1"]
+    with Journal.open(tmp_path / "db") as journal:
+        assert len(journal.entries(after=1)) == there
+        assert journal.verify() == ()
+
+
+@pytest.mark.parametrize(("step", "there"), [("begun", 2), ("full", 2), ("committed", 3)])
+def test_who_is_killed_does_not_keep_the_place(nursery, tmp_path, step, there):
+    """A journal that was open all the time takes the next turn, and learns what was committed."""
+    with Journal.create(tmp_path / "db", PROMISE) as journal:
+        nursery.lives(tmp_path / "db", 0, step)
+        with journal.turn() as turn:
+            assert [entry.key for entry in turn.news()] == [f"k{n}" for n in range(there)]
+            turn.append("answer", {})
+        assert journal.verify() == ()

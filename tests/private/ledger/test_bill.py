@@ -1,0 +1,162 @@
+"""What each mechanism costs in each kind of ledger, and what no ledger can count."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import people
+import pytest
+
+import scumble as sc
+from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.concentrated import rho_for
+from scumble.private.database.terms import Terms as DatabaseTerms
+from scumble.private.ledger.cost import Bill, bill_of, bill_of_database
+from scumble.private.ledger.terms import Terms
+from scumble.private.mechanism import Summary
+from scumble.private.summaries.base import AttributeSummary
+
+HALF = Fraction(1, 2)
+SCHEMA = people.schema()
+
+
+class Noisy(AttributeSummary):
+    """A summary with Gaussian noise that is never drawn here."""
+
+    name = "noisy"
+    takes_delta = True
+
+    def measure(self, table, folder):
+        raise AssertionError("nothing is measured")
+
+
+def terms(neighbours: str, contribution: int = 1, sensitive: tuple[str, ...] = ("job",)) -> Terms:
+    names = sensitive if neighbours == "values" else ()
+    return Terms("people", neighbours, contribution, names)
+
+
+def bill(mechanism, ledger: Terms, schema=SCHEMA, **how) -> Bill:
+    return bill_of(mechanism, schema, ledger, **{"outside": "error", "seeded": False, **how})
+
+
+def histogram(neighbours: str, **more) -> sc.Histogram:
+    return sc.Histogram(["age"], epsilon=0.5, neighbours=neighbours, **more)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "promised", "times"),
+    [
+        ("add_remove", "add_remove", 1),
+        ("replace", "replace", 1),
+        ("replace", "add_remove", 2),
+        ("values", "replace", 1),
+        ("values", "add_remove", 2),
+    ],
+)
+def test_summaries_by_the_relation(ledger: str, promised: str, times: int) -> None:
+    assert bill(histogram(promised), terms(ledger)).loss == Loss(times * HALF)
+
+
+def test_a_replaced_person_says_nothing_about_one_who_was_not_there() -> None:
+    found = bill(histogram("replace"), terms("add_remove"))
+    assert found.loss is None
+    assert "nothing follows about adding or removing" in found.remark
+
+
+def test_rows_of_a_person() -> None:
+    assert bill(histogram("replace"), terms("replace", 3)).loss == Loss(3 * HALF)
+    assert bill(histogram("replace", contribution=2), terms("replace", 3)).loss == Loss(2 * HALF)
+    assert bill(histogram("replace", contribution=5), terms("replace", 3)).loss == Loss(HALF)
+
+
+def test_rows_that_are_limited_need_no_factor() -> None:
+    schema = sc.Schema((*SCHEMA, sc.Attribute("id", "identifier")))
+    limited = histogram("replace", contribution=2, person="id")
+    assert bill(limited, terms("replace", 7), schema).loss == Loss(HALF)
+
+
+def test_gaussian_noise_grows_with_the_square_of_the_steps() -> None:
+    rho = rho_for(HALF, Fraction(1, 10**6))
+    found = Noisy(["age"], epsilon=0.5, delta=1e-6, neighbours="add_remove")
+    assert bill(found, terms("add_remove")).loss == Loss(rho=rho)
+    assert bill(found, terms("replace")).loss == Loss(rho=4 * rho)
+    assert bill(found, terms("replace", 3)).loss == Loss(rho=36 * rho)
+
+
+@pytest.mark.parametrize("publisher", [sc.Uniform(epsilon=0.1), sc.Subset(epsilon=0.1)])
+def test_publishers_of_rows_protect_sensitive_values_only(publisher) -> None:
+    assert bill(publisher, terms("values")).loss == Loss(Fraction(1, 10))
+    assert bill(publisher, terms("values", 2)).loss == Loss(Fraction(1, 5))
+    assert bill(publisher, terms("replace")).loss is None
+    assert bill(publisher, terms("add_remove")).loss is None
+
+
+def test_a_derived_epsilon_is_rounded_up() -> None:
+    found = bill(sc.Uniform(gamma=2), terms("values")).loss
+    assert found is not None
+    assert 0.6931471805599453 <= found.epsilon < 0.6931471805599456
+
+
+def test_columns_that_the_ledger_protects_must_be_hidden() -> None:
+    uniform = sc.Uniform(epsilon=1)
+    found = bill(uniform, terms("values", sensitive=("age", "job")))
+    assert found.loss is None
+    assert "does not hide age" in found.remark
+    assert bill(uniform, terms("values", sensitive=("health", "job"))).loss == Loss(Fraction(1))
+    assert "none of the columns" in bill(uniform, terms("values", sensitive=("jbo",))).remark
+    # A summary hides all columns alike.
+    assert bill(histogram("replace"), terms("values", sensitive=("age",))).loss == Loss(HALF)
+
+
+def test_frapp_perturbs_whole_rows() -> None:
+    assert bill(sc.Frapp(epsilon=0.5), terms("replace")).loss == Loss(HALF)
+    assert bill(sc.Frapp(epsilon=0.5), terms("values")).loss == Loss(HALF)
+    assert bill(sc.Frapp(epsilon=0.5), terms("add_remove")).loss is None
+
+
+def test_alphabeta_tells_how_many_rows_there_are() -> None:
+    found = bill(sc.AlphaBeta(epsilon=0.5), terms("replace")).loss
+    assert found is not None
+    assert HALF < found.epsilon <= 1
+    assert bill(sc.AlphaBeta(epsilon=0.5), terms("add_remove")).loss is None
+    collapsed = bill(sc.AlphaBeta(epsilon=0.5, duplicates="collapse"), terms("replace"))
+    assert collapsed.loss is None
+    assert "is published" in collapsed.remark
+    assert "number of rows" in bill(sc.AlphaBeta(k=2, gamma=0.5), terms("replace")).remark
+
+
+@pytest.mark.parametrize(
+    "mechanism", [sc.Partition(rho1=0.3, rho2=0.6), sc.Anatomy(l=2), sc.Aroma(k=3)]
+)
+@pytest.mark.parametrize("relation", ["values", "replace", "add_remove"])
+def test_what_is_not_differential_privacy_is_not_counted(mechanism, relation: str) -> None:
+    found = bill(mechanism, terms(relation))
+    assert found.loss is None
+    assert found.remark.endswith("which is no loss that adds up to others.")
+
+
+def test_what_no_number_covers_is_not_counted() -> None:
+    ledger = terms("values")
+    assert "fixed seed" in bill(histogram("replace"), ledger, seeded=True).remark
+    assert "left out" in bill(sc.Uniform(epsilon=1), ledger, outside="drop").remark
+    assert bill(histogram("replace"), ledger, outside="drop").loss == Loss(HALF)
+    inferred = sc.Schema.infer(people.people(50, SCHEMA), sensitive=["job"])
+    assert "read from the private data" in bill(sc.Uniform(epsilon=1), ledger, inferred).remark
+
+
+def test_a_database_costs_all_that_it_may_answer() -> None:
+    promised = DatabaseTerms.read(epsilon=0.5, noise=40)
+    assert bill_of_database(promised, SCHEMA, terms("replace", 2)).loss == Loss(2 * HALF)
+    assert bill_of_database(promised, SCHEMA, terms("add_remove")).loss is None
+
+
+@pytest.mark.parametrize("mechanism", [histogram("replace"), sc.Partition(rho1=0.3, rho2=0.6)])
+def test_a_bill_is_written_and_read(mechanism) -> None:
+    found = bill(mechanism, terms("replace", 3))
+    assert Bill.from_dict(found.to_dict()) == found
+
+
+def test_every_summary_can_be_counted() -> None:
+    """A summary that is of another family would be listed as not counted, in silence."""
+    summaries = [kind for kind in sc.mechanisms().values() if issubclass(kind, Summary)]
+    assert [kind for kind in summaries if not issubclass(kind, AttributeSummary)] == []

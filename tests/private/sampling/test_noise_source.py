@@ -1,0 +1,120 @@
+"""The source: repeats only when told to, whatever forks, threads or copies do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from scumble.model.errors import ParameterError
+from scumble.private.sampling.source import Source, _key_of_seed
+from tests.support.goodness import rejects
+
+
+def test_a_seed_repeats_and_says_so() -> None:
+    assert (Source(7).words(100) == Source(7).words(100)).all()
+    assert (Source(7).words(100) != Source(8).words(100)).any()
+    assert Source(7).seeded
+    assert not Source().seeded
+
+
+def test_without_a_seed_two_sources_differ() -> None:
+    assert (Source().words(4) != Source().words(4)).all()
+
+
+def test_the_stream_is_aes_in_counter_mode_however_it_is_cut() -> None:
+    cipher = Cipher(algorithms.AES(_key_of_seed(1)), modes.CTR(bytes(16))).encryptor()
+    expected = cipher.update(bytes(3_000_000))
+    source = Source(1)
+    sizes = [1, 7, 16, 100_000, 300_001, 3_000_000]
+    drawn = b""
+    for size in sizes:
+        part = np.empty(min(size, 3_000_000 - len(drawn)), np.uint8)
+        source.fill(part)
+        drawn += part.tobytes()
+    assert drawn == expected
+
+
+def test_bits_are_whole_numbers_of_that_many_bits() -> None:
+    source = Source(2)
+    assert all(source.bits(3) < 8 for _ in range(100))
+    assert {source.bits(1) for _ in range(100)} == {0, 1}
+    assert source.bits(200).bit_length() > 150
+
+
+def test_bytes_are_uniform() -> None:
+    """False alarm 1e-6; sees every other byte 3 % too frequent."""
+    part = np.empty(1 << 22, np.uint8)
+    Source(3).fill(part)
+    counts = np.bincount(part, minlength=256)
+    assert not rejects(counts, [1 / 256] * 256)
+    biased = counts.copy()
+    biased[::2] = (biased[::2] * 1.03).astype(int)
+    assert rejects(biased, [1 / 256] * 256)
+
+
+FORK = """
+import os
+from scumble.noise.source import Source
+source, seeded = Source(), Source(1)
+source.words(1), seeded.words(1)
+read, write = os.pipe()
+child = os.fork()
+mine = source.words(4).tobytes() + seeded.words(4).tobytes()
+if child == 0:
+    os.write(write, mine)
+    os._exit(0)
+theirs = os.read(read, 64)
+os.waitpid(child, 0)
+print(mine[:32] == theirs[:32], mine[32:] == theirs[32:])
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system cannot fork")
+def test_a_forked_child_does_not_repeat_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]  # only the seeded one repeats
+
+
+def test_threads_share_one_stream_without_repeats() -> None:
+    source = Source(5)
+    parts: list[list[int]] = []
+
+    def work() -> None:
+        parts.append([word for _ in range(50) for word in source.words(64).tolist()])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    together = sorted(word for part in parts for word in part)
+    assert together == sorted(Source(5).words(4 * 50 * 64).tolist())
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_source_cannot_be_duplicated(duplicate: object) -> None:
+    with pytest.raises(TypeError, match="would repeat"):
+        duplicate(Source())  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "1"])
+def test_seeds_are_whole_numbers(seed: object) -> None:
+    with pytest.raises(ParameterError, match="The 'seed' parameter of Source must be"):
+        Source(seed)  # type: ignore[arg-type]
+
+
+def test_laws_need_neither_numba_nor_the_cipher() -> None:
+    code = (
+        "import sys, scumble.noise.laws;"
+        "assert not {'numba', 'scipy', 'cryptography'} & set(sys.modules);"
+        "import scumble.noise.channel, scumble.noise.gaussian, scumble.noise.binomial;"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,92 @@
+"""Wavelet: Privelet's sensitivities, its bound on the variance, and when it pays."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import scumble as sc
+from scumble.model.designs.identity import Identity
+from scumble.model.designs.nominal import Nominal
+from scumble.model.designs.wavelets import Haar
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from tests.support.mechanisms.axis_tables import changes, domain, exact_loss
+from tests.support.people import schema
+
+
+def _wavelet(attributes=("a",), **given) -> sc.Wavelet:
+    return sc.Wavelet(attributes, **({"epsilon": 1, "neighbours": "replace"} | given))
+
+
+@pytest.mark.parametrize(("size", "halvings"), [(1, 0), (2, 1), (5, 3), (64, 6), (65, 7)])
+def test_scales_are_those_of_privelet(size: int, halvings: int) -> None:
+    """λ = 2ρ/ε with ρ = 1 + log2 m, on sums and differences that one row changes by 1."""
+    design = _wavelet(transform="all").design(domain(a=size))
+    assert set(design.laws) == {DiscreteLaplace(Fraction(2 * (1 + halvings)))}
+    assert design.size == size
+
+
+def test_two_attributes_multiply() -> None:
+    design = _wavelet(["a", "b"], transform="all").design(domain(a=8, b=5))
+    assert set(design.laws) == {DiscreteLaplace(Fraction(2 * 4 * 4))}
+
+
+@pytest.mark.parametrize("size", [16, 64, 100])
+def test_no_range_is_worse_than_the_bound_of_the_paper(size: int) -> None:
+    """(2 + l)(2 + 2l)² / ε² for a range of 2^l values under replacement."""
+    design = _wavelet(transform="all", epsilon=0.1).design(domain(a=size))
+    ends = [(low, high) for low in range(size) for high in range(low + 1, size + 1)]
+    weights = np.zeros((len(ends), size, 1))
+    for row, (low, high) in enumerate(ends):
+        weights[row, low:high] = 1
+    squares = sum((part**2).sum(axis=(1, 2)) for part in Haar(size).adjoint(weights))
+    halvings = (size - 1).bit_length()
+    bound = (2 + halvings) * (2 + 2 * halvings) ** 2 / 0.1**2
+    assert design.laws[0].variance * squares.max() < 0.55 * bound
+
+
+def test_privelet_plus_leaves_small_attributes_alone() -> None:
+    """P²H values, P = 1 + log2 m and H = 1 + log2 m / 2: 600 are no more than 11² · 6, 1000 are."""
+    design = _wavelet(["a", "b"]).design(domain(a=600, b=1000))
+    assert design.axes == (Identity(600), Haar(1000))
+    assert not _wavelet(["a"]).design(domain(a=600)).signed
+    everything = _wavelet(["a", "b"], transform="all").design(domain(a=600, b=3))
+    assert everything.axes == (Haar(600), Haar(3))
+
+
+def test_nominal_attributes_need_a_taxonomy() -> None:
+    chosen = schema()
+    assert _wavelet(["job"], transform="all").design(chosen).axes == (Identity(5),)
+    nested = [["cook", "driver"], ["nurse", "smith", "teacher"]]
+    design = _wavelet(["job"], transform="all", taxonomy={"job": nested}).design(chosen)
+    assert isinstance(design.axes[0], Nominal)
+    # ρ = h = 3 levels; a row changes families of two and of three by 4 in all: factors 2 and 1.
+    assert design.laws == tuple(DiscreteLaplace(Fraction(2 * 3 * c)) for c in (4, 2, 1))
+    assert _wavelet(["job"], taxonomy={"job": nested}).design(chosen).axes == (Identity(5),)
+
+
+def test_gaussian_noise_by_squares() -> None:
+    """Replacing a row moves one difference by 2, but leaves the sum as it is: twice the square of
+    one row in all.
+    """
+    mechanism = _wavelet(transform="all", delta=1e-6)
+    share = mechanism.promise.rho / 4
+    assert set(mechanism.design(domain(a=8)).laws) == {DiscreteGaussian(2 / (2 * share))}
+
+
+@pytest.mark.parametrize("sizes", [{"a": n} for n in range(2, 18)] + [{"a": 4, "b": 8}])
+def test_gaussian_noise_is_what_replacing_a_row_needs(sizes: dict[str, int]) -> None:
+    """By brute force over all pairs of cells: none costs more than ρ; the worst costs all of it if
+    the sizes are powers of two, and otherwise not much less.
+    """
+    mechanism = _wavelet(list(sizes), transform="all", delta=1e-6)
+    schema = domain(**sizes)
+    design = mechanism.design(schema)
+    cells = changes(schema.size(list(sizes)), "replace", 1)
+    used = max(exact_loss(design, each) for each in cells) / mechanism.promise.rho
+    if all(size & (size - 1) == 0 for size in sizes.values()):
+        assert used == 1
+    assert 1 - Fraction(1, len(design.laws)) <= used <= 1

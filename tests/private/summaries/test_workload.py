@@ -1,0 +1,214 @@
+"""Workload: the noise that its matrix needs, its errors before and after, and what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.model.designs.matrix import MergedSums, from_table
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.privacy.ledger import Account
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.source import Source
+from scumble.private.tables.counter import TensorCounter
+from scumble.public.estimation.measurements.matrix import UNIFORM, MatrixReader
+from scumble.public.estimation.measurements.reading import reach
+from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.sandbox import Engine
+from tests.support.people import people, schema
+
+LINE = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, 23))])
+PREFIXES = [f"SELECT COUNT(*) FROM t WHERE a <= {last}" for last in range(24)]
+TRUTH = np.array([3, 0, 12, 7, 1, 0, 5, 40] * 3)
+
+
+def _line(**changed) -> sc.Workload:
+    given = {"queries": PREFIXES, "epsilon": 1, "neighbours": "add_remove"} | changed
+    return sc.Workload(["a"], **given)
+
+
+def _measured(mechanism: sc.Workload, folder: Path, noise: Source) -> MatrixReader:
+    account = Account(mechanism.promise)
+    table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), account, noise)
+    evidence = mechanism.measure(table, folder)
+    assert account.charges
+    return MatrixReader(evidence, LINE, Engine(LINE, view=folder / evidence.file))
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize(("neighbours", "contribution"), [("add_remove", 1), ("replace", 3)])
+def test_the_noise_is_the_least_that_keeps_the_promise(
+    neighbours: str, contribution: int, delta: float | None
+) -> None:
+    """Exactly, by all columns of the whole-number matrix that is published."""
+    mechanism = _line(neighbours=neighbours, contribution=contribution, delta=delta)
+    people_ = pa.table({"a": [1, 2, 3]})
+    release = sc.publish(people_, LINE, mechanism, seed=1)
+    table = Engine(LINE, view=release.folder / "sums.parquet").rows("SELECT * FROM view")
+    strategy, _ = from_table(table, 24)
+    matrix = strategy.matrix.toarray()
+    law = release.evidence.design.noise
+    times = contribution * (2 if neighbours == "replace" else 1)
+    if delta is None:
+        assert isinstance(law, DiscreteLaplace)
+        assert times * int(np.abs(matrix).sum(axis=0).max()) / law.scale == 1
+        return
+    assert isinstance(law, DiscreteGaussian)
+    moves = [matrix[:, i] - matrix[:, j] for i in range(24) for j in range(24) if i != j]
+    if neighbours == "add_remove":
+        moves = list(matrix.T)
+    worst = contribution**2 * max(int(move @ move) for move in moves)
+    assert Fraction(worst) / (2 * law.parameter) <= mechanism.promise.rho
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -> None:
+    """Every prefix count, 2500 times: unbiased, with the variance that was forecast, covered as
+    often as stated.
+
+    False alarms: 48 means at 6 standard errors, 48 variances at 6 (the noise of a count has at
+    most the kurtosis of one Laplace noise), 48 coverages at 6: below 10^-6 in all. Noise of half
+    the scale would be found with certainty.
+    """
+    mechanism = _line(delta=delta)
+    stderrs = mechanism.forecast(LINE).stderrs
+    plan = mechanism._plan(LINE)
+    transform, noise, runs = MergedSums(plan.questions.merged, plan.strategy), Source(5), 2500
+    errors = np.empty((runs, 24))
+    for run in range(runs):
+        account = Account(mechanism.promise)
+        table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), account, noise)
+        [noisy] = table.counts(["a"], mechanism.person).noisy([plan.law], transform)
+        errors[run] = np.cumsum(plan.strategy.estimate(noisy) - TRUTH)
+    assert (np.abs(errors.mean(axis=0)) <= 6 * stderrs / runs**0.5).all()
+    spread = (errors**2).mean(axis=0) / stderrs**2
+    assert (np.abs(spread - 1) <= 6 * (5 / runs) ** 0.5).all()
+    reader = _measured(mechanism, tmp_path, noise)
+    for last in range(24):
+        weights = Weights((Part(("a",), (np.arange(24) <= last).astype(float)),))
+        reading = reader.read(weights)
+        assert reading.variance == pytest.approx(stderrs[last] ** 2)
+        half = reach(reading.variance, reading.fourth, reading.largest, 0.95)
+        inside = float((np.abs(errors[:, last]) <= half).mean())
+        assert 0.95 - 6 * (0.95 * 0.05 / runs) ** 0.5 <= inside <= 0.98
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_a_workload_that_tells_nothing_apart(delta: float | None) -> None:
+    """One count of everything, and one of nothing: one noisy number."""
+    for texts, total in (
+        (["SELECT COUNT(*) FROM t"], 1),
+        (["SELECT COUNT(*) FROM t WHERE 1=2"], 0),
+    ):
+        mechanism = _line(queries=texts, delta=delta)
+        forecast = mechanism.forecast(LINE)
+        noise = mechanism._plan(LINE).law.variance ** 0.5
+        assert forecast.rmse == pytest.approx(total * noise)
+        assert forecast.bound <= forecast.rmse
+        release = sc.publish(pa.table({"a": [1, 2, 3]}), LINE, mechanism, seed=1)
+        assert release.answer("SELECT COUNT(*) FROM t").stderr == pytest.approx(noise)
+
+
+def test_half_the_noise_is_refused() -> None:
+    """The meter recomputes the price from the matrix itself."""
+    mechanism = _line()
+    plan = mechanism._plan(LINE)
+    table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), Account(mechanism.promise), Source(1))
+    counts = table.counts(["a"], mechanism.person)
+    half = DiscreteLaplace(plan.law.scale / 2)
+    with pytest.raises(sc.PromiseError):
+        counts.noisy([half], MergedSums(plan.questions.merged, plan.strategy))
+
+
+def test_the_forecast_before_anything_is_read() -> None:
+    forecast = _line(delta=1e-6).forecast(LINE)
+    assert len(forecast.stderrs) == 24
+    assert forecast.bound <= forecast.rmse <= min(forecast.tried.values()) * (1 + 1e-9)
+    assert "kinds of rows" in forecast.sentences()[0]
+    assert "SELECT COUNT(*) FROM t WHERE a <= 0" in repr(forecast)
+    assert _line(delta=1e-6, epsilon=2).forecast(LINE).rmse < forecast.rmse
+
+
+def test_questions_beyond_the_workload_say_what_they_assume() -> None:
+    mechanism = sc.Workload(
+        ["age", "job"], queries=["SELECT COUNT(*) FROM t WHERE age < 5"], epsilon=50,
+        neighbours="add_remove",
+    )  # fmt: skip
+    table = people(2000, schema())
+    release = sc.publish(table, schema(), mechanism, seed=1)
+    young = sum(age < 5 for age in table["age"].to_pylist())
+    known = release.answer("SELECT COUNT(*) FROM t WHERE age < 5")
+    assert known.value == pytest.approx(young, abs=2)
+    assert not known.notes
+    finer = release.answer("SELECT COUNT(*) FROM t WHERE age < 2")
+    assert finer.value == pytest.approx(young * 2 / 5, abs=2)
+    assert UNIFORM in finer.notes
+    other = release.answer("SELECT COUNT(*) FROM t WHERE age < 5 AND job = 'cook'")
+    assert other.value == pytest.approx(young / 5, abs=2)
+    assert UNIFORM in other.notes
+    assert UNIFORM not in release.answer("SELECT COUNT(*) FROM t").notes
+
+
+def test_conditions_over_several_blocks() -> None:
+    queries = [
+        "SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex",
+        "SELECT job, COUNT(*) FROM t GROUP BY job",
+    ]
+    mechanism = sc.Workload(
+        ["age", "sex", "job"], queries=queries, epsilon=90, neighbours="add_remove"
+    )
+    table = people(3000, schema())
+    release = sc.publish(table, schema(), mechanism, seed=1)
+    rows = table.to_pylist()
+    asked = "SELECT COUNT(*) FROM t WHERE (age < 3 AND sex = 'f') OR (age > 7 AND job = 'cook')"
+    truth = sum(
+        (row["age"] < 3 and row["sex"] == "f") or (row["age"] > 7 and row["job"] == "cook")
+        for row in rows
+    )
+    found = release.answer(asked)
+    assert found.value == pytest.approx(truth, abs=6 * found.stderr + 1)
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("SELECT 1\n\n-- a remark; here\nSELECT 2\n", ["SELECT 1", "SELECT 2"]),
+        ("SELECT\n 1;\nSELECT 'a;b' ;\n;", ["SELECT\n 1", "SELECT 'a;b'"]),
+    ],
+)
+def test_questions_in_a_file(tmp_path: Path, text: str, kept: list[str]) -> None:
+    (tmp_path / "questions.sql").write_text(text)
+    mechanism = _line(queries=str(tmp_path / "questions.sql"))
+    assert mechanism.parameters["queries"] == kept
+
+
+@pytest.mark.parametrize(
+    ("queries", "sentence"),
+    [
+        (["SELECT COUNT(*) FROM t WHERE b = 1"], r"Question 1 of the workload, line 1, column 30"),
+        (
+            ["SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE a LIKE 'x%' = 3"],
+            r"Question 2 of the workload, line 1, column 30",
+        ),
+        (
+            ["SELECT COUNT(*) FROM t", "SELECT SUM(a) FROM t"],
+            "Question 2 of the workload is no cou",
+        ),
+    ],
+)
+def test_questions_that_do_not_fit(queries: list[str], sentence: str) -> None:
+    with pytest.raises(sc.ParameterError, match=sentence):
+        sc.publish("no such file", LINE, _line(queries=queries))
+
+
+@pytest.mark.parametrize("queries", [[], ["", ";"], "no such file.sql", 3, [4]])
+def test_no_questions(queries: object) -> None:
+    with pytest.raises(sc.ParameterError, match="'queries' parameter of Workload"):
+        _line(queries=queries)

@@ -1,0 +1,342 @@
+"""The same small table, whatever it comes in; and what is refused, in one sentence each."""
+
+import gzip
+import os
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from scumble.model.errors import SourceError
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Rows
+from scumble.private.tables.source import BATCH_ROWS
+
+SCHEMA = Schema(
+    (
+        Attribute("age", "quasi", IntegerRange(0, 120), missing=True),
+        Attribute("job", "sensitive", Category(("cook", "smith")), missing=True),
+    )
+)
+TABLE = pa.table(
+    {
+        "name": ["Ann", "Bob", "Cid", "Dot"],
+        "age": pa.array([30, 41, None, 7]),
+        "job": ["cook", None, "smith", "cook"],
+    }
+)
+CODES = [[30, 41, 121, 7], [0, 2, 1, 0]]
+CSV = "name,age,job\nAnn,30,cook\nBob,41,\nCid,,smith\nDot,7,cook\n"
+
+
+def codes(source: object) -> list[list[int]]:
+    """All codes of age and job; the source is read twice."""
+    rows = Rows(source, SCHEMA)
+    passes = []
+    for _ in range(2):
+        batches = list(rows.batches(["age", "job"]))
+        passes.append([[c for batch in batches for c in batch[k].tolist()] for k in range(2)])
+    assert passes[0] == passes[1]
+    return passes[0]
+
+
+def write_csv(folder, text=CSV, name="people.csv"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def write_database(folder):
+    path = folder / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("given", TABLE)
+        connection.execute("CREATE TABLE people AS SELECT * FROM given")
+        connection.execute("CREATE SCHEMA other")
+        connection.execute('CREATE TABLE other."odd.name" AS SELECT * FROM given')
+        connection.execute("CREATE VIEW seen AS SELECT * FROM people")
+    return path
+
+
+IN_MEMORY = {
+    "arrow table": lambda: TABLE,
+    "arrow dictionary": lambda: TABLE.set_column(2, "job", TABLE["job"].dictionary_encode()),
+    "record batch": lambda: TABLE.to_batches()[0],
+    "pandas": lambda: TABLE.to_pandas(),
+    "pandas with an index": lambda: TABLE.to_pandas().set_index("name"),
+    "pandas nullable": lambda: TABLE.to_pandas().convert_dtypes(),
+    "pandas arrow": lambda: TABLE.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas category": lambda: TABLE.to_pandas().astype({"job": "category", "age": "Int64"}),
+    "pandas objects": lambda: TABLE.to_pandas().astype(object),
+    "polars": lambda: pl.from_arrow(TABLE),
+    "polars categorical": lambda: pl.from_arrow(TABLE).with_columns(
+        pl.col("job").cast(pl.Categorical)
+    ),
+    "polars enum": lambda: pl.from_arrow(TABLE).with_columns(
+        pl.col("job").cast(pl.Enum(["smith", "cook"]))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_MEMORY)
+def test_tables_in_memory(name):
+    assert codes(IN_MEMORY[name]()) == CODES
+
+
+def test_a_duckdb_relation():
+    with duckdb.connect() as connection:
+        connection.register("given", TABLE)
+        assert codes(connection.sql("SELECT * FROM given")) == CODES
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_csv_with_any_delimiter(tmp_path, mark):
+    assert codes(write_csv(tmp_path, CSV.replace(",", mark))) == CODES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CSV.replace("\n", "\r\n"),
+        "\ufeff" + CSV,
+        CSV.replace(",", ", "),
+        CSV.rstrip("\n"),
+        CSV.replace("Ann", '"An\nn, ""the"" first"'),
+        CSV.replace("name", '"the\nname"'),
+        CSV.replace("Bob", "#Bob"),
+        CSV.replace("41,\n", '41,""\n'),
+    ],
+)
+def test_csv_in_many_spellings(tmp_path, text):
+    assert codes(write_csv(tmp_path, text)) == CODES
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
+    source = open_source(write_csv(tmp_path, CSV.replace("name", "")))
+    assert source.columns == ["column1", "age", "job"]
+    assert codes(source) == CODES
+
+
+@pytest.mark.parametrize("name", ["people.csv.gz", "people.csv"])
+def test_gzipped_csv_is_known_by_name_or_content(tmp_path, name):
+    assert codes(write_csv(tmp_path, gzip.compress(CSV.encode()), name)) == CODES
+
+
+@pytest.mark.parametrize("name", ["a[1].csv", "it's.csv", "a*b?.csv", "table.txt", "UPPER.CSV"])
+def test_odd_file_names(tmp_path, name):
+    write_csv(tmp_path, CSV.replace("30", "99"), "a1.csv")
+    assert codes(str(write_csv(tmp_path, CSV, name))) == CODES
+
+
+def test_parquet_file_folder_and_pattern(tmp_path):
+    pq.write_table(TABLE.slice(0, 2), tmp_path / "part-0.parquet")
+    pq.write_table(TABLE.slice(2), tmp_path / "part-1.parquet")
+    (tmp_path / "notes.txt").write_text("not a table")
+    pq.write_table(TABLE, tmp_path / "whole.pq")
+    assert codes(tmp_path / "whole.pq") == CODES
+    assert codes(str(tmp_path / "part-*.parquet")) == CODES
+    os.remove(tmp_path / "whole.pq")
+    assert codes(tmp_path) == CODES
+    assert open_source(tmp_path).rows == 4
+
+
+def test_parquet_by_content(tmp_path):
+    pq.write_table(TABLE, tmp_path / "people")
+    assert codes(tmp_path / "people") == CODES
+
+
+def test_parquet_partitions_add_a_column(tmp_path):
+    ds.write_dataset(
+        TABLE.drop_columns("name"),
+        tmp_path,
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([("job", pa.string())]), flavor="hive"),
+    )
+    assert sorted(open_source(tmp_path).columns) == ["age", "job"]
+    assert sorted(zip(*codes(tmp_path), strict=True)) == sorted(zip(*CODES, strict=True))
+
+
+def test_parquet_text_stays_a_dictionary(tmp_path):
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    batch = next(open_source(tmp_path / "t.parquet").batches(["job", "age"]))
+    assert pa.types.is_dictionary(batch.column("job").type)
+    assert batch.schema.names == ["job", "age"]
+
+
+def test_small_row_groups_are_joined_and_order_is_kept(tmp_path):
+    table = pa.table({"age": pa.array(range(5000))})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=7)
+    batches = list(open_source(tmp_path / "t.parquet").batches(["age"]))
+    assert [age for batch in batches for age in batch.column(0).to_pylist()] == list(range(5000))
+
+
+def test_csv_order_is_kept(tmp_path):
+    count = 400_000
+    path = write_csv(tmp_path, "age\n" + "\n".join(str(number) for number in range(count)))
+    batches = list(open_source(path).batches(["age"]))
+    assert max(batch.num_rows for batch in batches) <= BATCH_ROWS
+    found = pa.concat_arrays([batch.column(0) for batch in batches]).cast(pa.int64())
+    assert found.equals(pa.array(range(count)))
+
+
+def test_large_batches_are_cut():
+    stream = pa.table({"age": pa.array(range(BATCH_ROWS + 5))}).combine_chunks()
+    for source in (stream, pa.RecordBatchReader.from_stream(stream), stream.to_pandas()):
+        sizes = [batch.num_rows for batch in open_source(source).batches(["age"])]
+        assert sum(sizes) == BATCH_ROWS + 5
+        assert max(sizes) <= BATCH_ROWS
+
+
+def test_database_tables(tmp_path):
+    path = write_database(tmp_path)
+    for table in ("people", "main.people", "other.odd.name", "seen"):
+        assert codes(open_source(path, table=table)) == CODES
+
+
+def test_a_database_with_one_table_needs_no_name(tmp_path):
+    with duckdb.connect(str(tmp_path / "one.db")) as connection:
+        connection.register("given", TABLE)
+        connection.execute("CREATE TABLE people AS SELECT * FROM given")
+    assert codes(tmp_path / "one.db") == CODES
+
+
+def test_columns_rows_and_description(tmp_path):
+    assert open_source(TABLE).rows == 4
+    assert open_source(TABLE.to_pandas()).rows == 4
+    assert open_source(pl.from_arrow(TABLE)).rows == 4
+    csv = open_source(write_csv(tmp_path))
+    assert csv.rows is None
+    assert csv.columns == ["name", "age", "job"]
+    assert csv.description == f"The CSV file '{tmp_path / 'people.csv'}'"
+    assert open_source(csv) is csv
+
+
+def test_a_table_without_rows(tmp_path):
+    assert codes(TABLE.slice(0, 0)) == [[], []]
+    assert codes(TABLE.to_pandas().iloc[:0]) == [[], []]
+    assert codes(write_csv(tmp_path, "name,age,job\n")) == [[], []]
+    pq.write_table(TABLE.slice(0, 0), tmp_path / "none.parquet")
+    assert codes(tmp_path / "none.parquet") == [[], []]
+
+
+def test_a_stream_flows_once():
+    rows = Rows(TABLE.to_reader(), SCHEMA)
+    assert len(list(rows.batches(["age"]))) == 1
+    with pytest.raises(SourceError, match="can be read only once, and this needs a second pass"):
+        list(rows.batches(["age"]))
+
+
+def test_a_column_of_pandas_that_is_not_needed_may_be_of_any_kind():
+    frame = TABLE.to_pandas().assign(odd=[1, "x", object(), None])
+    assert codes(frame) == CODES
+
+
+REFUSED = {
+    "no file": (lambda folder: folder / "none.csv", "There is no file"),
+    "no match": (lambda folder: str(folder / "*.parquet"), "There is no file"),
+    "csv pattern": (lambda folder: str(write_csv(folder).parent / "*.csv"), "Parquet files only"),
+    "empty folder": (lambda folder: folder, "holds no Parquet file"),
+    "empty file": (lambda folder: write_csv(folder, ""), "is empty: it has no header line"),
+    "twice": (lambda folder: write_csv(folder, "age,job,age\n"), "the columns 1 and 3. Does"),
+    "lost": (lambda folder: write_csv(folder, "age,jib\n"), "It has 2 columns, among them 'age'."),
+    "latin": (lambda folder: write_csv(folder, "age,job\n1,é\n".encode("latin-1")), "not UTF-8"),
+    "late latin": (
+        lambda folder: write_csv(folder, b"age,job\n" + b"1,cook\n" * 90_000 + b"1,\xe9\n"),
+        "not UTF-8 text (line",
+    ),
+    "utf-16": (lambda folder: write_csv(folder, CSV.encode("utf-16")), "not UTF-8 text"),
+    "short line": (lambda folder: write_csv(folder, "age,job\n1,cook\n2\n"), "header (line 3)"),
+    "mixed ends": (lambda folder: write_csv(folder, b"age,job\n1,a\r\n2,b\n"), "not all end alike"),
+    "letters": (lambda folder: write_csv(folder, "Age,job\n"), "lower case count: it has 'Age'."),
+    "quote": (lambda folder: write_csv(folder, 'age,job\n1,"cook\n'), "not closed (line 2)"),
+    "not gzip": (lambda folder: write_csv(folder, CSV, "a.csv.gz"), "gzip compression is damaged"),
+    "cut gzip": (
+        lambda folder: write_csv(folder, gzip.compress(CSV.encode() * 9999)[:-20], "a.csv.gz"),
+        "gzip compression is damaged",
+    ),
+    "not parquet": (lambda folder: write_csv(folder, CSV, "a.parquet"), "is damaged"),
+    "not duckdb": (lambda folder: write_csv(folder, CSV * 999, "a.duckdb"), "is damaged"),
+    "no table": (
+        write_database,
+        "name one with table='NAME'. Its tables: 'people', 'seen', 'other.odd.name'.",
+    ),
+    "number": (lambda folder: 3, "Got a int instead"),
+    "lazy": (lambda folder: pl.from_arrow(TABLE).lazy(), "Call .collect() on it first"),
+    "pandas twice": (
+        lambda folder: pd.DataFrame([[1, 2]], columns=["age", "age"]), "of the same name"
+    ),
+    "arrow twice": (
+        lambda folder: pa.table([[1], [2]], names=["age", "age"]), "same name, the columns 1 and 2"
+    ),
+    "mixed": (
+        lambda folder: pd.DataFrame({"age": [1, "x"], "job": ["cook", "cook"]}),
+        "Column 'age', row 2: the value is outside the domain",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_one_sentence(tmp_path, name):
+    make, sentence = REFUSED[name]
+    with pytest.raises(SourceError) as caught:
+        codes(make(tmp_path))
+    assert sentence in str(caught.value)
+
+
+def test_a_damaged_page_of_parquet(tmp_path):
+    pq.write_table(pa.table({"age": range(1000), "job": ["cook"] * 1000}), tmp_path / "t.parquet")
+    raw = bytearray((tmp_path / "t.parquet").read_bytes())
+    raw[4:80] = b"\xff" * 76
+    (tmp_path / "t.parquet").write_bytes(raw)
+    with pytest.raises(SourceError, match="is damaged"):
+        codes(tmp_path / "t.parquet")
+
+
+def test_a_part_that_lacks_a_column(tmp_path):
+    pq.write_table(TABLE, tmp_path / "a.parquet")
+    pq.write_table(TABLE.drop_columns("job"), tmp_path / "b.parquet")
+    with pytest.raises(SourceError, match="has a file without the column 'job'"):
+        codes(tmp_path)
+
+
+def test_table_is_for_databases(tmp_path):
+    with pytest.raises(SourceError, match="has no table 'q'"):
+        open_source(write_database(tmp_path), table="q")
+    with pytest.raises(SourceError, match="Only a DuckDB file has tables"):
+        open_source(write_csv(tmp_path), table="people")
+    with pytest.raises(SourceError, match="Only a DuckDB file has tables"):
+        open_source(TABLE, table="people")
+
+
+def test_a_database_held_open_elsewhere(tmp_path):
+    path = write_database(tmp_path)
+    with duckdb.connect(str(path)), pytest.raises(SourceError, match="holds it open"):
+        open_source(path, table="people")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_a_pass_may_be_left_early(tmp_path, kind):
+    table = pa.table({"age": np.zeros(3 * BATCH_ROWS, np.int64), "job": ["cook"] * 3 * BATCH_ROWS})
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=BATCH_ROWS)
+    elif kind == "csv":
+        arrow_csv.write_csv(table, path)
+    else:
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", table)
+            connection.execute("CREATE TABLE t AS SELECT * FROM given")
+    source = open_source(path)
+    for _ in range(2):
+        batches = source.batches(["age"])
+        assert next(batches).num_rows > 0
+        batches.close()
+    assert sum(batch.num_rows for batch in source.batches(["age"])) == 3 * BATCH_ROWS

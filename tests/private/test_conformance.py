@@ -1,0 +1,173 @@
+"""What every mechanism must do, on every kind of table. A new mechanism is one more entry in
+`conformance_cases`; so is another way to use one, as "frapp, published".
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import scumble as sc
+from scumble.cli import cards
+from scumble.private.mechanism import create
+from tests.support.mechanisms.conformance_case import TABLES
+from tests.support.mechanisms.conformance_cases import CASES, FULL
+from tests.support.people import people, schema
+
+pytestmark = pytest.mark.parametrize("name", CASES)
+
+
+def _method(name: str) -> str:
+    """The name of the mechanism of a case."""
+    return name.partition(",")[0]
+
+
+def test_every_registered_mechanism_is_here(name: str) -> None:
+    assert set(map(_method, CASES)) == set(sc.mechanisms())
+    assert sc.mechanisms()[_method(name)].name == _method(name)
+    assert CASES[name].make().name == _method(name)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_publishes_and_answers(name: str, kind: str, tmp_path) -> None:
+    if kind in CASES[name].unserved:
+        with pytest.raises(sc.PromiseError):
+            CASES[name].publish(kind)
+        return
+    release = CASES[name].publish(kind)
+    saved = sc.open(release.save(tmp_path / "release", insecure=True))
+    questions = CASES[name].asked(
+        "SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5",
+        "SELECT COUNT(*) FROM t WHERE age < 5",
+        "SELECT AVG(age) FROM t WHERE job <> 'cook'",
+        "SELECT job, COUNT(*) FROM t GROUP BY job",
+        "SELECT COUNT(*) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
+        "SELECT AVG(age) FROM t WHERE age = 9 AND (job = 'cook' OR age = 3)",
+        "SELECT AVG(age) FROM t WHERE age = 9 AND age = 3",
+        "SELECT SUM(7) FROM t WHERE 1 = 1",
+    )
+    for question in questions:
+        before, after = release.answer(question), saved.answer(question)
+        assert repr(before) == repr(after)
+    low, high = release.answer(questions[0]).interval(0.999999)
+    rows = CASES[name].table(kind).to_pylist()
+    cooks = "job" in questions[0]
+    truth = sum(row["age"] < 5 and (row["job"] == "cook" or not cooks) for row in rows)
+    assert low <= truth <= high
+    assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
+    assert saved.manifest.parameters == release.manifest.parameters
+
+
+def test_wide_table(name: str) -> None:
+    """Twenty columns: a domain far beyond 2^64."""
+    extra = [sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(17)]
+    wide = sc.Schema([*CASES[name].schema, *extra])
+    assert wide.size() > 2**64
+    if "wide" in CASES[name].unserved:
+        with pytest.raises(sc.ParameterError):
+            sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+        return
+    release = sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+    questions = ("WHERE job = 'cook' AND age < 5", "WHERE age < 5")
+    question, *_ = CASES[name].asked(*(f"SELECT COUNT(*) FROM t {each}" for each in questions))
+    assert release.answer(question).stderr > 0
+
+
+def test_many_answers_are_the_single_ones(name: str) -> None:
+    release = CASES[name].publish()
+    questions = CASES[name].asked(
+        "SELECT COUNT(*) FROM t WHERE job = 'cook'",
+        "SELECT COUNT(*) FROM t WHERE age = 3 AND job IN ('cook', 'nurse')",
+        "SELECT COUNT(*) FROM t WHERE age BETWEEN 2 AND 5",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age < 7",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age <> 5 AND job = 'cook' AND job <> 'nurse'",
+        "SELECT COUNT(*) FROM t WHERE age > 2 AND age + length(sex) > 4 AND age < 9",
+        "SELECT COUNT(*) FROM t WHERE age < 0 AND job = 'cook'",
+        "SELECT COUNT(*) FROM t WHERE age < 0 AND (job = 'cook' OR age = 3)",
+        "SELECT COUNT(*) FROM t WHERE length(job) > age",
+        "SELECT COUNT(*) FROM t",
+        "SELECT SUM(age) FROM t WHERE job = 'smith'",
+        "SELECT job, COUNT(*) FROM t WHERE age > 1 GROUP BY job",
+    )
+    for question, many in zip(questions, release.answer_many(questions), strict=True):
+        assert repr(many) == repr(release.answer(question))
+    assert release.answer_many([]) == []
+
+
+def test_parameters_make_it_again(name: str) -> None:
+    mechanism = CASES[name].make()
+    again = create(_method(name), **mechanism.parameters)
+    assert again.parameters == mechanism.parameters
+    assert again.guarantee(schema()) == mechanism.guarantee(schema())
+    assert repr(again) == repr(mechanism)
+
+
+def test_bad_parameters_are_refused(name: str) -> None:
+    for parameters, sentence in CASES[name].refused:
+        full = FULL.get(_method(name), {}) | parameters
+        with pytest.raises(sc.ParameterError) as error:
+            create(_method(name), **full)
+        assert sentence in str(error.value), parameters
+        assert "\n" not in str(error.value)
+
+
+def test_refused_before_anything_is_read(name: str) -> None:
+    """A schema that does not fit stops the mechanism although the source would fail as well."""
+    taken = sc.Attribute("occurrence", "quasi", sc.IntegerRange(0, 9))
+    unfit = {
+        "uniform": schema().with_roles(quasi=["job"]),
+        "subset": schema().with_roles(quasi=["job"]),
+        "frapp": sc.Schema([sc.Attribute("name", "identifier")]),
+        "alphabeta": sc.Schema([*schema(), taken]),
+        "partition": schema().with_roles(quasi=["job"]),
+        "anatomy": schema().with_roles(quasi=["job"]),
+        "aroma": schema().with_roles(quasi=["job"]),
+    }.get(_method(name), schema().select(["sex", "job"]))
+    with pytest.raises(sc.SchemaError):
+        sc.publish("no such file.csv", unfit, CASES[name].make())
+
+
+def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
+    release = CASES[name].publish()
+    assert all(str(g).startswith("NOT PRIVATE: seeded for a test.") for g in release.guarantees)
+    with pytest.raises(sc.ReleaseError, match="fixed seed"):
+        release.save(tmp_path / "release")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_release_is_replaced_by_force(name: str, tmp_path) -> None:
+    folder = CASES[name].publish().save(tmp_path / "release", insecure=True)
+    CASES[name].publish(seed=2).save(folder, force=True, insecure=True)
+    assert sc.open(folder).manifest.mechanism == _method(name)
+
+
+def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
+    def counts(seed: int | None) -> str:
+        release = CASES[name].publish(seed=seed)
+        groups = ("age, job", "age")
+        question, *_ = CASES[name].asked(
+            *(f"SELECT {each}, COUNT(*) FROM t GROUP BY {each}" for each in groups)
+        )
+        return repr(release.answer(question))
+
+    assert counts(1) == counts(1)
+    assert counts(None) != counts(None)
+
+
+def test_domains_read_from_data_are_said(name: str) -> None:
+    table = CASES[name].table("ordinary")
+    inferred = sc.Schema.infer(table, sensitive=["job"])
+    release = sc.publish(table, inferred, CASES[name].make(), seed=1)
+    assert all(
+        any("read from the private data" in limit for limit in g.limits) for g in release.guarantees
+    )
+    declared = inferred.declare_public(*inferred.names)
+    release = sc.publish(table, declared, CASES[name].make(), seed=1)
+    assert not any(
+        "read from the private data" in limit for g in release.guarantees for limit in g.limits
+    )
+
+
+def test_card(name: str) -> None:
+    card = cards.card(sc.mechanisms()[_method(name)])
+    assert set(card.sections) == set(cards.SECTIONS)
+    assert all(len(text) > 40 for text in card.sections.values())

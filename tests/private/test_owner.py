@@ -1,0 +1,178 @@
+"""What the owner of a table can do with a release afterwards."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from scumble.public.archive import load
+from scumble.public.release import Release
+from tests.support.people import people, schema
+
+COOKS = "SELECT COUNT(*) FROM t WHERE job = 'cook'"
+
+
+def distinct(rows: int, domain: sc.Schema) -> pa.Table:
+    names = [attribute.name for attribute in domain.published]
+    return people(rows, domain).group_by(names).aggregate([])
+
+
+def tuples(views: int = 3) -> sc.AlphaBeta:
+    return sc.AlphaBeta(alpha=0.4, beta=0.1, views=views)
+
+
+class TestRepublish:
+    def test_adds_a_view_and_keeps_the_earlier_ones(self, tmp_path: Path) -> None:
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        first = sc.publish(table, domain, tuples(), seed=1)
+        first.save(tmp_path / "view", insecure=True)
+        second = sc.open(tmp_path / "view").republish(table, seed=2)
+        assert second.evidence.presence.views == 2
+        second.save(tmp_path / "view", force=True, insecure=True)
+        third = sc.open(tmp_path / "view").republish(table, seed=3)
+        assert third.evidence.presence.views == 3
+        before = pq.read_table(tmp_path / "view" / "tuples.parquet").to_pylist()
+        after = pq.read_table(third.folder / "tuples.parquet").to_pylist()
+        names = [attribute.name for attribute in domain]
+        earlier = {tuple(row[name] for name in names): row["views"] for row in before}
+        later = {tuple(row[name] for name in names): row["views"] for row in after}
+        assert {key: mask & 3 for key, mask in later.items() if mask & 3} == earlier
+        with pytest.raises(sc.PromiseError, match="3"):
+            third.republish(table, seed=4)
+
+    def test_more_views_have_smaller_errors(self) -> None:
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        release = sc.publish(table, domain, tuples(), seed=1)
+        errors = [release.answer(COOKS).stderr]
+        for seed in (2, 3):
+            release = release.republish(table, seed=seed)
+            errors.append(release.answer(COOKS).stderr)
+        assert errors[0] > errors[1] > errors[2]
+
+    def test_promises_are_those_of_all_views(self) -> None:
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        release = sc.publish(table, domain, tuples(), seed=1)
+        again = release.republish(table, seed=2)
+        assert list(map(str, again.guarantees)) == list(map(str, release.guarantees))
+        assert again.manifest.parameters == release.manifest.parameters
+        single = sc.publish(table, domain, tuples(1), seed=1)
+        assert list(map(str, single.guarantees)) != list(map(str, release.guarantees))
+
+    def test_another_table_is_refused(self) -> None:
+        domain = schema(ages=40)
+        release = sc.publish(distinct(300, domain), domain, tuples(), seed=1)
+        with pytest.raises(sc.ScumbleError, match="same table"):
+            release.republish(distinct(100, domain), seed=2)
+
+    def test_others_have_no_second_view(self) -> None:
+        release = sc.publish(people(50, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+        with pytest.raises(sc.ParameterError, match="uniform has no republish"):
+            release.republish(people(50, schema()))
+        with pytest.raises(sc.ParameterError, match="uniform has no insert"):
+            release.insert(people(50, schema()))
+        with pytest.raises(sc.ParameterError, match="uniform has no delete"):
+            release.delete(["1"])
+
+
+def named(rows: int) -> tuple[pa.Table, sc.Schema]:
+    """People with a number each, by which they are told apart."""
+    domain = schema()
+    table = people(rows, domain).append_column("person", pa.array(range(rows)))
+    return table, sc.Schema((*domain, sc.Attribute("person", "identifier", None)))
+
+
+class TestBook:
+    def test_is_kept_outside_the_release(self, tmp_path: Path) -> None:
+        table, domain = named(60)
+        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        with pytest.raises(sc.ReleaseError, match="would be lost"):
+            release.save(tmp_path / "view", insecure=True)
+        with pytest.raises(sc.ReleaseError, match="outside of release folders"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "view" / "book")
+        other = sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+        other.save(tmp_path / "other", insecure=True)
+        with pytest.raises(sc.ReleaseError, match="outside of release folders"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "other" / "book")
+        (tmp_path / "taken").touch()
+        with pytest.raises(sc.ReleaseError, match="exists already"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "taken")
+        assert not (tmp_path / "view").exists()
+        release.save(tmp_path / "view", insecure=True, book=tmp_path / "own" / "people.book")
+        assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "records.parquet"]
+        mode = stat.S_IMODE((tmp_path / "own" / "people.book").stat().st_mode)
+        assert mode == 0o600
+
+    def test_leave_and_come_back(self, tmp_path: Path) -> None:
+        """Who left and comes back shows the same bag; the view is then what it was."""
+        table, domain = named(60)
+        book = tmp_path / "people.book"
+        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release.save(tmp_path / "view", insecure=True, book=book)
+        whole = pq.read_table(tmp_path / "view" / "records.parquet")
+        fewer = sc.open(tmp_path / "view", book=book).delete(range(20))
+        assert fewer.evidence.rows == 40
+        fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
+        again = sc.open(tmp_path / "view", book=book).insert(table.slice(0, 20), seed=2)
+        assert pq.read_table(again.folder / "records.parquet").equals(whole)
+
+    def test_stays_if_the_release_cannot_be_saved(self, tmp_path: Path, monkeypatch) -> None:
+        """The old release and the old book fit each other until both are replaced."""
+        table, domain = named(60)
+        book = tmp_path / "people.book"
+        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release.save(tmp_path / "view", insecure=True, book=book)
+        before = book.read_bytes()
+        fewer = sc.open(tmp_path / "view", book=book).delete([3])
+
+        def full(*_: object, **__: object) -> None:
+            raise sc.ReleaseError("the disk is full")
+
+        monkeypatch.setattr("scumble.public.archive.save", full)
+        with pytest.raises(sc.ReleaseError, match="disk is full"):
+            fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
+        assert book.read_bytes() == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["people.book", "view"]
+        sc.open(tmp_path / "view", book=book).delete([4])
+
+    def test_is_needed_to_update(self, tmp_path: Path) -> None:
+        table, domain = named(60)
+        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
+        with pytest.raises(sc.ReleaseError, match="with its private book"):
+            sc.open(tmp_path / "view").delete([1])
+        with pytest.raises(sc.ReleaseError, match="not a file"):
+            sc.open(tmp_path / "view", book=tmp_path / "none")
+
+    def test_only_updatable_releases_have_one(self, tmp_path: Path) -> None:
+        release = sc.publish(people(50, schema()), schema(), sc.Aroma(k=7), seed=1)
+        with pytest.raises(sc.ParameterError, match="no book"):
+            release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
+
+
+class TestLevels:
+    def test_one_release_for_each(self) -> None:
+        table, domain = people(80, schema()), schema()
+        found = sc.publish(table, domain, sc.Aroma(k=9), levels=[3, 9], seed=1)
+        assert [release.manifest.parameters["k"] for release in found] == [3, 9]
+        for release in found:
+            low, high = release.answer(COOKS).interval(0.999999)
+            assert low <= table["job"].to_pylist().count("cook") <= high
+
+    def test_only_for_aroma(self) -> None:
+        with pytest.raises(sc.ParameterError, match="Only Aroma publishes levels"):
+            sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1), levels=[2, 3])
+
+
+def test_the_public_side_knows_nothing_of_it(tmp_path: Path) -> None:
+    release = sc.publish(people(50, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+    release.save(tmp_path / "view", insecure=True)
+    assert type(load(tmp_path / "view")) is Release

@@ -1,0 +1,48 @@
+"""The page about SQL says what is true: its questions run, and its refusals read as shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from scumble.model.errors import QueryError
+from scumble.model.schema.schema import Schema
+from scumble.public.sandbox import Engine
+from scumble.public.sql.parse import parse
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
+AGES = pa.table({"age": [20, 30], "young": [True, False]})
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+SCHEMA = Schema.loads(blocks("toml")[0])
+
+
+@pytest.mark.parametrize("sql", blocks("sql"))
+def test_a_question_on_the_page_runs(sql: str) -> None:
+    engine = Engine(SCHEMA, {"ages": AGES})
+    query = parse(sql, SCHEMA, engine.columns)
+    engine.check(query)
+    engine.evaluate(query.expressions, query.attributes)
+
+
+@pytest.mark.parametrize("shown", blocks("text"))
+def test_a_refusal_on_the_page_reads_as_shown(shown: str) -> None:
+    sql = shown.splitlines()[1].removeprefix("  ")
+    with pytest.raises(QueryError) as caught:
+        parse(sql, SCHEMA)
+    assert str(caught.value) == shown
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"), [("weight < 60", "middle"), ("admitted < '2021-03-15'", "first day")]
+)
+def test_a_cut_through_a_bin_is_noted(sql: str, word: str) -> None:
+    query = parse(f"SELECT COUNT(*) FROM people WHERE {sql}", SCHEMA)
+    assert any(word in note for note in query.notes)

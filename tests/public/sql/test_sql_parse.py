@@ -1,0 +1,184 @@
+"""SQL text to questions: what is understood, and what is refused with a caret under the word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression, Query, place
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category
+from scumble.model.schema.schema import Schema
+from scumble.public.sql.parse import parse
+from tests.support.sql.sql_cases import SCHEMA, TABLES, cases, complaint, shown
+
+WORDS = (
+    "SELECT COUNT ( * ) FROM t WHERE AND OR NOT IN BETWEEN LIKE IS NULL CASE WHEN THEN END "
+    "GROUP_BY age sex smoker education-num admitted . , 'a' 3 -1 .5 + - * / % = < >= <> :: || "
+    "SUM AVG lower random CAST AS INTEGER INTERVAL DATE '2020-01-01' DISTINCT ages young ; "
+    '"sex" "education-num" -> [ ] { } ? $1 -- /* \' " JOIN OVER LIMIT UNION WITH name x. é \n'
+).split(" ")
+
+
+@pytest.mark.parametrize(("sql", "expected"), cases("asked.sql"))
+def test_a_question_is_understood(sql: str, expected: str) -> None:
+    query = parse(sql, SCHEMA, TABLES)
+    assert shown(query) == expected
+    assert query.text == sql
+
+
+@pytest.mark.parametrize(("sql", "expected"), cases("refused.sql"))
+def test_a_question_is_refused_at_the_word(sql: str, expected: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(sql, SCHEMA, TABLES)
+    assert complaint(sql, caught.value) == expected
+
+
+def test_the_caret_stands_under_the_word() -> None:
+    with pytest.raises(QueryError) as caught:
+        parse("SELECT COUNT(*)\nFROM t\nWHERE sex = 'ü' AND ag > 3", SCHEMA)
+    message = "There is no column 'ag'. Did you mean age? (line 3, column 21)"
+    assert str(caught.value) == (
+        f"{message}\n  WHERE sex = 'ü' AND ag > 3\n                      ^"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing", ";", ";;"])
+def test_an_empty_question(text: str) -> None:
+    with pytest.raises(QueryError, match="empty"):
+        parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize("text", [None, 3, b"SELECT COUNT(*) FROM t"])
+def test_a_question_is_text(text: object) -> None:
+    with pytest.raises(QueryError, match="must be SQL text"):
+        parse(text, SCHEMA)  # type: ignore[arg-type]
+
+
+def test_a_long_question() -> None:
+    with pytest.raises(QueryError, match="too long"):
+        parse("SELECT COUNT(*) FROM t WHERE age > 1" + " AND age > 1" * 20_000, SCHEMA)
+    values = ", ".join(map(str, range(20_000)))
+    assert len(parse(f"SELECT COUNT(*) FROM t WHERE age IN ({values})", SCHEMA).clauses) == 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(" * 5000 + "age = 1" + ")" * 5000,
+        "NOT " * 5000 + "smoker",
+        "- " * 5000 + "age = 1",
+        "CASE WHEN " * 2000 + "smoker" + " THEN TRUE END" * 2000,
+        "abs(" * 5000 + "age" + ")" * 5000 + " = 1",
+        "age IN (SELECT age FROM ages WHERE " * 1000 + "young" + ")" * 1000,
+        "NOT (age = 1 OR " * 200 + "smoker" + ")" * 200,
+    ],
+)
+def test_deep_nesting_is_refused(condition: str) -> None:
+    with pytest.raises(QueryError, match="nested too deeply"):
+        parse(f"SELECT COUNT(*) FROM t WHERE {condition}", SCHEMA, TABLES)
+
+
+def test_nesting_within_reason_is_understood() -> None:
+    """A parser that tries both ways at every level would not come back from this one."""
+    deep = "smoker"
+    for _ in range(12):
+        deep = f"NOT (age = 1 OR CASE WHEN {deep} THEN TRUE END)"
+    query = parse(f"SELECT COUNT(*) FROM t WHERE {deep}", SCHEMA)
+    assert query.attributes == ("age", "smoker")
+
+
+@pytest.mark.parametrize(
+    ("tail", "column"),
+    [("'", 24), ("a 'b' 'c", 30), ('"', 24), ("/* '", 24), ("$$ '", 24), ("'' -- '\n $a$ $", 1)],
+)
+def test_what_is_never_closed_is_pointed_at(tail: str, column: int) -> None:
+    with pytest.raises(QueryError, match="A closing") as caught:
+        parse("SELECT COUNT(*) FROM t " + tail, SCHEMA)
+    assert caught.value.column == column + tail.count("\n")
+
+
+def test_names_that_need_care() -> None:
+    table = {'od"d': ['c"1'], "Ages": ["AGE"]}
+    query = parse('SELECT COUNT(*) FROM t WHERE sex IN (SELECT "C""1" FROM "OD""d")', SCHEMA, table)
+    assert query.clauses[0].sql == '"sex" IN (SELECT "c""1" FROM "od""d")'
+    query = parse("SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages)", SCHEMA, table)
+    assert query.clauses[0].sql == '"age" IN (SELECT "AGE" FROM "Ages")'
+
+
+def test_a_query_is_plain_data() -> None:
+    one = Expression('"age" > 3', ("age",), start=29)
+    assert one == Expression('"age" > 3', ("age",))
+    query = Query("sum", Expression('"sex"', ("sex",)), (one,), ("smoker",))
+    assert query.attributes == ("age", "sex", "smoker")
+    assert query.expressions == (one, query.argument)
+    assert place("a\nbc", 3) == (2, 2)
+    assert place("", 0) == (1, 1)
+
+
+@pytest.mark.parametrize(("module", "absent"), [("query", "pyarrow numpy"), ("sql", "duckdb")])
+def test_a_room_loads_only_what_it_needs(module: str, absent: str) -> None:
+    script = (
+        f"import sys, scumble.{module}; print([m for m in {absent.split()} if m in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
+def test_any_words_are_understood_or_refused_in_place(tail: str) -> None:
+    _understood_or_refused("SELECT COUNT(*) FROM t WHERE " + tail.replace("GROUP_BY", "GROUP BY"))
+    _understood_or_refused(tail.replace("GROUP_BY", "GROUP BY"))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_understood_or_refused_in_place(tail: str) -> None:
+    _understood_or_refused("SELECT COUNT(*) FROM t WHERE " + tail)
+    _understood_or_refused(tail)
+
+
+def _understood_or_refused(text: str) -> None:
+    error = _refusal(text)
+    if error is None or "empty" in error.message:
+        return
+    assert error.line is not None
+    assert 1 <= error.line <= max(len(text.splitlines()), 1)
+    assert str(error).endswith("^")
+
+
+def _refusal(text: str) -> QueryError | None:
+    try:
+        parse(text, SCHEMA, TABLES)
+    except QueryError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    "condition", ["level > 'low'", "'low' < level", "level BETWEEN 'a' AND 'b'"]
+)
+def test_ordered_text_is_compared_by_the_alphabet_and_that_is_said(condition: str) -> None:
+    levels = Category(("low", "middle", "high"), ordered=True)
+    schema = Schema([Attribute("level", "quasi", levels)])
+    [note] = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
+    assert "follows the alphabet" in note
+    assert not parse("SELECT COUNT(*) FROM t WHERE level IN ('low')", schema).notes
+
+
+def test_a_misspelt_value_is_pointed_out() -> None:
+    schema = Schema([Attribute("job", "quasi", Category(("Sales", "Cook")))])
+
+    def notes(condition: str) -> tuple[str, ...]:
+        return parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
+
+    [note] = notes("job = 'sales'")
+    assert note.endswith("Did you mean 'Sales'?")
+    assert len(notes("job IN ('Sales', 'cook', 'pilot')")) == 2
+    assert notes("job <> 'Cook' AND lower(job) = 'sales'") == ()

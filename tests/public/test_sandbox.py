@@ -1,0 +1,239 @@
+"""The engine: checks with a place, values over domains, nothing in reach but public data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.query import Expression
+from scumble.public.sandbox import Engine
+from scumble.public.sql.functions_part import catalogue
+from scumble.public.sql.parse import parse
+from tests.support.sql.sql_cases import SCHEMA, complaint
+
+AGES = pa.table({"age": [20, 30, None], "young": [True, False, True]})
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    engine = Engine(SCHEMA, {"ages": AGES})
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE age = 'abc'", "age : Could not convert string 'abc' to"),
+        ("SELECT COUNT(*) FROM t\nWHERE age > 3 AND sex + 1 > 2", "sex : "),
+        ("SELECT COUNT(*) FROM t WHERE admitted < 'soon'", "admitted : "),
+        ("SELECT COUNT(*) FROM t WHERE age", "age : WHERE needs conditions"),
+        ("SELECT COUNT(*) FROM t WHERE smoker AND lower(sex)", "lower(sex) : WHERE needs"),
+        ("SELECT COUNT(*) FROM t WHERE age % 0 = 1", "age : Division by zero"),
+        ("SELECT COUNT(*) FROM t WHERE lower(sex, sex) = ''", "lower(sex, : No function matches"),
+        ("SELECT COUNT(*) FROM t WHERE lower(,) = ''", "lower(,) : syntax error"),
+        ("SELECT COUNT(*) FROM t WHERE regexp_matches(sex, '(')", "regexp_matches(sex, : "),
+        ("SELECT SUM(sex) FROM t", "sex) : SUM needs a number. This expression is of type string."),
+        ("SELECT AVG(admitted) FROM t", "admitted) : AVG needs a number."),
+        (
+            "SELECT AVG(smoker) FROM t",
+            "smoker) : AVG needs a number. This expression is of type bool",
+        ),
+        ("SELECT SUM(age * 9223372036854775807) FROM t", "age : Overflow"),
+        ("SELECT SUM(CAST(sex AS INTEGER)) FROM t", "CAST(sex : Could not convert string"),
+    ],
+)
+def test_types_are_checked_in_place(engine: Engine, sql: str, expected: str) -> None:
+    query = parse(sql, SCHEMA)
+    with pytest.raises(QueryError) as caught:
+        engine.check(query)
+    assert complaint(sql, caught.value).startswith(expected)
+    assert "LINE 1" not in str(caught.value)
+
+
+def test_a_value_at_the_end_of_a_domain_is_checked(engine: Engine) -> None:
+    last = SCHEMA["age"].labels()[-1]
+    query = parse(
+        f"SELECT COUNT(*) FROM t WHERE CASE WHEN age = {last} THEN sex::INT = 1 END", SCHEMA
+    )
+    with pytest.raises(QueryError, match="Could not convert"):
+        engine.check(query)
+
+
+def brute_force(names: list[str]) -> list[dict[str, object]]:
+    labels = [SCHEMA[name].labels().to_pylist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in product(*labels)]
+
+
+def test_values_over_a_product_of_domains(engine: Engine) -> None:
+    query = parse(
+        "SELECT SUM(age * 2) FROM t WHERE age > 30 AND (smoker OR sex = 'Male') AND 1 = 1", SCHEMA
+    )
+    names = ["sex", "age", "smoker"]
+    found = engine.evaluate(query.expressions, names)
+    cells = brute_force(names)
+    assert [values.dtype for values in found] == [bool] * 4 + [np.float64]
+    assert found[0].tolist() == [cell["age"] > 30 for cell in cells]  # type: ignore[operator]
+    either = [bool(cell["smoker"]) or cell["sex"] == "Male" for cell in cells]
+    assert found[1].tolist() == either
+    assert found[2].all()
+    assert found[4].tolist() == [2 * cell["age"] for cell in cells]  # type: ignore[operator]
+
+
+def test_null_is_false_or_zero(engine: Engine) -> None:
+    expressions = [
+        Expression('"education-num" > 3', ("education-num",)),
+        Expression('"education-num"', ("education-num",)),
+        Expression("NULL", ()),
+    ]
+    truth, number, nothing = engine.evaluate(expressions, ["education-num"])
+    assert truth.tolist() == [value > 3 for value in range(1, 17)] + [False]
+    assert number.tolist() == [*range(1, 17), 0]
+    assert not nothing.any()
+
+
+def test_values_over_rows_and_domains(engine: Engine) -> None:
+    frame = pa.table({"age": [20, 90, 20], "smoker": [True, None, False]})
+    expressions = [
+        Expression('"age" = 20 AND "sex" = \'Male\'', ("age", "sex")),
+        Expression("\"sex\" = 'Male'", ("sex",)),
+        Expression('"smoker"', ("smoker",)),
+    ]
+    both, one, row = engine.evaluate(expressions, ["age", "smoker", "sex"], frame)
+    assert both.tolist() == [False, True, False, False, False, True]
+    assert one.tolist() == [False, True] * 3
+    assert row.tolist() == [True, True, False, False, False, False]
+    assert [len(v) for v in engine.evaluate(expressions, ["age", "smoker", "sex"], frame[:0])] == [
+        0
+    ] * 3
+
+
+def test_many_cells_keep_their_order(engine: Engine) -> None:
+    names = ["admitted", "age", "education-num", "occupation", "weight", "smoker", "sex"]
+    size = SCHEMA.size(names)
+    assert size > 4_194_304  # more than one batch
+    fastest = Expression("\"sex\" = 'Male'", ("sex",))
+    every = Expression(
+        '"sex" = \'Male\' AND "admitted" IS NOT NULL AND "age" >= 17 AND "weight" > 0 AND '
+        'coalesce("smoker", TRUE) IS NOT NULL AND coalesce("occupation", \'\') IS NOT NULL AND '
+        'coalesce("education-num", 0) >= 0',
+        tuple(sorted(names)),
+    )
+    one, other = engine.evaluate([fastest, every], names)
+    assert (one == (np.arange(size) % 2 == 1)).all()
+    assert (one == other).all()
+
+
+def test_too_many_cells_are_refused(engine: Engine) -> None:
+    wide = [name for name in SCHEMA.names if name != "name"]
+    frame = pa.table({"age": pa.array(np.full(10**6, 20))})
+    with pytest.raises(QueryError, match="An expression over age, admitted, education-num"):
+        engine.evaluate([], ["age", "admitted", "education-num", *wide[3:]], frame)
+
+
+def test_no_attribute_is_one_cell(engine: Engine) -> None:
+    [found] = engine.evaluate([Expression("1 < 2", ())], [])
+    assert found.tolist() == [True]
+
+
+def test_infinity_counts_only_where_the_condition_holds(engine: Engine) -> None:
+    query = parse("SELECT SUM(1 / (age - 17)) FROM t WHERE age > 17", SCHEMA)
+    condition, _, number = engine.evaluate(query.expressions, ["age"])
+    assert not condition[0]
+    assert number[:3].tolist() == [0, 1, 0.5]
+    for sql in ("SELECT SUM(1 / (age - 17)) FROM t", "SELECT AVG(ln(age - 17)) FROM t"):
+        query = parse(sql, SCHEMA)
+        with pytest.raises(QueryError, match="not a finite number"):
+            engine.evaluate(query.expressions, ["age"])
+
+
+def test_a_condition_must_be_one(engine: Engine) -> None:
+    with pytest.raises(QueryError, match="WHERE needs conditions"):
+        engine.holds([Expression('"age"', ("age",))], ["age"])
+    with pytest.raises(QueryError, match="neither a condition nor a number"):
+        engine.evaluate([Expression('"sex"', ("sex",))], ["sex"])
+
+
+def test_side_tables(engine: Engine) -> None:
+    query = parse(
+        "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages WHERE young)",
+        SCHEMA,
+        engine.columns,
+    )
+    [found] = engine.evaluate(query.clauses, ["age"])
+    assert np.flatnonzero(found).tolist() == [3]
+    with pytest.raises(ParameterError, match="'view'"):
+        Engine(SCHEMA, {"View": AGES})
+
+
+def test_the_functions_that_may_be_called() -> None:
+    allowed = catalogue().deterministic
+    assert {"lower", "regexp_matches", "date_trunc", "round", "nullif", "left"} <= allowed
+    forbidden = (
+        "random uuid now today nextval current_setting getenv version sleep_ms read_csv count"
+    )
+    assert allowed.isdisjoint(forbidden.split())
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Path:
+    folder = tmp_path / "it's [a] *view"
+    folder.mkdir()
+    for name in ("one [1].parquet", "two.parquet"):
+        parquet.write_table(pa.table({"age": [20, 30]}), folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["", "one [1].parquet"])
+def test_the_view_is_read(view: Path, name: str) -> None:
+    found = Engine(SCHEMA, view=view / name).rows("SELECT count(*) AS n FROM view").to_pylist()
+    assert found == [{"n": 2 if name else 4}]
+
+
+def test_a_view_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        Engine(SCHEMA, view=tmp_path / "none.parquet")
+
+
+def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.parquet"
+    parquet.write_table(pa.table({"age": [1]}), secret)
+    frame = pa.table({"age": [1]})
+    assert frame.num_rows == 1  # a local variable, which DuckDB would find by its name
+    engine = Engine(SCHEMA, view=view)
+    for sql in (
+        f"SELECT * FROM '{secret}'",
+        f"SELECT * FROM read_parquet('{secret}')",
+        f"SELECT * FROM read_text('{__file__}')",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+        f"COPY (SELECT 1) TO '{tmp_path}/new.csv'",
+        f"ATTACH '{tmp_path}/new.db' AS other",
+        "SELECT * FROM frame",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+        "SELECT * FROM 'https://example.com/x.parquet'",
+    ):
+        with pytest.raises(QueryError):
+            engine.rows(sql)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["it's [a] *view", "secret.parquet"]
+
+
+def test_many_threads_share_an_engine(engine: Engine) -> None:
+    def ask(least: int) -> int:
+        expression = Expression(f'"age" >= {least}', ("age",))
+        [found] = engine.evaluate([expression], ["age"])
+        return int(found.sum())
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(ask, range(17, 91)))
+    assert found == list(range(74, 0, -1))

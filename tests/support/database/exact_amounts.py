@@ -1,0 +1,29 @@
+"""What a row adds to each number that a database gave out, for the exact loss of a person."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import scumble as sc
+from scumble.private.database.given import COUNT, Given
+from tests.support.database.small_database import SEXES, covers
+
+EPSILON, NOISE = 1, 4
+LIMIT = 2  # floor(ε λ / 2)
+OPTIONS = {"epsilon": EPSILON, "noise": NOISE}
+TRACKERS = ("exact", "histogram", "disjoint")
+
+
+def rows(points) -> pa.Table:
+    return pa.table({"age": [age for age, _ in points], "sex": [SEXES[sex] for _, sex in points]})
+
+
+def amount(number: Given, point: tuple[int, int]) -> int:
+    """What a row at a point adds to a number; sums are written as SUM(age + constant)."""
+    if not covers(number.box, point):
+        return 0
+    return 1 if number.kind == COUNT else point[0] + int(number.kind.split("+")[1])
+
+
+def listed(answer) -> list[sc.Estimate]:
+    return [each for _, each in answer] if isinstance(answer, sc.Estimates) else [answer]

@@ -1,0 +1,258 @@
+"""How every mechanism is made for the conformance tests, and what it must refuse."""
+
+from __future__ import annotations
+
+import scumble as sc
+from scumble.private.mechanism import Mechanism
+from tests.support.mechanisms.conformance_case import Case
+from tests.support.mechanisms.conformance_publishers import PUBLISHERS
+from tests.support.people import JOBS
+
+
+def _histogram(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Histogram(given.pop("attributes"), **given)
+
+
+def _marginals(**changed) -> Mechanism:
+    given = {"ways": 2, "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Marginals(["age", "sex", "job"], **given)
+
+
+_TABLES_REFUSED = (
+    ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+    ({"ways": 2}, "'ways' parameter"),
+    ({"ways": 1.5}, "'ways' parameter"),
+    ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+    ({"contribution": 0}, "a whole number of at least 1"),
+    ({"attributes": []}, "one or more different attribute names"),
+)
+
+
+def _hierarchy(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Hierarchy(given.pop("attributes"), **given)
+
+
+def _wavelet(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Wavelet(given.pop("attributes"), transform="all", **given)
+
+
+def _sparse(**changed) -> Mechanism:
+    given = {"epsilon": 1, "neighbours": "add_remove"} | changed
+    return sc.Sparse(["age", "sex", "job"], **given)
+
+
+_AXIS_REFUSED = (
+    ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+    ({"epsilon": 1e-30}, "larger than any count"),
+    ({"delta": 1}, "between 0 and 1"),
+    ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+    ({"contribution": 0}, "a whole number of at least 1"),
+    ({"attributes": []}, "one or more different attribute names"),
+    ({"taxonomy": ["cook"]}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"age": []}}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"age": [[1], []]}}, "nested lists of the attribute's values"),
+    ({"taxonomy": {"job": ["cook"]}}, "about the counted attributes (age)"),
+)
+
+
+def _workload(**changed) -> Mechanism:
+    questions = [
+        "SELECT age, sex, job, COUNT(*) FROM t GROUP BY age, sex, job",
+        "SELECT COUNT(*) FROM t WHERE age < 5",
+    ]
+    given = {"attributes": ["age", "sex", "job"], "queries": questions, "epsilon": 1}
+    given |= {"neighbours": "replace"} | changed
+    return sc.Workload(given.pop("attributes"), **given)
+
+
+CASES = {
+    **PUBLISHERS,
+    "histogram": Case(
+        _histogram,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Histogram must be a number above 0"),
+            ({"epsilon": float("nan")}, "Got nan instead"),
+            ({"epsilon": 1000}, "Got 1000 instead"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"contribution": 10**30}, "the noise would be larger than"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"contribution": 1.5}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"attributes": ["age", "age"]}, "one or more different attribute names"),
+        ),
+    ),
+    "marginals": Case(
+        _marginals,
+        (
+            *_TABLES_REFUSED,
+            ({"sets": [["age"]]}, "either ways or sets"),
+            ({"weights": "rows"}, "'cells', 'tables', or a list"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"delta": 0.1, "epsilon": 1e-10}, "at least 1e-09 with delta"),
+        ),
+    ),
+    "marginals, gaussian": Case(lambda: _marginals(delta=1e-6), ()),
+    "marginals, listed": Case(
+        lambda: _marginals(ways=None, sets=[["age", "job"], ["age", "sex"]], weights=[1, 2]), ()
+    ),
+    "fourier": Case(
+        lambda: sc.Fourier(["age", "sex", "job"], ways=2, epsilon=1, neighbours="replace"),
+        _TABLES_REFUSED,
+        ages=2,
+        jobs=JOBS[:2],
+    ),
+    "datacube": Case(
+        lambda: sc.Datacube(["age", "sex", "job"], epsilon=1, neighbours="replace"),
+        (*_TABLES_REFUSED, ({"within": -1}, "'within' parameter of Datacube")),
+    ),
+    "datacube, gaussian": Case(
+        lambda: sc.Datacube(
+            ["age", "sex", "job"], ways=2, within=20, epsilon=1, delta=1e-6, neighbours="replace"
+        ),
+        (),
+    ),
+    "hierarchy": Case(
+        _hierarchy,
+        (
+            *_AXIS_REFUSED,
+            ({"fanout": 1}, "a whole number from 2 to"),
+            ({"fanout": 2.5}, "a whole number from 2 to"),
+            ({"budget": "geometric"}, "'uniform' or 'optimal'"),
+            ({"root": "yes"}, "True or False"),
+        ),
+    ),
+    "hierarchy, gaussian": Case(lambda: _hierarchy(delta=1e-6, budget="optimal", root=True), ()),
+    "wavelet": Case(
+        _wavelet,
+        (*_AXIS_REFUSED, ({"transform": "some"}, "'large' or 'all'")),
+    ),
+    "wavelet, gaussian": Case(lambda: _wavelet(delta=1e-6), ()),
+    "sparse": Case(
+        _sparse,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Sparse must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"rule": "largest"}, "one of filter, threshold, priority, filter priority"),
+            ({"size": 10}, "takes no size"),
+            ({"rule": "priority"}, "'size' parameter of Sparse must be a whole number from 2"),
+            ({"rule": "filter priority", "size": 1}, "Got 1 instead"),
+            ({"false_cells": 0}, "'false_cells' parameter of Sparse must be a number above 0"),
+            ({"false_cells": 1e9}, "at most 1e+07"),
+            ({"total": 1}, "between 0 and 1"),
+        ),
+    ),
+    "sparse, threshold": Case(lambda: _sparse(rule="threshold", false_cells=20), ()),
+    "sparse, priority": Case(lambda: _sparse(rule="priority", size=30), ()),
+    "sparse, both": Case(lambda: _sparse(rule="filter priority", size=30, false_cells=5), ()),
+    "workload": Case(
+        _workload,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Workload must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),
+            ({"queries": "no such file.sql"}, "'queries' parameter of Workload"),
+            ({"attributes": []}, "one or more different attribute names"),
+        ),
+    ),
+    "workload, gaussian": Case(lambda: _workload(delta=1e-6), ()),
+    "quadtree": Case(
+        lambda: sc.Quadtree(["age", "sex", "job"], epsilon=1, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Quadtree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"height": 0}, "'height' parameter of Quadtree must be a whole number from 1 to 64"),
+            ({"prune": 0}, "'prune' parameter of Quadtree must be a whole number of at least 1"),
+            ({"prune": 2.5}, "Got 2.5 instead"),
+        ),
+    ),
+    "quadtree, gaussian": Case(
+        lambda: sc.Quadtree(
+            ["age", "sex", "job"], epsilon=1, delta=1e-6, neighbours="replace", prune=3
+        ),
+        (({"delta": float("nan")}, "Got nan instead"),),
+    ),
+    "kdtree": Case(
+        lambda: sc.Kdtree(["age", "sex", "job"], epsilon=2, neighbours="replace"),
+        (
+            ({"epsilon": -1}, "'epsilon' parameter of Kdtree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"cuts": -1}, "'cuts' parameter of Kdtree must be a whole number from 0 to 64"),
+            ({"height": 3, "cuts": 4}, "a whole number from 0 to 3"),
+            ({"split": "mean"}, "'median' or 'noisy_mean'"),
+        ),
+    ),
+    "kdtree, means": Case(
+        lambda: sc.Kdtree(
+            ["age", "sex", "job"], epsilon=2, neighbours="replace", cuts=1, split="noisy_mean"
+        ),
+        (({"prune": 0}, "a whole number of at least 1"),),
+    ),
+    "grid": Case(
+        lambda: sc.Grid(["age", "sex", "job"], epsilon=3, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Grid must be a number above 0"),
+            ({"adaptive": "no"}, "True or False"),
+        ),
+    ),
+    "grid, uniform": Case(
+        lambda: sc.Grid(["age", "sex", "job"], epsilon=3, neighbours="replace", adaptive=False),
+        (({"neighbours": "all"}, "'replace' or 'add_remove'"),),
+    ),
+    "mosaic": Case(
+        lambda: sc.Mosaic(["age", "sex", "job"], epsilon=3, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Mosaic must be a number above 0"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+        ),
+    ),
+    "dawa": Case(
+        lambda: sc.Dawa(["age"], epsilon=2, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Dawa must be a number above 0"),
+            ({"attributes": ["age", "sex"]}, "must be one attribute name"),
+        ),
+        columns=("age",),
+    ),
+    "privtree": Case(
+        lambda: sc.PrivTree(["age", "sex", "job"], epsilon=4, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of PrivTree must be a number above 0"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 1.5}, "a whole number of at least 1"),
+        ),
+    ),
+}
+FULL = {
+    "mosaic": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "grid": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "dawa": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "hierarchy": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "partition": {"rho1": 0.2, "rho2": 0.5},
+    "anatomy": {"l": 2},
+    "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "marginals": {"attributes": ["age"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
+    "fourier": {"attributes": ["sex"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
+    "datacube": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "quadtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "sparse": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "workload": {
+        "attributes": ["age"],
+        "queries": ["SELECT COUNT(*) FROM t"],
+        "epsilon": 1,
+        "neighbours": "replace",
+    },
+}

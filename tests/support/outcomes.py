@@ -1,0 +1,166 @@
+"""Releases of split tables and of bags put together without any randomness: one table holds, told
+apart by the public attribute `outcome`, everything that may be published about a few people.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import factorial, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import scumble as sc
+from scumble.model.evidence.bag_laws import BagLaw
+from scumble.model.evidence.channels import BagChannel, Channel, SplitChannel
+from scumble.model.evidence.evidence import Records
+from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.public.estimation.rows.answer import _gather
+from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.sums import Sums
+from scumble.public.release import Manifest, Release
+from scumble.public.sandbox import Engine
+
+Bag = tuple[int, ...]  # the cells that a row shows, ascending
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """A release of all outcomes, and the probability of each."""
+
+    release: Release
+    probabilities: list[Fraction]
+
+    def answers(self, question: str) -> list[sc.Estimate]:
+        """The answer in each outcome to `SELECT what FROM t WHERE condition`."""
+        found = dict(self._grouped(question))
+        return [found[outcome,] for outcome in range(len(self.probabilities))]
+
+    def moments(self, question: str) -> tuple[float, float, float]:
+        """Mean and variance of the estimate, and the mean of its variance as it is estimated before
+        that is kept from being too small.
+        """
+        weights = np.array([float(probability) for probability in self.probabilities])
+        found = {key[0]: estimate.value for key, estimate in self._grouped(question)}
+        values = np.array([found.get(outcome, 0.0) for outcome in range(len(weights))])
+        mean = float(weights @ values)
+        return mean, float(weights @ (values - mean) ** 2), self._variance(question, weights)
+
+    def _grouped(self, question: str) -> Any:
+        what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
+        return self.release.answer(f"SELECT outcome, {what} FROM {rest} GROUP BY outcome")
+
+    def _variance(self, question: str, weights: Any) -> float:
+        what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
+        query = self.release.parse(f"SELECT outcome, {what} FROM {rest} GROUP BY outcome")
+        plan = Plan(self.release.evidence, self.release.schema, query)
+        engine = Engine(self.release.schema, {}, self.release.folder / "records.parquet")
+        counted, holds, amount = _gather(plan, engine)
+        groups = counted.groups(["outcome"])
+        sums = Sums(plan, counted, groups, holds, amount)
+        added = holds if amount is None else amount
+        lines = counted.squares if query.aggregate == "sum" and amount is None else counted.count
+        variances = sums._weighted(lines, sums.lens.covariance(added, added))
+        places = [key["outcome"] for key in groups.keys]
+        return float(weights[places] @ variances)
+
+
+def release(domain: sc.Schema, channels: Sequence[Channel], published: pa.Table) -> Release:
+    """A release of rows that were perturbed elsewhere."""
+    folder = Path(tempfile.mkdtemp())
+    pq.write_table(published, folder / "records.parquet")
+    added = Records("", (), tuple(channels), 0).added
+    shown = sc.Schema([*domain, *added])
+    names = tuple(shown.names)
+    evidence = Records("records.parquet", names, tuple(channels), published.num_rows)
+    return Release(Manifest("test", {}, shown, Guarantees(), evidence), folder, temporary=True)
+
+
+def every(domain: sc.Schema, private: pa.Table, channel: Channel) -> Outcomes:
+    """All that may be published about the rows of a table."""
+    choices = [_shown(channel, row, cell) for row, cell in _rows(domain, private, channel)]
+    outcomes = list(itertools.product(*(choice.items() for choice in choices)))
+    number = sc.Attribute("outcome", "quasi", sc.IntegerRange(0, len(outcomes) - 1))
+    rows = pa.concat_tables([private] * len(outcomes))
+    column = np.repeat(np.arange(len(outcomes)), private.num_rows)
+    rows = rows.append_column("outcome", pa.array(column))
+    bags = [bag for chosen in outcomes for bag, _ in chosen]
+    published = publish(domain, rows, channel, bags)
+    chances = [prod((chance for _, chance in chosen), start=Fraction(1)) for chosen in outcomes]
+    assert sum(chances) == 1
+    return Outcomes(release(sc.Schema([number, *domain]), [channel], published), chances)
+
+
+def publish(
+    domain: sc.Schema, private: pa.Table, channel: Channel, bags: Sequence[Bag]
+) -> pa.Table:
+    """The table that shows these cells in place of the true ones."""
+    table = private.drop_columns(list(channel.attributes))
+    if isinstance(channel, BagChannel):
+        for place, name in enumerate(channel.columns):
+            codes = channel.layout == "codes"
+            column = [bag[place] if codes else bag.count(place) for bag in bags]
+            table = table.append_column(name, pa.array(column, pa.int64()))
+        return table
+    cells = np.array([cell for (cell,) in bags], np.uint64)
+    columns = domain.radix(channel.attributes).unpack(cells)
+    for name, codes in zip(channel.attributes, columns, strict=True):
+        table = table.append_column(name, domain[name].decode(codes))
+    return table
+
+
+def _rows(domain: sc.Schema, private: pa.Table, channel: Channel) -> list[tuple[Any, int]]:
+    """Each row with the cell of its sensitive values."""
+    codes = [domain[name].encode(private[name])[0] for name in channel.attributes]
+    keys = domain.radix(channel.attributes).pack(codes)
+    return list(zip(private.to_pylist(), map(int, keys), strict=True))
+
+
+def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Bag, Fraction]:
+    """What a row may show, with exact probabilities."""
+    if isinstance(channel, BagChannel):
+        return bags_of(channel.law, true)
+    assert isinstance(channel, SplitChannel)
+    part = row[channel.column]
+    keep, cells = channel.keeps[part], channel.domains[part]
+    assert true in cells
+    return {(c,): (1 - keep) / len(cells) + (keep if c == true else 0) for c in cells}
+
+
+def bags_of(law: BagLaw, true: int) -> dict[Bag, Fraction]:
+    """Every bag of a row whose true cell is given, with its exact probability."""
+    if isinstance(law, PoolLaw):
+        return _pool_bags(law, true)
+    assert isinstance(law, SubsetLaw)
+    sets = list(itertools.combinations(range(law.values), law.size))
+    inside = sum(true in some for some in sets)
+    chances = (law.inclusion / inside, (1 - law.inclusion) / (len(sets) - inside))
+    return {some: chances[true not in some] for some in sets}
+
+
+def _pool_bags(law: PoolLaw, true: int) -> dict[Bag, Fraction]:
+    found: dict[Bag, Fraction] = {}
+    for drawn in itertools.combinations_with_replacement(range(law.values), law.size - 1):
+        bag = tuple(sorted((*drawn, true)))
+        counts = Counter(bag)
+        if law.caps is None or all(counts[v] <= law.caps[v] for v in counts):
+            ways = factorial(law.size - 1) // prod(map(factorial, Counter(drawn).values()))
+            found[bag] = ways * prod((law.shares[v] for v in drawn), start=Fraction(1))
+    total = sum(found.values())
+    return {bag: chance / total for bag, chance in found.items()}
+
+
+def bag_channel(domain: sc.Schema, law: BagLaw, layout: Any = "counts") -> BagChannel:
+    names = tuple(attribute.name for attribute in domain.sensitive)
+    columns = [f"c{place}" for place in range(law.values if layout == "counts" else law.size)]
+    return BagChannel(names, layout, tuple(columns), law)

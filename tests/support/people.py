@@ -1,0 +1,80 @@
+"""Fictitious people for tests, and releases put together without any randomness."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import scumble as sc
+from scumble.model.evidence.channels import UniformChannel
+from scumble.model.evidence.evidence import Records
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.public.release import Manifest, Release
+
+JOBS = ("cook", "driver", "nurse", "smith", "teacher")
+
+
+def schema(*, ages: int = 10, jobs: Sequence[str] = JOBS, health: int = 0) -> sc.Schema:
+    """age and sex as they are, job (and health) sensitive."""
+    attributes = [
+        sc.Attribute("age", "quasi", sc.IntegerRange(0, ages - 1)),
+        sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
+        sc.Attribute("job", "sensitive", sc.Category(tuple(jobs))),
+    ]
+    if health:
+        attributes.append(sc.Attribute("health", "sensitive", sc.IntegerRange(0, health - 1)))
+    return sc.Schema(attributes)
+
+
+def people(rows: int, domain: sc.Schema, seed: int = 0) -> pa.Table:
+    """Rows drawn from the domain, low codes being more frequent."""
+    rng = np.random.default_rng(seed)
+    columns = {}
+    for attribute in domain:
+        codes = np.minimum(
+            rng.integers(0, attribute.size, rows), rng.integers(0, attribute.size, rows)
+        )
+        columns[attribute.name] = attribute.decode(codes.astype(attribute.code_type))
+    return pa.table(columns)
+
+
+def records_release(
+    domain: sc.Schema, published: pa.Table, channels: Sequence[UniformChannel]
+) -> Release:
+    """A release of rows that were perturbed elsewhere."""
+    folder = Path(tempfile.mkdtemp())
+    pq.write_table(published, folder / "records.parquet")
+    names = tuple(published.column_names)
+    evidence = Records("records.parquet", names, tuple(channels), published.num_rows)
+    return Release(Manifest("uniform", {}, domain, Guarantees(), evidence), folder, temporary=True)
+
+
+def all_outcomes(
+    domain: sc.Schema, private: pa.Table, channels: Sequence[UniformChannel]
+) -> Iterator[tuple[Fraction, pa.Table]]:
+    """Every table that the channels may publish, with its exact probability."""
+    rows = private.to_pylist()
+    values = {
+        channel.attributes: list(
+            itertools.product(*(domain[name].labels().to_pylist() for name in channel.attributes))
+        )
+        for channel in channels
+    }
+    spots = [(row, channel) for row in range(len(rows)) for channel in channels]
+    for drawn in itertools.product(*(values[channel.attributes] for _, channel in spots)):
+        probability = Fraction(1)
+        table = [dict(row) for row in rows]
+        for (row, channel), value in zip(spots, drawn, strict=True):
+            size = prod(domain[name].size for name in channel.attributes)
+            true = tuple(rows[row][name] for name in channel.attributes)
+            probability *= (1 - channel.keep) / size + (channel.keep if value == true else 0)
+            table[row].update(zip(channel.attributes, value, strict=True))
+        yield probability, pa.Table.from_pylist(table, schema=private.schema)

@@ -1,0 +1,186 @@
+"""Broken noise: too little, used twice, paid for once, drawn again, or added in floating point."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import scumble as sc
+from scumble.audit.claim import Claim, judged
+from scumble.audit.distinguish import distinguish
+from scumble.audit.support import support_finding
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.ledger import Account
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Source
+from tests.support.twins.twins import Twin, claimed
+
+GIVEN = {"epsilon": 1, "neighbours": "add_remove"}
+NAMES = ["a", "b"]
+
+
+def unmetered(table: PrivateTable) -> PrivateTable:
+    """The table behind an account that pays for everything."""
+    return PrivateTable(table._counter, Account(Loss(Fraction(10**6))), table._noise)
+
+
+class HalfTheNoise(sc.Histogram):
+    """Noise for twice the ε."""
+
+    def measure(self, table, folder):
+        given = {**self.parameters, "epsilon": float(2 * self.promise.epsilon)}
+        return sc.Histogram(given.pop("attributes"), **given).measure(unmetered(table), folder)
+
+
+class OffByOne(sc.Histogram):
+    """Noise for one row of a person less than there may be."""
+
+    def measure(self, table, folder):
+        given = {**self.parameters, "contribution": self.person.rows - 1}
+        return sc.Histogram(given.pop("attributes"), **given).measure(unmetered(table), folder)
+
+
+class Undercounted(sc.Marginals):
+    """Every table gets the whole ε."""
+
+    def tables(self, schema):
+        law = DiscreteLaplace(self.person.sensitivity / self.promise.epsilon)
+        return [replace(table, law=law) for table in super().tables(schema)]
+
+    def measure(self, table, folder):
+        return super().measure(unmetered(table), folder)
+
+
+class SmallSigma(sc.Marginals):
+    """Gaussian noise of half the variance."""
+
+    def tables(self, schema):
+        halved = [DiscreteGaussian(table.law.parameter / 2) for table in super().tables(schema)]
+        return [
+            replace(table, law=law)
+            for table, law in zip(super().tables(schema), halved, strict=True)
+        ]
+
+    def measure(self, table, folder):
+        account = Account(Loss(rho=Fraction(1)))
+        return super().measure(PrivateTable(table._counter, account, table._noise), folder)
+
+
+class ReusedSeed(sc.Histogram):
+    """The noise of every cell is drawn from a source with the same seed."""
+
+    def measure(self, table, folder):
+        evidence = super().measure(table, folder)
+        [counts] = table._counter.counts([self.attributes], self.person)
+        seed, scale = table._noise.bits(60), evidence.design.noise.scale
+        noise = [discrete_laplace(Source(seed), scale, 1)[0] for _ in counts]
+        written = pq.read_table(folder / evidence.file).drop_columns(["count"])
+        pq.write_table(
+            written.append_column("count", pa.array(counts + np.array(noise))),
+            folder / evidence.file,
+        )
+        return evidence
+
+
+class OnlyOccupied(sc.Histogram):
+    """The domain is what the data have: cells without rows are not published."""
+
+    def measure(self, table, folder):
+        evidence = super().measure(table, folder)
+        [counts] = table._counter.counts([self.attributes], self.person)
+        written = pq.read_table(folder / evidence.file)
+        pq.write_table(written.filter(pa.array(counts > 0)), folder / evidence.file)
+        return evidence
+
+
+def counted(draw):
+    """Noisy counts of nobody and of one person, one number a run."""
+
+    def outputs(runs: int, seed: int):
+        noise = Source(seed)
+        return [draw(noise, count, runs)[:, None].astype(float) for count in (0, 1)]
+
+    return outputs
+
+
+def laplace(noise: Source, count: int, runs: int) -> np.ndarray:
+    return count + discrete_laplace(noise, Fraction(1), runs)
+
+
+def until_not_negative(noise: Source, count: int, runs: int) -> np.ndarray:
+    """Noise is drawn again as long as the noisy count is negative."""
+    noisy = laplace(noise, count, runs)
+    while len(negative := np.flatnonzero(noisy < 0)):
+        noisy[negative] = laplace(noise, count, len(negative))
+    return noisy
+
+
+def floating(noise: Source, count: int, runs: int) -> np.ndarray:
+    """Laplace noise by the textbook: the logarithm of a uniform number of 53 bits."""
+    uniform = ((noise.words(runs) >> np.uint64(11)).astype(float) + 0.5) / 2**53
+    signs = 1.0 - 2.0 * (noise.words(runs) & np.uint64(1)).astype(float)
+    return count - signs * np.log(uniform)
+
+
+def told_apart(draw):
+    outputs = counted(draw)
+    return lambda runs, seed: [judged(draw.__name__, 1, distinguish(*outputs(runs, seed)), "0, 1")]
+
+
+def last_bits(draw):
+    outputs = counted(draw)
+    return lambda runs, seed: [support_finding(draw.__name__, *outputs(runs, seed), 1)]
+
+
+_HISTOGRAM = Claim(sc.Histogram(NAMES, **GIVEN), 1)
+_MARGINALS = {**GIVEN, "ways": 1}
+_GAUSSIAN = {**GIVEN, "ways": 2, "delta": 1e-3}
+_THREE = {**GIVEN, "contribution": 3}
+
+TWINS = [
+    Twin(
+        "half the noise",
+        claimed(Claim(HalfTheNoise(NAMES, **GIVEN), 1)),
+        claimed(_HISTOGRAM),
+        20_000,
+    ),
+    Twin(
+        "off-by-one sensitivity",
+        claimed(Claim(OffByOne(NAMES, **_THREE), 1)),
+        claimed(Claim(sc.Histogram(NAMES, **_THREE), 1)),
+        20_000,
+    ),
+    Twin(
+        "budget undercounted",
+        claimed(Claim(Undercounted(NAMES, **_MARGINALS), 1)),
+        claimed(Claim(sc.Marginals(NAMES, **_MARGINALS), 1)),
+        20_000,
+    ),
+    Twin(
+        "half the variance of Gaussian noise",
+        claimed(Claim(SmallSigma(NAMES, **_GAUSSIAN), 1, 1e-3)),
+        claimed(Claim(sc.Marginals(NAMES, **_GAUSSIAN), 1, 1e-3)),
+        20_000,
+    ),
+    Twin("reused seed", claimed(Claim(ReusedSeed(NAMES, **GIVEN), 1)), claimed(_HISTOGRAM), 20_000),
+    Twin(
+        "domain inferred from data",
+        claimed(Claim(OnlyOccupied(NAMES, **GIVEN), 1)),
+        claimed(_HISTOGRAM),
+        20_000,
+    ),
+    Twin(
+        "resampling that leaks: no count is negative",
+        told_apart(until_not_negative),
+        told_apart(laplace),
+        100_000,
+    ),
+    Twin("float Laplace with leaking low bits", last_bits(floating), last_bits(laplace), 20_000),
+]
