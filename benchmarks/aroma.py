@@ -13,7 +13,7 @@ from benchmarks.measure import at_least, at_most, take_turns
 from benchmarks.people import folder
 from scumble.private.perturbation.aroma_views import bytes_per_row
 from scumble.private.sampling.pools import Pool
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 ROWS = 10_000_000
 STORED_ROWS = 1_000_000
@@ -29,7 +29,7 @@ def run() -> list[dict[str, Any]]:
 
 def drawing() -> dict[str, Any]:
     """How often each of 15 values comes in 48 draws, for ten million rows, on one core."""
-    source, pool = Source(), Pool((1,) * VALUES)
+    source, pool = Keystream(), Pool((1,) * VALUES)
     generator, shares = np.random.default_rng(0), np.full(VALUES, 1 / VALUES)
 
     def numpy(_: int) -> None:

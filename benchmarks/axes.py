@@ -10,16 +10,15 @@ import numpy as np
 
 import scumble as sc
 from benchmarks.measure import at_most, take_turns
-from scumble.model.designs.by_law import ByLaw
-from scumble.model.privacy.ledger import Account
+from scumble.model.designs.kronecker import ByLaw
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.axes import AxisSummary
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.box_tree import RegionsReader
-from scumble.public.estimation.measurements.group_readings import Grouping
-from scumble.public.estimation.measurements.readings import Weights
+from scumble.public.estimation.measurements.readings import Grouping, Weights
 
 MOST_SECONDS = 0.005
 MANY = 10_000_000
@@ -47,7 +46,7 @@ def boxes() -> dict[str, Any]:
     mechanism = sc.Kdtree(schema.names, epsilon=0.1, neighbours="add_remove")
 
     def once(turn: int) -> object:
-        table = PrivateTable(counter, Account(mechanism.promise), Source(turn))
+        table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(turn))
         tree, design = mechanism.grow(table)
         return RegionsReader.of_tree(tree, schema.names, design)
 
@@ -60,7 +59,7 @@ def groups() -> dict[str, Any]:
     """All groups of a GROUP BY on a tree of boxes, against the count of one of them."""
     schema, counter = _table((64, 128, 20))
     mechanism = sc.Quadtree(schema.names, epsilon=0.1, neighbours="add_remove")
-    table = PrivateTable(counter, Account(mechanism.promise), Source(1))
+    table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(1))
     tree, design = mechanism.grow(table)
     reader = RegionsReader.of_tree(tree, schema.names, design)
     grouping = Grouping(schema.names[:2], (64, 128))
@@ -82,7 +81,7 @@ def large() -> dict[str, Any]:
     times = take_turns(
         {
             "hierarchy": release("hierarchy", (MANY,)),
-            "noise": lambda turn: discrete_laplace(Source(turn), Fraction(60), MANY),
+            "noise": lambda turn: discrete_laplace(Keystream(turn), Fraction(60), MANY),
         },
         repeats=3,
         warm=1,
@@ -106,7 +105,7 @@ def release(method: str, shape: tuple[int, ...]) -> Callable[[int], object]:
     def once(turn: int) -> object:
         design = mechanism.design(schema)
         sums = ByLaw(design)
-        table = PrivateTable(counter, Account(mechanism.promise), Source(turn))
+        table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(turn))
         noisy = table.counts(names, mechanism.person).noisy(sums.laws, sums)
         return design.reconstruct(design.split(sums.ordered(noisy)))
 

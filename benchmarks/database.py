@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 import scumble as sc
 from benchmarks.measure import at_least, take_turns
-from scumble.private.database.buckets import Histogram
-from scumble.private.database.exact import Exact
 from scumble.private.database.space import Boxes, Space
+from scumble.private.database.trackers import ExactTracker, HistogramTracker
 
 SIZES = {"age": 79, "education": 14, "occupation": 23, "income": 100}
 QUESTIONS = 20_000
@@ -29,9 +28,9 @@ TURN = 200  # questions of one turn of the index and its rival
 
 def run() -> list[dict[str, Any]]:
     space, questions = _space(), workload()
-    for tracker in (Exact(space, LIMIT), Histogram(space, 1, 20)):
+    for tracker in (ExactTracker(space, LIMIT), HistogramTracker(space, 1, 20)):
         _ask(tracker, questions[:20])  # numba compiles here, not on the clock
-    exact, histogram = Exact(space, LIMIT), Histogram(space, LIMIT, BUCKETS)
+    exact, histogram = ExactTracker(space, LIMIT), HistogramTracker(space, LIMIT, BUCKETS)
     return [
         admission("exact", exact, questions, 5_000),
         admission(f"histogram, {BUCKETS:,} buckets", histogram, questions, 2_000),
@@ -41,7 +40,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def admission(
-    name: str, tracker: Exact | Histogram, questions: Boxes, target: int
+    name: str, tracker: ExactTracker | HistogramTracker, questions: Boxes, target: int
 ) -> dict[str, Any]:
     """Room for every question, and add if there is: from an empty tracker to a full one."""
     begin, accepted = time.process_time(), 0
@@ -59,7 +58,7 @@ def points(space: Space, questions: Boxes) -> dict[str, Any]:
     timings = take_turns(
         {
             "numpy": lambda _: _ask(_Plain(space, LIMIT), questions),
-            "exact": lambda _: _ask(Exact(space, LIMIT), questions),
+            "exact": lambda _: _ask(ExactTracker(space, LIMIT), questions),
         },
         repeats=3,
     )
@@ -68,7 +67,7 @@ def points(space: Space, questions: Boxes) -> dict[str, Any]:
     return at_least("exact / numpy brute force", 1, each["numpy"] / each["exact"], detail)
 
 
-def index(histogram: Histogram, questions: Boxes) -> dict[str, Any]:
+def index(histogram: HistogramTracker, questions: Boxes) -> dict[str, Any]:
     """The blocks of buckets against numpy over all of them; every question is let in."""
     boxes, counters = histogram.buckets()
     rival = _Flat(boxes, counters)

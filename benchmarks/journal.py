@@ -17,7 +17,7 @@ from typing import Any
 import scumble as sc
 from benchmarks.measure import at_least, at_most
 from scumble.demo.census import census
-from scumble.private.journal.group_commit import Committer
+from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal
 
 THREADS = 32
@@ -40,7 +40,7 @@ def run() -> list[dict[str, Any]]:
 def commits(journal: Journal, plain: Path) -> list[dict[str, Any]]:
     """Medians of rounds in which the disk alone, one thread and many threads take turns."""
     rates: dict[str, list[float]] = {"disk": [], "one": [], "many": []}
-    committer = Committer(journal, lambda turn, requests: [_write(turn) for _ in requests])
+    committer = GroupCommit(journal, lambda turn, requests: [_write(turn) for _ in requests])
     with plain.open("wb", buffering=0) as file:
         for _ in range(7):
             rates["disk"].append(_rate(100, lambda: _sync(file)))

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import at_least, at_most, take_turns
-from scumble.private.sampling.channel import keep_or_replace
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.randomized_response import keep_or_replace
+from scumble.private.sampling.source import Keystream
 
 ROWS = 10_000_000
 PEER_ROWS = 100_000  # the peers take a microsecond or more a row; rows/s hardly depend on how many
@@ -68,7 +68,7 @@ work = lambda: laplace(values)
 
 def run() -> list[dict[str, Any]]:
     codes = np.random.default_rng(0).integers(0, VALUES, ROWS).astype(np.uint8)
-    source = Source()
+    source = Keystream()
     channel = "keep or replace, 50 values"
     return [
         keystream(source),
@@ -86,7 +86,7 @@ def run() -> list[dict[str, Any]]:
     ]
 
 
-def keystream(source: Source) -> dict[str, Any]:
+def keystream(source: Keystream) -> dict[str, Any]:
     """Bytes a second against the fastest way to fill an array that PCG64 offers: raw words."""
     words, times = 1 << 17, 64
     buffer = np.empty(words, np.uint64)
@@ -104,7 +104,7 @@ def keystream(source: Source) -> dict[str, Any]:
     return at_least("AES-CTR keystream / numpy PCG64", 2.5, ratio, detail)
 
 
-def copying(source: Source, codes: np.ndarray[Any, Any]) -> dict[str, Any]:
+def copying(source: Keystream, codes: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The channel on a column against a plain copy of it."""
     times = 10  # one copy takes less than a millisecond
     timings = take_turns(
@@ -155,5 +155,5 @@ def _repeat(times: int, work: Callable[[], object]) -> None:
         work()
 
 
-def _channel(source: Source, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _channel(source: Keystream, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return keep_or_replace(source, codes, VALUES, KEEP)

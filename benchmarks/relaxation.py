@@ -8,11 +8,9 @@ import statistics
 from typing import Any
 
 from benchmarks.measure import at_least, at_most
-from research.relaxation.regression import compare
-from research.relaxation.simulation import Setting
+from research.relaxation.simulation import Setting, compare
 from research.relaxation.simulation import run as simulate
-from research.relaxation.survey import Survey, synthetic
-from research.relaxation.workload import workload
+from research.relaxation.survey import Survey, synthetic, workload
 
 PEOPLE = 1_000_000
 QUERIES = 20_000

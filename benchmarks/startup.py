@@ -14,7 +14,7 @@ LIMIT = 0.3
 
 
 def run() -> list[dict[str, Any]]:
-    command = [sys.executable, "-c", "from scumble.cli import main; main()", "--help"]
+    command = [sys.executable, "-c", "from scumble.cli.app import main; main()", "--help"]
     seconds = statistics.median(_cpu(command) for _ in range(11))
     return [
         at_most("scumble --help / 0.3 s", 1, seconds / LIMIT, f"{seconds:.3f} s CPU, median of 11")

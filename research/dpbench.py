@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from research.reconstruction import reconstruct
+from research.marginals import reconstruct
 from scumble.model.errors import ParameterError, SchemaError, SourceError
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.privacy.ledger import Account
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary, create, mechanisms
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
@@ -156,10 +156,10 @@ def prefixes(size: int) -> list[str]:
     return [f"SELECT COUNT(*) FROM t WHERE x <= {last}" for last in range(size)]
 
 
-def released(mechanism: Summary, schema: Schema, counts: Any, noise: Source) -> Floats:
+def released(mechanism: Summary, schema: Schema, counts: Any, noise: Keystream) -> Floats:
     """The estimates of all cells from a release of known counts."""
     table = PrivateTable(
-        TensorCounter(schema, schema.names, counts), Account(mechanism.promise), noise
+        TensorCounter(schema, schema.names, counts), BudgetAccount(mechanism.promise), noise
     )
     with tempfile.TemporaryDirectory(prefix="scumble-") as folder:
         evidence = mechanism.measure(table, Path(folder))
@@ -173,7 +173,7 @@ def benchmark(folder: Path, scale: Scale, step: Step, seed: int = 1) -> Iterator
     runs, and its standard error.
     """
     kept: dict[int, dict[str, Summary]] = {}
-    noise = Source(seed)
+    noise = Keystream(seed)
     for number, shape in enumerate(shapes(folder, scale.datasets)):
         dimensions = shape.shares.ndim
         if dimensions not in kept:
@@ -206,3 +206,96 @@ def _row(name: str, shape: Shape, size: int, errors: Floats, elapsed: float) -> 
         "trials": trials,
         "milliseconds": 1000 * elapsed / trials,
     }
+
+
+# What is known of DPBench's errors, and how a measured one compares.
+#
+# The figures are means of log10 of the scaled error at ε = 0.1. The error of methods that add
+# noise of one law to every table alike does not depend on the dataset: their figures hold for all
+# of them.
+
+_ROUNDING = 0.005  # of the figures
+NAMES = {
+    "histogram": "Identity",
+    "hierarchy": "HB",
+    "wavelet": "Privelet",
+    "quadtree": "quadtree, geometric budget",
+    "privtree": "PrivTree",
+    "grid": "AG",
+    "dawa": "DAWA",
+}
+_EVERY = {  # by method, dimensions and rows
+    ("histogram", 1, 10**5): -4.16,
+    ("hierarchy", 1, 10**3): -2.63,
+    ("hierarchy", 1, 10**5): -4.63,
+    ("wavelet", 1, 10**5): -4.52,
+    ("hierarchy", 2, 10**4): -2.86,
+    ("hierarchy", 2, 10**6): -4.86,
+    ("quadtree", 2, 10**4): -2.82,
+    ("quadtree", 2, 10**6): -4.82,
+    ("wavelet", 2, 10**4): -2.56,
+    ("wavelet", 2, 10**6): -4.56,
+}
+_ONE = {  # by method, dataset and rows
+    ("dawa", "NETTRACE", 10**5): -4.83,
+    ("privtree", "SF-CABS-E", 10**4): -3.77,
+    ("privtree", "SF-CABS-E", 10**6): -5.53,
+    ("privtree", "GOWALLA", 10**4): -3.44,
+    ("privtree", "GOWALLA", 10**6): -4.97,
+    ("privtree", "STROKE", 10**4): -3.31,
+    ("privtree", "STROKE", 10**6): -4.59,
+    ("grid", "SF-CABS-E", 10**4): -3.59,
+    ("grid", "SF-CABS-E", 10**6): -5.20,
+    ("grid", "GOWALLA", 10**4): -3.42,
+    ("grid", "GOWALLA", 10**6): -5.16,
+}
+
+
+def reference(row: Row) -> float | None:
+    """The figure for the method, dataset and scale of a row, if there is one."""
+    found = _ONE.get((row["method"], row["dataset"], row["rows"]))
+    return _EVERY.get((row["method"], row["dimensions"], row["rows"])) if found is None else found
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A measured error beside its reference."""
+
+    row: Row
+    known: float
+
+    @property
+    def good(self) -> bool:
+        """At least as good, or not significantly worse."""
+        return bool(self.row["error"] <= self.known + self._slack)
+
+    @property
+    def word(self) -> str:
+        better = self.row["error"] < self.known - self._slack
+        return "better" if better else "as good" if self.good else "worse"
+
+    @property
+    def _slack(self) -> float:
+        """Two standard errors; of few trials as many more as Student's law has for the same
+        odds.
+        """
+        from scipy.special import stdtrit
+
+        times = float(stdtrit(self.row["trials"] - 1, 0.97725))
+        return _ROUNDING + times * float(self.row["stderr"])
+
+    def __str__(self) -> str:
+        row = self.row
+        return (
+            f"{row['method']} on {row['dataset']}, {row['rows']:,} rows: {row['error']:.2f} "
+            f"± {row['stderr']:.2f}, reference {self.known:.2f} ({NAMES[row['method']]}): "
+            f"{self.word}"
+        )
+
+
+def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
+    """A verdict for every row that has a reference."""
+    for row in rows:
+        known = reference(row)
+        if known is not None:
+            yield Verdict(row, known)

@@ -13,7 +13,7 @@ from scumble.cli import console
 
 if TYPE_CHECKING:
     from research.relaxation.verdicts import Verdict
-    from scumble.public.plot.curves_part import Panel
+    from scumble.public.plot.figures import Panel
 
 Row = dict[str, Any]
 
@@ -44,7 +44,7 @@ def save(
     output: Path,
 ) -> None:
     """Rows, verdicts and, where the plotting library is there, figures."""
-    from scumble.public.plot.curves import MISSING, available
+    from scumble.public.plot.figures import MISSING, available
 
     output.mkdir(parents=True, exist_ok=True)
     content = {"rows": found, "verdicts": list(map(str, said))}
@@ -53,13 +53,13 @@ def save(
     if not available():
         console.say(f"No figures: {MISSING}")
         return
-    from scumble.public.plot import curves_part
-    from scumble.public.plot.curves import png, svg
+    from scumble.public.plot import curves
+    from scumble.public.plot.figures import png, svg
 
     for title, rows in found.items():
         drawn = panels(title, rows)
         if drawn:
-            figure, path = curves_part(drawn), output / title.replace(",", "").replace(" ", "-")
+            figure, path = curves(drawn), output / title.replace(",", "").replace(" ", "-")
             path.with_suffix(".png").write_bytes(png(figure))
             path.with_suffix(".svg").write_text(svg(figure), encoding="utf-8")
     console.say(f"Wrote {output}.")

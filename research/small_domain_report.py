@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from math import log
 from statistics import fmean
 
-from research.clouds import clouds
+from research.people import clouds
 from research.relaxation.verdicts import Verdict
 from research.small_domain import FLOORS, METHODS, RARE, Row, Study
-from scumble.public.plot.curves_part import Line, Panel
+from scumble.public.plot.figures import Line, Panel
 
 # Table 2: retention of UP and PP by L.
 PAPER = {6: (0.029, 0.090), 5: (0.040, 0.123), 4: (0.059, 0.173), 3: (0.094, 0.257)}

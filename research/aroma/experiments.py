@@ -8,18 +8,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import scumble as sc
-from research.aroma.aroma_views import Floats, View, publish
 from research.people import Codes, People
+from scumble.audit.exposure import Exposure, exposure, shown
 from scumble.model.errors import ParameterError
-from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw, UniformChannel
+from scumble.model.evidence.evidence import Records, Tuples
+from scumble.model.evidence.presence import Included
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism
-from scumble.private.perturbation.aroma_risk import acceptance, again_in_paper, exposure, profile
+from scumble.private.perturbation.aroma_guarantee import (
+    acceptance,
+    again_in_paper,
+    pool_exposure,
+    profile,
+)
+from scumble.public.release import Release
 
 Row = dict[str, Any]
 Study = dict[str, list[Row]]
@@ -129,10 +143,16 @@ def deviation(k: int, size: int, f: float) -> float:
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
     """All experiments, one after the other: the name and the rows of each."""
-    from research.aroma.aroma_counts import one_count, same_exposure
-    from research.aroma.aroma_output import accumulated, output
-    from research.aroma.aroma_times import times
-    from research.aroma.rivals import against_k, against_size, averages, equal
+    from research.aroma.adaptive import one_count, same_exposure
+    from research.aroma.rivals import (
+        accumulated,
+        against_k,
+        against_size,
+        averages,
+        equal,
+        output,
+        times,
+    )
 
     yield "figure 4", list(sizes_for_loss())
     yield "figure 5", list(again(laboratory))
@@ -153,7 +173,7 @@ def sizes_for_loss() -> Iterator[Row]:
     for epsilon in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
         k = sc.Aroma.k_for(epsilon, 1 / VALUES)
         law = uniform_pool(k)
-        success = exposure(law)
+        success = pool_exposure(law)
         yield {
             "ε": epsilon,
             "k": k,
@@ -211,3 +231,101 @@ def _error(varied: str, size: int, k: int, share: float, errors: Floats) -> Row:
         "standard deviation": deviation(k, size, share) / size,
         "ratio": float(errors.mean()) / deviation(k, size, share),
     }
+
+
+# Views of one sensitive value per person as weights: what each row adds to the estimated count of
+# every value. For experiments: the rows are known to whoever publishes them.
+
+Floats = npt.NDArray[np.float64]
+PLACE, SECRET = "place", "secret"
+
+
+def publish(
+    secrets: Codes, values: int, mechanism: Mechanism, seed: int, spread: int = 1
+) -> Release:
+    """Everybody has a place of their own, `spread` apart, which is published, and a secret."""
+    places = len(secrets) * spread
+    schema = Schema(
+        (
+            Attribute(PLACE, "quasi", IntegerRange(0, places - 1)),
+            Attribute(SECRET, "sensitive", IntegerRange(0, values - 1)),
+        )
+    )
+    table = pa.table({PLACE: spread * np.arange(len(secrets)), SECRET: secrets})
+    return sc.publish(table, schema, mechanism, seed=seed)
+
+
+def weights(release: Release) -> Floats:
+    """A row for each place, a column for each value, of a view that shows every place: the inverse
+    of the mean counts under each true value, so that sums over places are unbiased.
+    """
+    [channel] = cast(Records, release.evidence).channels
+    counts = shown(release, PLACE)
+    if isinstance(channel, UniformChannel):
+        keep, values = float(channel.keep), counts.shape[1]
+        means = keep * np.eye(values) + (1 - keep) / values
+    else:
+        means = cast(MultisetChannel, channel).law.means()
+    found: Floats = counts @ np.linalg.inv(means)
+    return found
+
+
+def tuple_counts(release: Release) -> Floats:
+    """The estimated counts of all values of a view of tuples, true and false."""
+    evidence, schema = cast(Tuples, release.evidence), release.schema
+    presence = cast(Included, evidence.presence)
+    table = pq.read_table(release.folder / evidence.file, columns=[SECRET])
+    seen = np.bincount(table[SECRET].to_numpy(), minlength=schema[SECRET].size)
+    noise = float(presence.noise)
+    return np.asarray((seen - noise * schema[PLACE].size) / (float(presence.kept) - noise))
+
+
+def row_noise(release: Release) -> tuple[Floats, Floats]:
+    """The variance that one row adds to the estimated count of each value: a row that has the
+    value, and one that has another. In a view of tuples every possible one is a row.
+    """
+    evidence, values = release.evidence, release.schema[SECRET].size
+    if isinstance(evidence, Tuples):
+        presence = cast(Included, evidence.presence)
+        home, away = float(presence.kept), float(presence.noise)
+    else:
+        [channel] = cast(Records, evidence).channels
+        if isinstance(channel, UniformChannel):
+            away = float(1 - channel.keep) / values
+            home = float(channel.keep) + away
+        else:
+            law = cast(MultisetChannel, channel).law
+            if isinstance(law, PoolLaw):
+                shares = np.array([float(share) for share in law.shares])
+                drawn: Floats = (law.size - 1) * shares * (1 - shares)
+                return drawn, drawn
+            subset = cast(SubsetLaw, law)
+            home, away = float(subset.inclusion), float(subset.chance)
+    gain, same = (home - away) ** 2, np.ones(values)
+    return home * (1 - home) / gain * same, away * (1 - away) / gain * same
+
+
+def expected(release: Release, truth: Codes) -> float:
+    """The mean |error| of the counts of all values by theory, for errors that are nearly normal."""
+    tuples = isinstance(release.evidence, Tuples)
+    candidates = release.schema[PLACE].size if tuples else int(truth.sum())
+    home, away = row_noise(release)
+    return float(np.sqrt(2 / np.pi * (truth * home + (candidates - truth) * away)).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What an experiment needs of a published view."""
+
+    weights: Floats
+    noise: tuple[Floats, Floats]  # `row_noise`
+    exposure: float
+
+    @classmethod
+    def of(cls, release: Release) -> View:
+        return cls(weights(release), row_noise(release), exposed(release).success)
+
+
+def exposed(release: Release) -> Exposure:
+    """How often the best adversary names a secret, all being equally likely."""
+    return cast(Exposure, exposure(release.manifest))  # there is one for all views made here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from research.aroma.experiments import K, Row
-from scumble.public.plot.curves_part import Line, Panel
+from scumble.public.plot.figures import Line, Panel
 
 # The same colour for a method in every figure; the two panels of a count have their own.
 _LOOKS = {

@@ -6,27 +6,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import pi, sqrt
+from time import process_time
 
 import numpy as np
 
 import scumble as sc
-from research.aroma.aroma_views import (
+from research.aroma.experiments import (
+    CLOSE,
+    EPSILON,
+    PLACE,
+    SECRET,
     Floats,
+    K,
+    Laboratory,
+    Row,
     View,
     expected,
     exposed,
     publish,
     tuple_counts,
+    uniform_pool,
     weights,
 )
-from research.aroma.experiments import K, Laboratory, Row, uniform_pool
+from research.people import Codes
 from scumble.audit.exposure import subset
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism
-from scumble.private.perturbation.aroma_risk import exposure
+from scumble.private.perturbation.aroma_guarantee import pool_exposure
+from scumble.public.release import Release
 
 _SPREAD = 1000  # possible places for each person, in the comparison at the paper's reading
 
@@ -60,7 +70,7 @@ def equal(laboratory: Laboratory) -> Iterator[Row]:
     with the ε of uniform, which are exposed less.
     """
     for k in laboratory.scale.levels:
-        success = exposure(uniform_pool(k, laboratory.values))
+        success = pool_exposure(uniform_pool(k, laboratory.values))
         implied = epsilon_for_exposure(success, laboratory.values)
         noise = noise_for(success, laboratory.values)
         largest = loss_for(success, laboratory.values)
@@ -129,7 +139,7 @@ def averages(laboratory: Laboratory) -> Iterator[Row]:
     """
     years = laboratory.years
     for k in laboratory.scale.levels:
-        success = exposure(uniform_pool(k, laboratory.values))
+        success = pool_exposure(uniform_pool(k, laboratory.values))
         rivals = {
             "Aroma": sc.Aroma(k=k),
             "FRAPP": sc.Uniform(keep=1 / k),
@@ -170,3 +180,147 @@ def average_deviation(view: View, truth: Floats, years: Floats) -> Floats:
     rows = np.where(truth > 0, home, away)
     found: Floats = np.sqrt((off * rows).sum(axis=0)) / truth.sum(axis=0).clip(1)
     return found
+
+
+# Aroma against noise on each answer: figure 7 of its paper.
+
+_HOT, _AWAY, _SHARE = 30, 5000, 0.8  # hot areas, their deviation, and queries that go to one
+_WIDTH = 5  # in parts per hundred of the table: how many people a query is about
+_POINTS = 20
+
+
+class Ranges:
+    """The queries of figure 7: a value, in a range of places, mostly in one of the hot areas."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        generator = np.random.default_rng(laboratory.seed)
+        rows, number = laboratory.rows, laboratory.scale.queries
+        self.size = max(rows * _WIDTH // 100, 1)
+        centres = generator.integers(0, rows, _HOT)[generator.integers(0, _HOT, number)]
+        hot = centres + generator.normal(0, min(_AWAY, rows / 20), number)
+        anywhere = generator.uniform(0, rows, number)
+        middle = np.where(generator.random(number) < _SHARE, hot, anywhere)
+        starts = (middle - self.size / 2).clip(0, rows - self.size).astype(np.int64)
+        self.starts, self.values = starts, generator.integers(0, laboratory.values, number)
+
+    def popularity(self, laboratory: Laboratory) -> Floats:
+        """After each query, how often the most popular person's value was asked for so far."""
+        asked = np.zeros((laboratory.values, laboratory.rows), np.int32)
+        most, found = 0, []
+        for start, value in zip(self.starts.tolist(), self.values.tolist(), strict=True):
+            part = asked[value, start : start + self.size]
+            part += 1
+            most = max(most, int(part.max()))
+            found.append(most)
+        return np.array(found, float)
+
+    def errors(self, laboratory: Laboratory, k: int) -> Floats:
+        """|error| of every answer of one view."""
+        off = laboratory.view(sc.Aroma(k=k), 0).weights - laboratory.truth
+        sums = np.concatenate([np.zeros((1, laboratory.values)), off.cumsum(axis=0)])
+        ends = self.starts + self.size
+        found: Floats = np.abs(sums[ends, self.values] - sums[self.starts, self.values])
+        return found
+
+
+def accumulated(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 7(a): the error of the answers as more are given, ε = 0.5.
+
+    Laplace noise of scale 2S/ε, S the largest number of queries so far that count one person's
+    value; its mean |error| is the scale.
+    """
+    ranges = Ranges(laboratory)
+    popularity, errors = ranges.popularity(laboratory), ranges.errors(laboratory, K)
+    ends = np.linspace(0, len(errors), _POINTS + 1).astype(int)
+    for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        yield {
+            "queries": last,
+            "people in a query": ranges.size,
+            "output perturbation": float((2 * popularity[first:last] / EPSILON).mean()),
+            "Aroma": float(errors[first:last].mean()),
+        }
+
+
+def output(laboratory: Laboratory) -> Iterator[Row]:
+    """Figure 7(b): the same against ε, at the first, the middle and the last query."""
+    ranges = Ranges(laboratory)
+    popularity = ranges.popularity(laboratory)
+    middle = len(popularity) // 2
+    for epsilon in laboratory.scale.epsilons:
+        k = sc.Aroma.k_for(epsilon, 1 / laboratory.values)
+        yield {
+            "ε": epsilon,
+            "k": k,
+            "first query": 2 * float(popularity[0]) / epsilon,
+            f"query {middle:,}": 2 * float(popularity[middle - 1]) / epsilon,
+            f"query {len(popularity):,}": 2 * float(popularity[-1]) / epsilon,
+            "Aroma": float(ranges.errors(laboratory, k).mean()),
+        }
+
+
+# What Aroma costs in processor time and in room: figure 11 of its paper.
+
+_REPEATS = 3
+_QUERIES = 10
+_PART = 20  # of which one is asked about: the places in a query
+
+
+def times(laboratory: Laboratory) -> Iterator[Row]:
+    """Processor time to publish a view and to answer a count, against k; FRAPP keeps with 1/k. The
+    people of the table come several times, so that there is something to measure.
+    """
+    secrets: Codes = np.resize(laboratory.secrets, laboratory.scale.timed)
+    _timed(secrets, laboratory.values, sc.Uniform(keep=0.5), 1)  # nothing is compiled later
+    for k in laboratory.scale.levels:
+        mechanisms: dict[str, Mechanism] = {
+            "FRAPP": sc.Uniform(keep=1 / k),
+            "Aroma": sc.Aroma(k=k),
+            f"Aroma, n = {CLOSE} m": sc.Aroma(k=k, closeness=CLOSE),
+        }
+        first: Row = {}
+        for name, mechanism in mechanisms.items():
+            laboratory.step(f"time of {name}, k = {k}")
+            found = _timed(secrets, laboratory.values, mechanism, _REPEATS)
+            first = first or found
+            yield {
+                "k": k,
+                "rows": len(secrets),
+                "method": name,
+                **found,
+                "publish / FRAPP": found["publish, s"] / first["publish, s"],
+                "answer / FRAPP": found["answer, ms"] / first["answer, ms"],
+            }
+
+
+def _timed(secrets: Codes, values: int, mechanism: Mechanism, repeats: int) -> Row:
+    """The least of some tries: others are disturbed."""
+    publishing, answering = [], []
+    for run in range(repeats):
+        start = process_time()
+        release = publish(secrets, values, mechanism, seed=run)
+        publishing.append(process_time() - start)
+        questions = _questions(len(secrets), values)
+        release.answer(questions[0])  # the view is opened by then
+        start = process_time()
+        for question in questions:
+            release.answer(question)
+        answering.append(1000 * (process_time() - start) / len(questions))
+    return {
+        "publish, s": min(publishing),
+        "answer, ms": min(answering),
+        "bytes a row": _size(release) / len(secrets),
+    }
+
+
+def _questions(rows: int, values: int) -> list[str]:
+    """Counts of a value in a range of places."""
+    width, found = rows // _PART, []
+    for number in range(_QUERIES):
+        start = number * (rows - width) // _QUERIES
+        where = f"{PLACE} BETWEEN {start} AND {start + width - 1} AND {SECRET} = {number % values}"
+        found.append(f"SELECT COUNT(*) FROM t WHERE {where}")
+    return found
+
+
+def _size(release: Release) -> int:
+    return sum((release.folder / name).stat().st_size for name in release.evidence.files)

@@ -14,10 +14,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from research.relaxation.regression import compare
-from research.relaxation.simulation import PAPER, Outcome, Setting, run
-from research.relaxation.survey import Survey
-from research.relaxation.workload import Centres, Edges, volumes, workload
+from research.relaxation.simulation import PAPER, Outcome, Setting, compare, run
+from research.relaxation.survey import Centres, Edges, Survey, volumes, workload
 
 Row = dict[str, Any]
 Study = dict[str, list[Row]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from research.relaxation.experiments import CENTRES, Row
 from research.relaxation.simulation import PAPER
-from scumble.public.plot.curves_part import Line, Panel
+from scumble.public.plot.figures import Line, Panel
 
 _NAMES = {"ε": "ε", "s": "volume s", "ξ": "ξ, most answers in a compound", "θ": "θ, buckets"}
 _LOG = {"s", "θ"}

@@ -5,20 +5,28 @@ memory. It decides as the real one does, so that experiments with many queries a
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from research.relaxation.survey import Survey
-from scumble.private.database.buckets import Histogram
-from scumble.private.database.relaxation import Compound, Distance, relax
+from scumble.private.database.relaxation import (
+    Combination,
+    Compound,
+    Distance,
+    combine,
+    nearest,
+    relax,
+)
 from scumble.private.database.space import Box, Boxes
-from scumble.private.database.trackers import Tracker, make_tracker
+from scumble.private.database.trackers import HistogramTracker, Tracker, make_tracker
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 Floats = npt.NDArray[np.float64]
 _AHEAD = 256
@@ -41,14 +49,14 @@ class Setting:
         return floor(self.epsilon * self.noise / 2)
 
 
-class SplitOnce(Histogram):
+class SplitOnce(HistogramTracker):
     """The paper's rule to the letter: a bucket that becomes full is split once, full parts stay."""
 
     def _cover(self, box: Box, units: int, most: int, *, helpful: bool) -> None:
-        from scumble.private.database.bucket_kernels import cover
         from scumble.private.database.split_kernels import split
+        from scumble.private.database.tracker_kernels import cover_buckets
 
-        late = cover(self._index, box, units, most, self._due)
+        late = cover_buckets(self._index, box, units, most, self._due)
         if late and self._index.sizes[1] < len(self._index.where):
             known, never = self._accepted, 1 << 62  # no part is above that, so none is due again
             split(self._index, known.faces, known.units, len(known), self._due, late, never, False)
@@ -61,7 +69,7 @@ class Past:
     tracker: Tracker
     axes: int
     noise: Fraction
-    source: Source
+    source: Keystream
     noises: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -138,7 +146,7 @@ def run(survey: Survey, boxes: Boxes, setting: Setting, seed: int = 0) -> Outcom
     """Submit boxes one after the other. Every query is charged, a repeated one as well, as in the
     paper.
     """
-    past = Past(track(survey, setting), len(survey.sizes), Fraction(setting.noise), Source(seed))
+    past = Past(track(survey, setting), len(survey.sizes), Fraction(setting.noise), Keystream(seed))
     distance = Distance.over(survey.sizes)
     answered = np.zeros(len(boxes), bool)
     relaxed = []
@@ -165,3 +173,71 @@ def track(survey: Survey, setting: Setting) -> Tracker:
 
 def _mean(values: list[float] | list[int]) -> float:
     return float(np.mean(values)) if values else float("nan")
+
+
+# Compounds and regression side by side: their squared errors for the same relaxed queries.
+
+_ROUNDING = 1e-6
+
+
+def compare(survey: Survey, boxes: Boxes, outcome: Outcome, sample: int) -> dict[str, Any]:
+    """Root mean squared errors, for a sample of the relaxed queries.
+
+    As in the database, regression is for the region of the compound and counts where its variance
+    is less. `exact` is regression for the very box that was asked, where there is one, else the
+    same as `regression`.
+    """
+    every = max(1, len(outcome.relaxed) // sample)
+    chosen = outcome.relaxed[::every][:sample]
+    errors: dict[str, list[float]] = {"compound": [], "regression": [], "exact": []}
+    moved: list[int] = []
+    better = same = 0
+    begin = time.process_time()
+    for each in chosen:
+        known, asked = outcome.boxes[: each.known], boxes[each.query]
+        compound = each.compound
+        off = int(np.subtract(*survey.counts(np.stack([compound.region, asked]))))
+        by_compound = _noise(outcome, _signs(compound))
+        found = _combination(compound.region, known, survey)
+        if found is not None and found.squares < compound.size - _ROUNDING:
+            better += 1
+            by_regression = _noise(outcome, found)
+        else:
+            by_regression = by_compound
+        exact = found if compound.error == 0 else _combination(asked, known, survey)
+        same += exact is not None
+        errors["compound"].append(by_compound)
+        errors["regression"].append(by_regression)
+        errors["exact"].append(by_regression + off if exact is None else _noise(outcome, exact))
+        moved.append(off)
+    seconds = time.process_time() - begin
+    return {
+        "sampled": len(chosen),
+        "regression is better": better / max(len(chosen), 1),
+        "exact box possible": same / max(len(chosen), 1),
+        "compound": _root(errors["compound"]),
+        "regression": _root(errors["regression"]),
+        "compound, for the box asked": _root(np.add(errors["compound"], moved)),
+        "regression, for the box asked": _root(np.add(errors["regression"], moved)),
+        "exact where possible, for the box asked": _root(errors["exact"]),
+        "milliseconds": 1e3 * seconds / max(len(chosen), 1),
+    }
+
+
+def _combination(target: Box, known: Boxes, survey: Survey) -> Combination | None:
+    return combine(target, known, nearest(Distance.over(survey.sizes)(known, target)))
+
+
+def _signs(compound: Compound) -> Combination:
+    signs = compound.signs()
+    return Combination(tuple(signs), tuple(map(float, signs.values())))
+
+
+def _noise(outcome: Outcome, combination: Combination) -> float:
+    """The error of a combination of answers: that of what it adds up exactly."""
+    noises = outcome.noises[list(combination.answers)]
+    return float(noises @ np.array(combination.weights))
+
+
+def _root(errors: Sequence[float] | np.ndarray[Any, Any]) -> float:
+    return float(np.sqrt(np.mean(np.square(errors)))) if len(errors) else float("nan")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scumble.private.database.database import Database
     from scumble.private.ledger.ledger import Ledger
     from scumble.private.mechanism import mechanisms
-    from scumble.private.owner import open
+    from scumble.private.owner import open_release as open
     from scumble.private.perturbation.alphabeta import AlphaBeta
     from scumble.private.perturbation.anatomy import Anatomy
     from scumble.private.perturbation.aroma import Aroma
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from scumble.private.summaries.fourier import Fourier
     from scumble.private.summaries.hierarchy import Hierarchy
     from scumble.private.summaries.histogram import Histogram
-    from scumble.private.summaries.marginals_part import Marginals
+    from scumble.private.summaries.marginals import Marginals
     from scumble.private.summaries.sparse import Sparse
     from scumble.private.summaries.trees.dawa import Dawa
     from scumble.private.summaries.trees.grid import Grid
@@ -85,7 +85,7 @@ _HOME = {
     "IntegerRange": "model.schema.domains",
     "Kdtree": "private.summaries.trees.kdtree",
     "Ledger": "private.ledger.ledger",
-    "Marginals": "private.summaries.marginals_part",
+    "Marginals": "private.summaries.marginals",
     "Mosaic": "private.summaries.trees.mosaic",
     "Partition": "private.perturbation.partition",
     "PrivTree": "private.summaries.trees.privtree",
@@ -99,7 +99,7 @@ _HOME = {
     "Wavelet": "private.summaries.wavelet",
     "Workload": "private.summaries.workload",
     "mechanisms": "private.mechanism",
-    "open": "private.owner",
+    "open": "private.owner:open_release",
     "publish": "private.publish",
     "select": "compare.selection",
 }

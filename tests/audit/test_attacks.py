@@ -5,10 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.audit.attacks import ATTACKS, Outcome, attacked
-from scumble.audit.victims import Guarded
+from scumble.audit.attacks import ATTACKS, Guarded, Outcome, attacked
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 PEOPLE, EPSILON, NOISE = 40, 1.0, 2.0
 CONFIDENCE = 0.99999
@@ -25,7 +24,7 @@ class Naive:
     people, epsilon = PEOPLE, EPSILON
 
     def __init__(self, secrets: list[int], seed: int) -> None:
-        self._secrets, self._source = np.array(secrets), Source(seed)
+        self._secrets, self._source = np.array(secrets), Keystream(seed)
 
     def count(self, condition: str, members: list[int]) -> float:
         """The true count and fresh noise."""

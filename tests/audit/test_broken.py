@@ -9,8 +9,8 @@ import pytest
 
 import scumble as sc
 from scumble.audit.claims import CONFIDENCE
-from scumble.audit.order import order_finding
-from scumble.audit.support import grain, support_finding
+from scumble.audit.distinguish import grain, support_finding
+from scumble.audit.linkage import order_finding
 from tests.support.twins.everything import TWINS, line
 
 SEED = 7

@@ -9,11 +9,11 @@ import scumble as sc
 from scumble.audit.catalogue import LEFT_OUT, everything, reported
 from scumble.audit.claim import ADAPTIVE, TINY, Claim, tried
 from scumble.audit.distinguish import distinguish
-from scumble.audit.neighbours import backgrounds, changes, pairs
+from scumble.audit.runs import backgrounds, changes, pairs
 from scumble.audit.summary_plans import worst
 from scumble.private.mechanism import _REGISTRY
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 CLAIMS = list(everything())
 
@@ -80,7 +80,7 @@ def test_the_power_at_a_million_runs():
     """
     scale = 1 / Fraction("0.275")
     for seed in range(60):
-        noise = Source(seed)
+        noise = Keystream(seed)
         one, other = (discrete_laplace(noise, scale, 10**6)[:, None] * 1.0 for _ in range(2))
         assert distinguish(one, other + 1).epsilon > 0.25
 

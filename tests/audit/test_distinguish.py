@@ -6,15 +6,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.audit.chance import at_least, at_most
 from scumble.audit.distinguish import distinguish
+from scumble.audit.report import at_least, at_most
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 
 def runs(epsilon: float, number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Noisy counts of 3 and of 4 with noise for that ε."""
-    source, scale = Source(seed), 1 / Fraction(str(epsilon))
+    source, scale = Keystream(seed), 1 / Fraction(str(epsilon))
     one, other = (discrete_laplace(source, scale, number).astype(float) for _ in range(2))
     return (one + 3)[:, None], (other + 4)[:, None]
 
@@ -49,7 +49,7 @@ def test_an_honest_mechanism_is_not_refuted():
 
 
 def test_no_difference_gives_no_epsilon():
-    source = Source(1)
+    source = Keystream(1)
     same = [discrete_laplace(source, Fraction(2), 50_000).astype(float)[:, None] for _ in range(2)]
     assert distinguish(*same).epsilon == 0.0
 
@@ -64,7 +64,7 @@ def test_a_leak_by_the_values_that_can_occur_is_found():
 
 def test_many_numbers_are_combined():
     """Ten counts that all change by one, noise for ε = 0.3 each: 3 together."""
-    source = Source(8)
+    source = Keystream(8)
     shape = (100_000, 10)
     one, other = (
         discrete_laplace(source, Fraction(10, 3), 10**6).reshape(shape).astype(float)

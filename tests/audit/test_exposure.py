@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.audit.exposure import subset
-from scumble.audit.game import finding, play
-from scumble.audit.tuple_exposure import included, replaced
-from scumble.audit.tuple_odds import patterns
+from scumble.audit.evidence_checks import patterns
+from scumble.audit.exposure import finding, included, play, replaced, subset
+from scumble.model.evidence.channels import SubsetLaw
 from scumble.model.evidence.presence import Included, Replaced
-from scumble.model.evidence.subset_law import SubsetLaw
 from scumble.model.privacy.guarantee import exposure_at_most
 
 GAMES = 40_000

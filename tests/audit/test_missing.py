@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.certificate import page
-from scumble.audit.order import in_order
+from scumble.audit.linkage import in_order
+from scumble.audit.report import page
 from scumble.audit.subjects import of_release, of_table
 
 DOMAINS = {

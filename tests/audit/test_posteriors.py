@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.claims import CONFIDENCE, claims
-from scumble.audit.split_claims import Parts
-from scumble.audit.tuple_odds import TupleOdds
+from scumble.audit.claims import CONFIDENCE, Parts, claims
+from scumble.audit.evidence_checks import TupleOdds
 from scumble.model.evidence.presence import Included
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_rho, posterior_at_most
 from scumble.private.perturbation.partition_groups import Part, keep_for, split

@@ -10,12 +10,12 @@ import pytest
 
 import scumble as sc
 from scumble.audit.distinguish import distinguish
-from scumble.audit.summaries import summary_findings
+from scumble.audit.subjects import summary_findings
 from scumble.audit.summary_plans import worst
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.concentrated import rho_for
+from scumble.model.privacy.accounting import rho_for
 from scumble.model.privacy.guarantee import Guarantees
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 SCHEMA = sc.Schema(
     (
@@ -124,5 +124,5 @@ def test_a_plan_that_depends_on_the_data_is_not_judged_by_a_table_of_nobody(adap
 def test_many_runs_of_a_summary_do_not_refute_it():
     """At a confidence of 0.9999."""
     mechanism = SUMMARIES["hierarchy"](epsilon=0.7, neighbours="add_remove")
-    found = distinguish(*worst(mechanism, SCHEMA, "add_remove", 1).runs(100_000, Source(6)))
+    found = distinguish(*worst(mechanism, SCHEMA, "add_remove", 1).runs(100_000, Keystream(6)))
     assert 0.3 < found.epsilon <= 0.7

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.audit.shown_values import shown_values
+from scumble.audit.claims import shown_values
 
 JOBS = [f"job {number}" for number in range(8)]
 SCHEMA = sc.Schema(

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.audit.adaptive_plans import WAYS, Stepwise, cheapest_of_three
 from scumble.audit.catalogue import LINE, SQUARE
 from scumble.audit.claim import TINY
-from scumble.audit.neighbours import Pair
-from scumble.audit.recorder import measured
-from scumble.audit.transcripts import least, splits, transcript
+from scumble.audit.runs import Pair, measured
+from scumble.audit.summary_plans import WAYS, Stepwise, cheapest_of_three, least, splits, transcript
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.meter.partitions import Buckets
-from scumble.private.sampling.hidden import Hidden
-from scumble.private.sampling.source import Source
+from scumble.private.meter.splits import Buckets
+from scumble.private.sampling.source import Hidden, Keystream
 
 FAR = 60  # scales: what is beyond has a probability of e^-60
 
@@ -138,7 +135,7 @@ def test_nearly_all_that_is_promised_is_found_to_be_lost(name):
     """So that whoever spends a little more than he promises is refuted."""
     make, schema = METHODS[name]
     mechanism = make(epsilon=1, neighbours="add_remove")
-    found = Stepwise.of(mechanism, schema, 10_000, Source(3))
+    found = Stepwise.of(mechanism, schema, 10_000, Keystream(3))
     loss = found.worst.loss
     if found.decided is not None:
         loss = float(found.after(found.decided)) + found.decided.loss

@@ -7,9 +7,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.certificate import page
-from scumble.audit.finding import Finding
-from scumble.audit.report import Report, person_words
+from scumble.audit.report import Finding, Report, page, person_words
 from scumble.audit.subjects import of_release, of_table
 from scumble.model.privacy.guarantee import figure
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scumble.compare import comparison_run
+from scumble.compare import runs
 from tests.support.terminal import run
 
 QUESTIONS = """\
@@ -55,14 +55,14 @@ def test_stopped_and_resumed(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "c.html"
-    publish, calls = comparison_run.publish, iter(range(100))
+    publish, calls = runs.publish, iter(range(100))
 
     def stopped(*given: object, **named: object) -> object:
         if next(calls) == 3:
             raise KeyboardInterrupt
         return publish(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(comparison_run, "publish", stopped)
+    monkeypatch.setattr(runs, "publish", stopped)
     arguments = [*words, "-m", "uniform,subset", "-e", "1", "-o", page]
     first = run(*arguments)
     assert first.code == 130
@@ -110,8 +110,8 @@ def test_ctrl_c_in_a_terminal(place: Path, tmp_path: Path) -> None:
     and nobody is left or complains.
     """
     page = tmp_path / "c.html"
-    program = "from scumble.evaluate import comparison as c; c._WORTH = c._LOOK = 0; "
-    program += "from scumble.cli import main; main()"
+    program = "from scumble.compare import comparison as c; c._WORTH = c._LOOK = 0; "
+    program += "from scumble.cli.app import main; main()"
     words = f"compare {place / 'people.parquet'} -s {place / 'people.toml'} -m uniform,subset -e 1 "
     words += f"-o {page} --jobs 2 --repeats 1000"
     with subprocess.Popen(

@@ -29,7 +29,7 @@ def shell(tmp_path):
     """Runs a line with a `scumble` that is the one under test."""
     command = tmp_path / "bin" / "scumble"
     command.parent.mkdir()
-    code = "from scumble.cli import main; main()"
+    code = "from scumble.cli.app import main; main()"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n')
     command.chmod(0o755)
     paths = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}

@@ -10,7 +10,7 @@ import pytest
 from scumble.private.tables.writer import ViewWriter
 from tests.support.terminal import run
 
-SCUMBLE = [sys.executable, "-c", "from scumble.cli import main; main()"]
+SCUMBLE = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 CANARY = "Zanzibarite"
 

@@ -12,7 +12,7 @@ from scumble import __version__
 from scumble.cli import printing
 from tests.support.terminal import run
 
-HELP = [sys.executable, "-c", "from scumble.cli import main; main()", "--help"]
+HELP = [sys.executable, "-c", "from scumble.cli.app import main; main()", "--help"]
 HEAVY = {"numpy", "pyarrow", "duckdb", "numba", "scipy", "matplotlib", "sqlglot", "pandas", "rich"}
 
 
@@ -97,7 +97,7 @@ def test_completion_offers_commands():
         "COMP_WORDS": "scumble pub",
         "COMP_CWORD": "1",
     }
-    code = "import sys; sys.argv = ['scumble']; from scumble.cli import main; main()"
+    code = "import sys; sys.argv = ['scumble']; from scumble.cli.app import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )

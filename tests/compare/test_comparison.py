@@ -17,15 +17,13 @@ import pytest
 
 import scumble as sc
 from scumble.compare.comparison import Comparison, Results
-from scumble.compare.comparison_standin import stand_in
-from scumble.compare.comparison_table import as_csv
 from scumble.compare.exposure import exposed
 from scumble.compare.measures import spread
 from scumble.compare.page import page, read, write
-from scumble.compare.points import Point, points, sentence
+from scumble.compare.points import Point, as_csv, points, sentence
 from scumble.compare.questions import questions
 from scumble.compare.settings import Settings, read_settings, schema_to_compare
-from scumble.compare.truth import TrueTable
+from scumble.compare.truth import TrueTable, stand_in
 from scumble.compare.workloads import from_sql
 from scumble.model.errors import ParameterError, QueryError
 from scumble.private.mechanism import create
@@ -79,10 +77,16 @@ def test_settings_expose_as_much_as_epsilon_allows(compared: tuple[Comparison, R
     found = {(p.method, p.words): p for p in points(results, "relative")}
     limit = 1 / (1 + 7 * np.exp(-1.0))
     [k, _] = [c.parameters["k"] for c in comparison.choices if c.method == "aroma"]
-    from scumble.private.perturbation.aroma_risk import exposure
+    from scumble.private.perturbation.aroma_guarantee import pool_exposure
 
-    assert exposure(sc.Aroma(k=k).law(SCHEMA)) <= limit < exposure(sc.Aroma(k=k - 1).law(SCHEMA))
-    assert found["aroma", f"k = {k}"].success == pytest.approx(exposure(sc.Aroma(k=k).law(SCHEMA)))
+    assert (
+        pool_exposure(sc.Aroma(k=k).law(SCHEMA))
+        <= limit
+        < pool_exposure(sc.Aroma(k=k - 1).law(SCHEMA))
+    )
+    assert found["aroma", f"k = {k}"].success == pytest.approx(
+        pool_exposure(sc.Aroma(k=k).law(SCHEMA))
+    )
     assert found["uniform", "ε = 1"].success == pytest.approx(limit)
     ells = [c.parameters["l"] for c in comparison.choices if c.method == "anatomy"]
     assert ells == [int(np.ceil(1 / limit)), 2]

@@ -10,17 +10,15 @@ import pytest
 
 import scumble as sc
 from scumble.compare.comparison import Comparison, Results
-from scumble.compare.comparison_commands import publishing
-from scumble.compare.comparison_measures import unrounded
-from scumble.compare.comparison_standin import stand_in
-from scumble.compare.measures import spread
+from scumble.compare.measures import spread, unrounded
 from scumble.compare.page import _spread, page
-from scumble.compare.points import Point, sentence
+from scumble.compare.points import Point, publishing, sentence
 from scumble.compare.settings import Settings
+from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
 from scumble.private.mechanism import create
 from scumble.public.plot.comparison import Mark, _looks, comparison
-from scumble.public.plot.curves import svg
+from scumble.public.plot.figures import svg
 
 MARK = Mark("uniform", "ε = 1", 0.2, 0.1, 0.01, True, False, False, False)
 KNOWN = ("uniform", "subset", "aroma", "histogram")

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 import scumble as sc
-from scumble.cli.dialect_shell import ShellDialect
+from scumble.cli.console import ShellDialect
 from scumble.compare import comparison
 from scumble.compare.comparison import Comparison, Results
-from scumble.compare.comparison_run import Task
-from scumble.compare.comparison_standin import stand_in
 from scumble.compare.questions import questions
-from scumble.compare.runs import Workers, attempted, usable_cores
+from scumble.compare.runs import Task, Workers, attempted, usable_cores
 from scumble.compare.settings import Choice, Settings
-from scumble.model.dialect import setting, speaking
-from scumble.model.errors import ScumbleError
+from scumble.compare.truth import stand_in
+from scumble.model.errors import ScumbleError, setting, speaking
 
 SCHEMA = sc.Schema(
     (

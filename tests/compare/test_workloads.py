@@ -17,7 +17,7 @@ from scumble.compare import workloads
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.query import Expression, Query
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 
 SCHEMA = sc.Schema(
     (
@@ -29,7 +29,7 @@ SCHEMA = sc.Schema(
 )
 GENERATOR = np.random.default_rng(7)
 ROWS = 400
-ENGINE = Engine(SCHEMA)
+ENGINE = Sandbox(SCHEMA)
 TABLE = pa.table(
     {
         "age": GENERATOR.integers(20, 30, ROWS),
@@ -255,7 +255,7 @@ QUESTIONS = [
 def test_true_answers_are_those_of_sql(true: TrueTable) -> None:
     """DuckDB over the same values as they are published: a bin is its middle."""
     decoded = pa.table({a.name: a.decode(true.codes(a.name)) for a in SCHEMA})
-    engine = Engine(SCHEMA, {"t": decoded})
+    engine = Sandbox(SCHEMA, {"t": decoded})
     found = true.answers(workloads.from_sql(QUESTIONS, SCHEMA).queries)
     for sql, numbers in zip(QUESTIONS, found, strict=True):
         rows = engine.rows(sql)

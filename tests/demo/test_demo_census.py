@@ -4,8 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from scumble.demo.census import OLDEST, YOUNGEST, census
-from scumble.demo.occupations import OCCUPATIONS
+from scumble.demo.census import OCCUPATIONS, OLDEST, YOUNGEST, census
 
 
 @pytest.fixture(scope="module")

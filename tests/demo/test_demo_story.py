@@ -9,8 +9,7 @@ import pytest
 import scumble as sc
 from scumble.demo import report
 from scumble.demo.census import census
-from scumble.demo.questions import EVERY_CONDITION, QUESTIONS, true_answers
-from scumble.demo.story import EPSILONS, tell
+from scumble.demo.story import EPSILONS, EVERY_CONDITION, QUESTIONS, tell, true_answers
 from scumble.model.errors import ReleaseError
 from scumble.public import plot
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from scumble.model.cache import Remembered
+from scumble.model.cache import Cache
 
 
 def test_made_once_while_it_is_there() -> None:
-    known, made = Remembered[str, list[int]](10), []
+    known, made = Cache[str, list[int]](10), []
 
     def make() -> list[int]:
         made.append(1)
@@ -21,7 +21,7 @@ def test_made_once_while_it_is_there() -> None:
 
 
 def test_all_is_forgotten_beyond_the_size() -> None:
-    known = Remembered[str, int](10)
+    known = Cache[str, int](10)
     known.keep("a", 1, 6)
     known.keep("b", 2, 4)
     assert (known.get("a"), known.get("b"), known.held) == (1, 2, 10)
@@ -30,7 +30,7 @@ def test_all_is_forgotten_beyond_the_size() -> None:
 
 
 def test_what_is_too_large_is_made_but_not_kept() -> None:
-    known = Remembered[str, int](10)
+    known = Cache[str, int](10)
     known.keep("a", 1, 6)
     assert known.of("b", 11, lambda: 2) == 2
     assert (known.get("a"), known.get("b"), known.held) == (1, None, 6)
@@ -41,7 +41,7 @@ def test_threads_share_it() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        known = Remembered[int, int](5)
+        known = Cache[int, int](5)
         with ThreadPoolExecutor(8) as pool:
             asked = [n % 40 for n in range(20_000)]
             found = list(pool.map(lambda n: known.of(n, 1, lambda: n * n), asked, chunksize=500))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.model.designs.sparse_law import Tails
+from scumble.model.designs.sparse import Tails
 from scumble.private.mechanism import Mechanism
 from tests.support.mechanisms.conformance_cases import CASES
 

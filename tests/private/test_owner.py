@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.public.archive import load
-from scumble.public.release import Release
+from scumble.public.release import Release, load
 from tests.support.people import people, schema
 
 COOKS = "SELECT COUNT(*) FROM t WHERE job = 'cook'"
@@ -136,7 +135,7 @@ class TestBook:
         def full(*_: object, **__: object) -> None:
             raise sc.ReleaseError("the disk is full")
 
-        monkeypatch.setattr("scumble.public.archive.save", full)
+        monkeypatch.setattr("scumble.public.release.save", full)
         with pytest.raises(sc.ReleaseError, match="disk is full"):
             fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
         assert book.read_bytes() == before

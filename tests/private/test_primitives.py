@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy import calibration
+from scumble.model.laws.distributions import DiscreteGaussian
+from scumble.model.privacy import accounting
 from scumble.private import primitives
 
 
@@ -30,7 +30,7 @@ def test_the_delta_of_discrete_noise_is_its_definition(
 ) -> None:
     """Also that smaller changes have smaller deltas, which is what the promise rests on."""
     found = [
-        calibration.discrete_delta(variance, sensitivity=shift, epsilon=epsilon)
+        accounting.discrete_delta(variance, sensitivity=shift, epsilon=epsilon)
         for shift in (1, 2, 3, 7)
     ]
     for shift, delta in zip((1, 2, 3, 7), found, strict=True):
@@ -50,7 +50,7 @@ def test_the_variance_is_the_smallest(epsilon: float, delta: float, sensitivity:
 
     def deltas(variance: Fraction) -> float:
         exact = Fraction(str(epsilon))
-        return calibration.discrete_delta(variance, sensitivity=sensitivity, epsilon=exact)
+        return accounting.discrete_delta(variance, sensitivity=sensitivity, epsilon=exact)
 
     assert deltas(found) <= delta
     assert deltas(found * Fraction(999_999, 1_000_000)) > delta

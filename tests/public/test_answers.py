@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.laws.law_normal import Normal
+from scumble.model.laws.base import Normal
 from scumble.model.query import Expression, Query
 from scumble.public.estimate import Estimate, Exact, Unknown, digits
 from tests.support.people import people, records_release, schema

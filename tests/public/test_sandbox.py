@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.query import Expression
-from scumble.public.sandbox import Engine
-from scumble.public.sql.functions_part import catalogue
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.expressions import catalogue
 from scumble.public.sql.parse import parse
 from tests.support.sql.sql_cases import SCHEMA, complaint
 
@@ -23,8 +23,8 @@ AGES = pa.table({"age": [20, 30, None], "young": [True, False, True]})
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    engine = Engine(SCHEMA, {"ages": AGES})
+def engine() -> Iterator[Sandbox]:
+    engine = Sandbox(SCHEMA, {"ages": AGES})
     yield engine
     engine.close()
 
@@ -51,7 +51,7 @@ def engine() -> Iterator[Engine]:
         ("SELECT SUM(CAST(sex AS INTEGER)) FROM t", "CAST(sex : Could not convert string"),
     ],
 )
-def test_types_are_checked_in_place(engine: Engine, sql: str, expected: str) -> None:
+def test_types_are_checked_in_place(engine: Sandbox, sql: str, expected: str) -> None:
     query = parse(sql, SCHEMA)
     with pytest.raises(QueryError) as caught:
         engine.check(query)
@@ -59,7 +59,7 @@ def test_types_are_checked_in_place(engine: Engine, sql: str, expected: str) -> 
     assert "LINE 1" not in str(caught.value)
 
 
-def test_a_value_at_the_end_of_a_domain_is_checked(engine: Engine) -> None:
+def test_a_value_at_the_end_of_a_domain_is_checked(engine: Sandbox) -> None:
     last = SCHEMA["age"].labels()[-1]
     query = parse(
         f"SELECT COUNT(*) FROM t WHERE CASE WHEN age = {last} THEN sex::INT = 1 END", SCHEMA
@@ -73,7 +73,7 @@ def brute_force(names: list[str]) -> list[dict[str, object]]:
     return [dict(zip(names, values, strict=True)) for values in product(*labels)]
 
 
-def test_values_over_a_product_of_domains(engine: Engine) -> None:
+def test_values_over_a_product_of_domains(engine: Sandbox) -> None:
     query = parse(
         "SELECT SUM(age * 2) FROM t WHERE age > 30 AND (smoker OR sex = 'Male') AND 1 = 1", SCHEMA
     )
@@ -88,7 +88,7 @@ def test_values_over_a_product_of_domains(engine: Engine) -> None:
     assert found[4].tolist() == [2 * cell["age"] for cell in cells]  # type: ignore[operator]
 
 
-def test_null_is_false_or_zero(engine: Engine) -> None:
+def test_null_is_false_or_zero(engine: Sandbox) -> None:
     expressions = [
         Expression('"education-num" > 3', ("education-num",)),
         Expression('"education-num"', ("education-num",)),
@@ -100,7 +100,7 @@ def test_null_is_false_or_zero(engine: Engine) -> None:
     assert not nothing.any()
 
 
-def test_values_over_rows_and_domains(engine: Engine) -> None:
+def test_values_over_rows_and_domains(engine: Sandbox) -> None:
     frame = pa.table({"age": [20, 90, 20], "smoker": [True, None, False]})
     expressions = [
         Expression('"age" = 20 AND "sex" = \'Male\'', ("age", "sex")),
@@ -116,7 +116,7 @@ def test_values_over_rows_and_domains(engine: Engine) -> None:
     ] * 3
 
 
-def test_many_cells_keep_their_order(engine: Engine) -> None:
+def test_many_cells_keep_their_order(engine: Sandbox) -> None:
     names = ["admitted", "age", "education-num", "occupation", "weight", "smoker", "sex"]
     size = SCHEMA.size(names)
     assert size > 4_194_304  # more than one batch
@@ -132,19 +132,19 @@ def test_many_cells_keep_their_order(engine: Engine) -> None:
     assert (one == other).all()
 
 
-def test_too_many_cells_are_refused(engine: Engine) -> None:
+def test_too_many_cells_are_refused(engine: Sandbox) -> None:
     wide = [name for name in SCHEMA.names if name != "name"]
     frame = pa.table({"age": pa.array(np.full(10**6, 20))})
     with pytest.raises(QueryError, match="An expression over age, admitted, education-num"):
         engine.evaluate([], ["age", "admitted", "education-num", *wide[3:]], frame)
 
 
-def test_no_attribute_is_one_cell(engine: Engine) -> None:
+def test_no_attribute_is_one_cell(engine: Sandbox) -> None:
     [found] = engine.evaluate([Expression("1 < 2", ())], [])
     assert found.tolist() == [True]
 
 
-def test_infinity_counts_only_where_the_condition_holds(engine: Engine) -> None:
+def test_infinity_counts_only_where_the_condition_holds(engine: Sandbox) -> None:
     query = parse("SELECT SUM(1 / (age - 17)) FROM t WHERE age > 17", SCHEMA)
     condition, _, number = engine.evaluate(query.expressions, ["age"])
     assert not condition[0]
@@ -155,14 +155,14 @@ def test_infinity_counts_only_where_the_condition_holds(engine: Engine) -> None:
             engine.evaluate(query.expressions, ["age"])
 
 
-def test_a_condition_must_be_one(engine: Engine) -> None:
+def test_a_condition_must_be_one(engine: Sandbox) -> None:
     with pytest.raises(QueryError, match="WHERE needs conditions"):
         engine.holds([Expression('"age"', ("age",))], ["age"])
     with pytest.raises(QueryError, match="neither a condition nor a number"):
         engine.evaluate([Expression('"sex"', ("sex",))], ["sex"])
 
 
-def test_side_tables(engine: Engine) -> None:
+def test_side_tables(engine: Sandbox) -> None:
     query = parse(
         "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages WHERE young)",
         SCHEMA,
@@ -171,7 +171,7 @@ def test_side_tables(engine: Engine) -> None:
     [found] = engine.evaluate(query.clauses, ["age"])
     assert np.flatnonzero(found).tolist() == [3]
     with pytest.raises(ParameterError, match="'view'"):
-        Engine(SCHEMA, {"View": AGES})
+        Sandbox(SCHEMA, {"View": AGES})
 
 
 def test_the_functions_that_may_be_called() -> None:
@@ -194,13 +194,13 @@ def view(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["", "one [1].parquet"])
 def test_the_view_is_read(view: Path, name: str) -> None:
-    found = Engine(SCHEMA, view=view / name).rows("SELECT count(*) AS n FROM view").to_pylist()
+    found = Sandbox(SCHEMA, view=view / name).rows("SELECT count(*) AS n FROM view").to_pylist()
     assert found == [{"n": 2 if name else 4}]
 
 
 def test_a_view_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="cannot be read"):
-        Engine(SCHEMA, view=tmp_path / "none.parquet")
+        Sandbox(SCHEMA, view=tmp_path / "none.parquet")
 
 
 def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
     parquet.write_table(pa.table({"age": [1]}), secret)
     frame = pa.table({"age": [1]})
     assert frame.num_rows == 1  # a local variable, which DuckDB would find by its name
-    engine = Engine(SCHEMA, view=view)
+    engine = Sandbox(SCHEMA, view=view)
     for sql in (
         f"SELECT * FROM '{secret}'",
         f"SELECT * FROM read_parquet('{secret}')",
@@ -228,7 +228,7 @@ def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["it's [a] *view", "secret.parquet"]
 
 
-def test_many_threads_share_an_engine(engine: Engine) -> None:
+def test_many_threads_share_an_engine(engine: Sandbox) -> None:
     def ask(least: int) -> int:
         expression = Expression(f'"age" >= {least}', ("age",))
         [found] = engine.evaluate([expression], ["age"])

@@ -18,13 +18,15 @@ from research.alpha_beta import (
     Laboratory,
     Scale,
     Selections,
+    _errors,
     cumulative,
+    panels,
     predicted,
     scatter,
     study,
     usefulness,
+    verdicts,
 )
-from research.alpha_beta_report import _errors, panels, verdicts
 from scumble.model.evidence.presence import Included, Replaced
 from tests.support.terminal import run as command
 

@@ -11,23 +11,26 @@ import pytest
 import scumble as sc
 from research import people
 from research.aroma import experiments
-from research.aroma.aroma_output import Ranges
-from research.aroma.aroma_views import expected, exposed, publish, tuple_counts, weights
 from research.aroma.experiments import (
     Laboratory,
     Scale,
     again,
     deviation,
+    expected,
+    exposed,
+    publish,
     sizes_for_loss,
     study,
+    tuple_counts,
     uniform_pool,
+    weights,
 )
 from research.aroma.panels import panels
 from research.aroma.report import _again, _output, verdicts
-from research.aroma.rivals import loss_for, noise_for
+from research.aroma.rivals import Ranges, loss_for, noise_for
 from scumble.audit.exposure import subset
 from scumble.model.privacy.guarantee import epsilon_for_exposure
-from scumble.private.perturbation.aroma_risk import exposure, profile
+from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
 from tests.support.terminal import run as command
 
 TINY = Scale(
@@ -53,7 +56,7 @@ def test_what_is_really_true_of_the_papers_k():
     """k = 49 of 15 values: δ(0.5) = 0.1668, δ(1) = 0.0858, exposure 0.137 above 0.105."""
     law = uniform_pool(49)
     assert profile(law, (0.5, 1.0)) == pytest.approx((0.1668, 0.0858), abs=5e-5)
-    assert exposure(law) == pytest.approx(0.137, abs=5e-4)
+    assert pool_exposure(law) == pytest.approx(0.137, abs=5e-4)
     rows = {row["ε"]: row for row in sizes_for_loss()}
     assert rows[0.5]["k"] == 50
     assert rows[0.5]["allowed by ε-DP"] == pytest.approx(exp(0.5) / (exp(0.5) + 14))

@@ -13,14 +13,19 @@ from scipy.integrate import quad
 import scumble as sc
 from research import people
 from research.aroma import experiments
-from research.aroma.adaptive import DELTA, Adaptive, deviation_for, success
-from research.aroma.aroma_counts import released
-from research.aroma.aroma_question import Count, Grid, folded
-from research.aroma.aroma_report_rivals import _averages, _count, _levels, _same, _sizes, _times
-from research.aroma.aroma_times import _questions, times
-from research.aroma.aroma_views import View, publish, weights
-from research.aroma.experiments import Laboratory, Scale
-from research.aroma.rivals import average_deviation, ratios
+from research.aroma.adaptive import (
+    DELTA,
+    Adaptive,
+    Count,
+    CountGrid,
+    deviation_for,
+    folded,
+    released,
+    success,
+)
+from research.aroma.experiments import Laboratory, Scale, View, publish, weights
+from research.aroma.report import _averages, _count, _levels, _same, _sizes, _times
+from research.aroma.rivals import _questions, average_deviation, ratios, times
 
 NORMAL = NormalDist()
 TINY = Scale(1200, 3, (100,), (20, 49), epsilons=(1.0,), timed=300)
@@ -114,13 +119,13 @@ def test_a_count_of_nobody_is_refused(laboratory, monkeypatch):
 
 
 def test_cells_of_decades_and_of_even_ranges(count):
-    decades = Grid.decades(count)
+    decades = CountGrid.decades(count)
     assert decades.edges.tolist() == [11, 21, 31, 41, 51, 61]
     assert decades.places.tolist() == [0, 1, 1, 2, 2, 4, 4, 4]
     assert decades.question @ decades.counts == 2
     assert decades.batch.shape == (15 * 3, 5 * 3)
     assert (decades.batch == decades.question).all(axis=1).sum() == 1
-    even = Grid.even(count)
+    even = CountGrid.even(count)
     assert even.edges[:3].tolist() == [20, 25.125, 30.25]
     # The range from 30.25 to 35.375 has two such people; 31 and more are 4.375 of its 5.125 years.
     assert even.question @ even.counts == pytest.approx(4.375 / 5.125 * 1 + 1)
@@ -137,7 +142,7 @@ def test_errors_of_cells_are_what_theory_says(count):
     """Mean |error| of 300 seeds against theory: its deviation is 0.76 of the mean over √300; seven
     of those, below 1e-11.
     """
-    grid = Grid.decades(count)
+    grid = CountGrid.decades(count)
     adaptive = Adaptive.of(grid.batch)
     deviation = adaptive.deviation(1.0)
     found = np.mean(grid.errors(adaptive, deviation, range(300)))

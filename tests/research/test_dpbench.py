@@ -11,13 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 import scumble as sc
-from research import dpbench, marginal_bench
-from research.dpbench import Questions, Scale, Shape, benchmark, fitting, released, shapes
-from research.dpbench_reference import reference, verdicts
-from research.dpbench_report import as_csv, as_markdown, panels
-from research.dpbench_selector import records, sentence
+from research import dpbench, marginals
+from research.dpbench import (
+    Questions,
+    Scale,
+    Shape,
+    benchmark,
+    fitting,
+    reference,
+    released,
+    shapes,
+    verdicts,
+)
+from research.dpbench_report import as_csv, as_markdown, panels, records, sentence
 from scumble.cli.app import app
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 
 @pytest.fixture
@@ -69,7 +77,7 @@ def test_the_error_of_a_histogram_is_the_known_one() -> None:
     """
     shape = Shape("FLAT", np.full(64, 1 / 64))
     mechanism = fitting(shape, ["histogram"])["histogram"]
-    table, questions, noise = shape.draw(1000, (1,)), Questions((64,)), Source(3)
+    table, questions, noise = shape.draw(1000, (1,)), Questions((64,)), Keystream(3)
     errors = [
         questions.error(table, released(mechanism, shape.schema, table, noise)) for _ in range(200)
     ]
@@ -86,7 +94,7 @@ def test_every_method_gives_back_the_table_without_noise(size: tuple[int, ...]) 
     shape = Shape("any", np.full(size, 1 / np.prod(size)))
     table = shape.draw(5000, (4,))
     for name, mechanism in fitting(shape, dpbench.METHODS, epsilon=90).items():
-        found = released(mechanism, shape.schema, table, Source(1))
+        found = released(mechanism, shape.schema, table, Keystream(1))
         assert found.shape == size
         if name not in ("privtree", "grid", "dawa"):  # these take alike cells together
             assert np.abs(found - table).max() < 2, name
@@ -156,11 +164,11 @@ def test_an_interrupted_run_keeps_what_is_done(
 def test_marginals_of_small_tables(tmp_path: Path) -> None:
     """Files of the real layout, three and four attributes: errors between 0 and 2."""
     sizes = {"a": 3, "b": 2, "c": 4}
-    (tmp_path / marginal_bench.DOMAIN).write_text(json.dumps(sizes))
+    (tmp_path / marginals.DOMAIN).write_text(json.dumps(sizes))
     rows = "".join(f"{i % 3},{i % 2},{i % 4}\n" for i in range(600))
-    with gzip.open(tmp_path / marginal_bench.ADULT, "wt") as file:
+    with gzip.open(tmp_path / marginals.ADULT, "wt") as file:
         file.write("a,b,c\n" + rows)
-    with gzip.open(tmp_path / marginal_bench.NLTCS, "wt") as file:
+    with gzip.open(tmp_path / marginals.NLTCS, "wt") as file:
         file.write("p,q,r,s\n" + "0,1,1,0\n1,1,0,0\n" * 300)
     result = CliRunner().invoke(app, ["reproduce", "marginals", "--data", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
@@ -175,7 +183,7 @@ def test_marginals_of_small_tables(tmp_path: Path) -> None:
     ]
     assert all(0 < row["non-negative"] < 2 for row in found)
     with pytest.raises(sc.SourceError, match="say --data FOLDER"):
-        marginal_bench.tables(tmp_path / "elsewhere")
+        marginals.tables(tmp_path / "elsewhere")
 
 
 def test_how_often_the_selector_is_right() -> None:

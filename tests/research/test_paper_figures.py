@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from research.clouds import clouds
-from scumble.public.plot import curves_part
-from scumble.public.plot.curves_part import _APART, Line, Panel, _apart
+from research.people import clouds
+from scumble.public.plot import curves
+from scumble.public.plot.figures import _APART, Line, Panel, _apart
 
 ROWS = [
     {"method": method, "truth": truth, "estimate": truth + off}
@@ -40,7 +40,7 @@ def test_clouds_share_their_axes():
     assert low < -60
     assert high > 105
     assert list(first.lines[0].y) == [-60, -10, 40]
-    figure = curves_part([first, second])
+    figure = curves([first, second])
     assert all(axes.get_ylim() == pytest.approx(first.frame) for axes in figure.axes)
     assert figure.axes[0].collections[0].get_rasterized()
 
@@ -48,7 +48,7 @@ def test_clouds_share_their_axes():
 @pytest.mark.parametrize("log", [False, True])
 def test_a_band_is_as_wide_as_the_spread(log):
     line = Line("a", [1, 2], [10, 20], spread=[1, 2])
-    figure = curves_part([Panel("t", "x", "y", [line], log_y=log)])
+    figure = curves([Panel("t", "x", "y", [line], log_y=log)])
     [band] = figure.axes[0].collections
     heights = {round(float(y), 6) for _, y in band.get_paths()[0].vertices}
     assert heights == {9, 11, 18, 22}
@@ -56,6 +56,6 @@ def test_a_band_is_as_wide_as_the_spread(log):
 
 def test_a_band_on_a_logarithmic_axis_has_an_end():
     line = Line("a", [1, 2], [10, 20], spread=[50, 1])
-    figure = curves_part([Panel("t", "x", "y", [line], log_y=True)])
+    figure = curves([Panel("t", "x", "y", [line], log_y=True)])
     [band] = figure.axes[0].collections
     assert min(float(y) for _, y in band.get_paths()[0].vertices) > 0

@@ -13,9 +13,8 @@ from pyarrow import csv
 from research.relaxation import experiments
 from research.relaxation.experiments import FULL, Laboratory, Scale, bounds, study
 from research.relaxation.simulation import PAPER, Setting, run
-from research.relaxation.survey import SIZES, Survey, read, synthetic
+from research.relaxation.survey import DOMAIN_SIZES, Survey, read, synthetic, volumes, workload
 from research.relaxation.verdicts import verdicts
-from research.relaxation.workload import volumes, workload
 from tests.support.terminal import run as command
 
 TINY = Scale(people=3000, queries=120, noise=40, buckets=(4, 16, 64), sample=5)
@@ -38,9 +37,9 @@ def inside(survey: Survey, box: np.ndarray) -> np.ndarray:
 
 
 def test_the_survey_has_the_papers_sizes(survey):
-    assert survey.sizes == SIZES == (79, 14, 23, 100)
+    assert survey.sizes == DOMAIN_SIZES == (79, 14, 23, 100)
     assert (survey.codes >= 0).all()
-    assert (survey.codes < SIZES).all()
+    assert (survey.codes < DOMAIN_SIZES).all()
     assert survey.space.points == 79 * 14 * 23 * 100
 
 
@@ -68,7 +67,7 @@ def test_queries_are_the_papers(survey, centres, edges):
     assert ((boxes == whole).all(axis=2).sum(axis=1) == 2).all()
     restricted = (boxes != whole).any(axis=2)
     lengths = boxes[:, :, 1] - boxes[:, :, 0]
-    most = np.broadcast_to(0.2 * (np.array(SIZES) - 1), lengths.shape)
+    most = np.broadcast_to(0.2 * (np.array(DOMAIN_SIZES) - 1), lengths.shape)
     assert (lengths[restricted] <= most[restricted]).all()
     if edges == "moved":
         assert len({tuple(each) for each in lengths.tolist()}) == 6  # one for each pair

@@ -11,8 +11,16 @@ import pytest
 
 import scumble as sc
 from research import people, small_domain
-from research.small_domain import Laboratory, Outcome, Scale, frequencies, probabilities, study
-from research.small_domain_answers import Pool, estimates
+from research.small_domain import (
+    Laboratory,
+    Outcome,
+    Pool,
+    Scale,
+    estimates,
+    frequencies,
+    probabilities,
+    study,
+)
 from research.small_domain_report import (
     _balance,
     _even,

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from scumble.model.designs.axis import Axis
-from scumble.model.designs.identity import Identity
-from scumble.model.designs.nominal import Nominal
-from scumble.model.designs.taxonomy import Taxonomy
-from scumble.model.designs.taxonomy_tree import TaxonomyTree
+from scumble.model.designs.axis import Axis, IdentityAxis
+from scumble.model.designs.taxonomy import Taxonomy, TaxonomyTree
 from scumble.model.designs.tree import Tree
-from scumble.model.designs.wavelets import Haar
+from scumble.model.designs.wavelets import Haar, Nominal
 
 EVEN = Taxonomy.of([[0, 1, 2], [3, 4, 5]])
 UNEVEN = Taxonomy.of([[4, 0], [1, [2, 6, 3]], 5])
 CHAIN = Taxonomy.of([[[0], [1]], [[2]]])
 
 AXES: dict[str, Axis] = {
-    "identity": Identity(5),
-    "one cell": Identity(1),
+    "identity": IdentityAxis(5),
+    "one cell": IdentityAxis(1),
     "binary tree": Tree(8, (2, 2, 2), (1.0, 1.0, 1.0, 1.0)),
     "uneven tree": Tree(11, (3, 2, 2), (0.3, 2.0, 0.5, 1.7)),
     "tree without root": Tree(9, (3, 3), (1.0, 2.0, 0.0)),

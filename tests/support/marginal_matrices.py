@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from scumble.model.designs.residuals import Table
+from scumble.model.designs.residuals import MarginalTable
 
 
 def marginal(sizes: Sequence[int], places: Sequence[int]) -> np.ndarray:
@@ -26,7 +26,7 @@ def subtraction(sizes: Sequence[int], places: Sequence[int]) -> np.ndarray:
     return reduce(np.kron, factors, np.ones((1, 1)))
 
 
-def measured(sizes: Sequence[int], table: Table) -> tuple[np.ndarray, np.ndarray]:
+def measured(sizes: Sequence[int], table: MarginalTable) -> tuple[np.ndarray, np.ndarray]:
     """What a table measures of the cells, and what it measures of its noises."""
     counts = marginal(sizes, table.places)
     if table.form == "marginal":

@@ -19,17 +19,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.model.evidence.bag_laws import BagLaw
-from scumble.model.evidence.channels import BagChannel, Channel, SplitChannel
+from scumble.model.evidence.channels import (
+    Channel,
+    MultisetChannel,
+    MultisetLaw,
+    PartitionChannel,
+    PoolLaw,
+    SubsetLaw,
+)
 from scumble.model.evidence.evidence import Records
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.model.evidence.subset_law import SubsetLaw
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.estimation.rows.answer import _gather
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.release import Manifest, Release
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 
 Bag = tuple[int, ...]  # the cells that a row shows, ascending
 
@@ -63,8 +67,8 @@ class Outcomes:
     def _variance(self, question: str, weights: Any) -> float:
         what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
         query = self.release.parse(f"SELECT outcome, {what} FROM {rest} GROUP BY outcome")
-        plan = Plan(self.release.evidence, self.release.schema, query)
-        engine = Engine(self.release.schema, {}, self.release.folder / "records.parquet")
+        plan = RowsPlan(self.release.evidence, self.release.schema, query)
+        engine = Sandbox(self.release.schema, {}, self.release.folder / "records.parquet")
         counted, holds, amount = _gather(plan, engine)
         groups = counted.groups(["outcome"])
         sums = Sums(plan, counted, groups, holds, amount)
@@ -106,7 +110,7 @@ def publish(
 ) -> pa.Table:
     """The table that shows these cells in place of the true ones."""
     table = private.drop_columns(list(channel.attributes))
-    if isinstance(channel, BagChannel):
+    if isinstance(channel, MultisetChannel):
         for place, name in enumerate(channel.columns):
             codes = channel.layout == "codes"
             column = [bag[place] if codes else bag.count(place) for bag in bags]
@@ -128,16 +132,16 @@ def _rows(domain: sc.Schema, private: pa.Table, channel: Channel) -> list[tuple[
 
 def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Bag, Fraction]:
     """What a row may show, with exact probabilities."""
-    if isinstance(channel, BagChannel):
+    if isinstance(channel, MultisetChannel):
         return bags_of(channel.law, true)
-    assert isinstance(channel, SplitChannel)
+    assert isinstance(channel, PartitionChannel)
     part = row[channel.column]
     keep, cells = channel.keeps[part], channel.domains[part]
     assert true in cells
     return {(c,): (1 - keep) / len(cells) + (keep if c == true else 0) for c in cells}
 
 
-def bags_of(law: BagLaw, true: int) -> dict[Bag, Fraction]:
+def bags_of(law: MultisetLaw, true: int) -> dict[Bag, Fraction]:
     """Every bag of a row whose true cell is given, with its exact probability."""
     if isinstance(law, PoolLaw):
         return _pool_bags(law, true)
@@ -160,7 +164,7 @@ def _pool_bags(law: PoolLaw, true: int) -> dict[Bag, Fraction]:
     return {bag: chance / total for bag, chance in found.items()}
 
 
-def bag_channel(domain: sc.Schema, law: BagLaw, layout: Any = "counts") -> BagChannel:
+def bag_channel(domain: sc.Schema, law: MultisetLaw, layout: Any = "counts") -> MultisetChannel:
     names = tuple(attribute.name for attribute in domain.sensitive)
     columns = [f"c{place}" for place in range(law.values if layout == "counts" else law.size)]
-    return BagChannel(names, layout, tuple(columns), law)
+    return MultisetChannel(names, layout, tuple(columns), law)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 
-class Scripted(Source):
+class Scripted(Keystream):
     """Gives the bytes of the arrays it was made of, in order, and fails when they run out."""
 
     def __init__(self, *parts: NDArray[Any]) -> None:

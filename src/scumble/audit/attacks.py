@@ -1,4 +1,6 @@
-"""Attacks on whoever answers questions: averages, differences, and the reconstruction of a table.
+"""Averaging, differencing, reconstruction; denials.
+
+Attacks on whoever answers questions: averages, differences, and the reconstruction of a table.
 
 The attacker wants the secret bits of people, 0 or 1 with equal chances. Under ε-DP (replacing one
 person) no output whatever lets a bit be named with more than e^ε / (e^ε + 1), even by one who knows
@@ -11,13 +13,67 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, product
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from scumble.audit.finding import Finding
-from scumble.audit.victims import PERSON, SECRET, Victim
+from scumble.audit.report import Finding, Verdict
+from scumble.model.errors import ScumbleError
 from scumble.model.privacy.guarantee import percent_at_most
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.database.database import Database
+
+# Who is attacked: somebody who answers questions, and the statistical database.
+
+PERSON, SECRET = "person", "secret"
+
+
+class Victim(Protocol):
+    """Answers how many people of a list have the secret 1, or not at all."""
+
+    name: str
+    people: int
+    epsilon: float
+
+    def count(self, condition: str, members: Sequence[int]) -> float | None: ...
+
+
+class Guarded:
+    """A statistical database over people with a number and a secret bit."""
+
+    name = "statistical database"
+
+    def __init__(
+        self, folder: Path, secrets: Sequence[int], *, epsilon: float, noise: float
+    ) -> None:
+        self.people, self.epsilon = len(secrets), epsilon
+        table = pa.table({PERSON: np.arange(len(secrets)), SECRET: np.array(secrets)})
+        schema = Schema(
+            (
+                Attribute(PERSON, "quasi", IntegerRange(0, len(secrets) - 1)),
+                Attribute(SECRET, "sensitive", IntegerRange(0, 1)),
+            )
+        )
+        self._database = Database.create(folder, table, schema, epsilon=epsilon, noise=noise)
+
+    def count(self, condition: str, members: Sequence[int]) -> float | None:
+        """What the database says, relaxed or not; nothing where it refuses."""
+        try:
+            found = self._database.answer(f"SELECT COUNT(*) FROM people WHERE {condition}")
+        except ScumbleError:
+            return None
+        value = float(found)  # type: ignore[arg-type]
+        return value if math.isfinite(value) else None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._database.close()
+
 
 Bits = npt.NDArray[np.int64]
 Attack = Callable[[Victim, np.random.Generator, int], Bits]
@@ -173,3 +229,39 @@ def _spellings(who: int) -> Iterator[str]:
         yield f"({form.format(p=PERSON, w=who, b=who - 1, a=who + 1)}) AND {secret}"
     for more in count(1):
         yield f"{PERSON} + {more} = {who + more} AND {SECRET} = 1"
+
+
+# What refusals tell: whoever refuses after a look at the data answers by refusing.
+
+ProbeQuestion = tuple[str, list[int]]
+
+
+def refused(victim: Victim, questions: Sequence[ProbeQuestion]) -> Bits:
+    """Which of some questions are refused."""
+    return np.array([victim.count(*question) is None for question in questions], np.int64)
+
+
+def by_refusal(victim: Victim, secrets: Sequence[int]) -> Outcome:
+    """The attack that asks about everybody once and takes a refusal for a count of nobody."""
+    everybody = [(f"{PERSON} = {who} AND {SECRET} = 1", [who]) for who in range(victim.people)]
+    right = int((1 - refused(victim, everybody) == np.array(secrets)).sum())
+    return Outcome("refusals", victim.name, right, victim.people, victim.epsilon)
+
+
+def decisions_finding(one: Victim, other: Victim, times: int) -> Finding:
+    """Whether two databases with other people in them decide alike about the same questions, of
+    which there are so many for each person: more than any of them will answer.
+    """
+    questions = [
+        (f"{PERSON} >= {who} AND {PERSON} <= {last} AND {SECRET} = 1", list(range(who, last + 1)))
+        for who in range(one.people)
+        for last in range(who, min(who + times, one.people))
+    ]
+    differ = int((refused(one, questions) != refused(other, questions)).sum())
+    verdict: Verdict = "refuted" if differ else "exact"
+    sentence = (
+        f"Of {len(questions)} questions {differ} are refused with one table and answered with "
+        "another."
+    )
+    claim = f"{one.name} decides without a look at its table"
+    return Finding("refusals", claim, verdict, sentence, {"differ": differ})

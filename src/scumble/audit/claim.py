@@ -12,22 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from scumble.audit.adaptive_plans import Stepwise
 from scumble.audit.claims import CONFIDENCE
-from scumble.audit.distinguish import Distinction, distinguish
-from scumble.audit.events import Outputs
-from scumble.audit.finding import Finding, Verdict
-from scumble.audit.neighbours import Pair, pairs
-from scumble.audit.order import order_finding
-from scumble.audit.runs import published
-from scumble.audit.shown_rows import VALUES, shown_rows
-from scumble.audit.summary_plans import Worst, worst
-from scumble.audit.support import support_finding
+from scumble.audit.distinguish import Distinction, Outputs, distinguish, support_finding
+from scumble.audit.exposure import VALUES, shown_rows
+from scumble.audit.linkage import order_finding
+from scumble.audit.report import Finding, Verdict
+from scumble.audit.runs import Pair, pairs, published
+from scumble.audit.summary_plans import Stepwise, Worst, worst
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher, Summary
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 # A run of the whole mechanism stands for so many others, by its time; the search for the worst
 # pair takes a small part of the runs.
@@ -74,7 +70,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
         yield order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
     elif isinstance(mechanism, Summary):
         found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
-        noise = Source(seed)
+        noise = Keystream(seed)
         if claim.name in ADAPTIVE:
             yield from _stepwise(claim, mechanism, runs, noise)
         if found is not None:
@@ -114,7 +110,7 @@ def _worst(claim: Claim, mechanism: Summary) -> Worst | None:
 
 
 def _whole(
-    claim: Claim, mechanism: Summary, found: Worst | None, runs: int, noise: Source
+    claim: Claim, mechanism: Summary, found: Worst | None, runs: int, noise: Keystream
 ) -> Iterator[Finding]:
     """The whole mechanism on its worst pair, or on the worst of a short search: its numbers, and
     their last bits.
@@ -146,7 +142,7 @@ def _whole(
     yield support_finding(claim.words, *lines, claim.epsilon)
 
 
-def _stepwise(claim: Claim, mechanism: Summary, runs: int, noise: Source) -> Iterator[Finding]:
+def _stepwise(claim: Claim, mechanism: Summary, runs: int, noise: Keystream) -> Iterator[Finding]:
     """The steps of runs that decided alike, and what decisions by costs may lose beside them."""
     found = Stepwise.of(mechanism, claim.schema, runs, noise)
     if (worst := found.worst) is None:

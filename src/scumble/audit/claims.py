@@ -1,23 +1,29 @@
-"""The promises of a release, one by one, against what its evidence really allows."""
+"""Promises of a release against its evidence.
+
+The promises of a release, one by one, against what its evidence really allows.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.audit.adversary import bags
-from scumble.audit.evidence_checks import channel_ratio, delta_of
-from scumble.audit.exposure import Exposure, exposure
-from scumble.audit.finding import Finding, Verdict
-from scumble.audit.split_claims import Parts
-from scumble.audit.tuple_odds import TupleOdds
-from scumble.model.evidence.channels import BagChannel, UniformChannel
+from scumble.audit.evidence_checks import TupleOdds, channel_ratio, delta_of
+from scumble.audit.exposure import Exposure, bags, exposure
+from scumble.audit.report import Finding, Verdict
+from scumble.model.evidence.channels import (
+    MultisetChannel,
+    PartitionChannel,
+    PoolLaw,
+    UniformChannel,
+)
 from scumble.model.evidence.evidence import Groups, Records, Tuples
-from scumble.model.evidence.pool_law import PoolLaw
 from scumble.model.evidence.presence import Included, Replaced
 from scumble.model.privacy.guarantee import Guarantee, figure, posterior_at_most
 from scumble.public.release import Release
@@ -124,7 +130,7 @@ def _profile(release: Release, promise: Guarantee) -> Finding | None:
     its expectation than Hoeffding's bound says.
     """
     evidence = release.evidence
-    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], BagChannel):
+    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], MultisetChannel):
         return None
     law = evidence.channels[0].law
     if not isinstance(law, PoolLaw) or law.caps is not None:
@@ -194,7 +200,7 @@ def _diverse(release: Release, promise: Guarantee) -> Finding | None:
 def _close(release: Release, promise: Guarantee) -> Finding | None:
     """No value is in a bag more often than it would be among n members of the pool."""
     evidence = release.evidence
-    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], BagChannel):
+    if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], MultisetChannel):
         return None
     channel = evidence.channels[0]
     if not isinstance(channel.law, PoolLaw):
@@ -250,3 +256,137 @@ _CHECKS: Mapping[str, Check] = {
     "l-diversity": _diverse,
     "(n, 0)-closeness": _close,
 }
+
+
+# The promise of a table in parts, each with a channel of its own, against an attacker who knows
+# how frequent every value is: what a value that is rare in the table can become in its part.
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a release: how many rows each has, its values and its channel."""
+
+    release: Release
+    channel: PartitionChannel
+    file: str
+
+    @classmethod
+    def of(cls, release: Release) -> Parts | None:
+        """None if the release has no parts, or one where nothing is changed."""
+        evidence = release.evidence
+        if not isinstance(evidence, Records) or not isinstance(
+            evidence.channels[0], PartitionChannel
+        ):
+            return None
+        channel = evidence.channels[0]
+        return cls(release, channel, evidence.file) if 1 not in channel.keeps else None
+
+    @property
+    def gammas(self) -> list[Fraction]:
+        """By how much each channel can change the odds of two values."""
+        pairs = zip(self.channel.keeps, self.channel.domains, strict=True)
+        return [1 + keep * len(domain) / (1 - keep) for keep, domain in pairs]
+
+    def most(self, rho1: Fraction) -> Fraction:
+        """The highest posterior that a value which at most a share ρ1 of all rows have may reach,
+        whatever the table: of these rows no more than all are in one part.
+        """
+        rare = math.floor(rho1 * sum(self.channel.rows))
+        shares = [Fraction(min(rare, size), max(size, 1)) for size in self.channel.rows]
+        return max(map(posterior_at_most, shares, self.gammas))
+
+    def end(self, rho2: Fraction) -> Fraction | None:
+        """The highest posterior of such a value in a table that was split to reach `rho2`; None if
+        the channels are none that such a split has.
+
+        The channel of a part takes the most frequent of its rare values to `rho2` exactly: so its γ
+        tells how many rows that one has, a whole number.
+        """
+        shares = [rho2 / (rho2 + gamma * (1 - rho2)) for gamma in self.gammas]
+        sizes = self.channel.rows
+        if any((share * size).denominator > 1 for share, size in zip(shares, sizes, strict=True)):
+            return None
+        return max(map(posterior_at_most, shares, self.gammas))
+
+    def seen(self, rho1: Fraction, confidence: float) -> float:
+        """A lower limit of the highest such posterior, out of the rows that are shown, which is
+        wrong with a probability of at most 1 - confidence: by Hoeffding's inequality for how many
+        rows of a part have a value, and how many of all rows at most.
+        """
+        error = 2 * (sum(map(len, self.channel.domains)) + self._cells) / (1 - confidence)
+        reach = math.sqrt(math.log(error) / 2)
+        most, wide = np.zeros(self._cells), np.zeros(self._cells)
+        lowest: list[tuple[npt.NDArray[np.int64], Floats, float]] = []
+        for (domain, shown, size), keep, gamma in zip(
+            self._shown(), map(float, self.channel.keeps), self.gammas, strict=True
+        ):
+            rows = (shown - size * (1 - keep) / len(domain)) / keep
+            most[domain] += rows
+            wide[domain] += size / keep**2
+            share = np.clip((rows - reach * math.sqrt(size) / keep) / max(size, 1), 0, 1)
+            lowest.append((domain, share, float(gamma)))
+        rare = most + reach * np.sqrt(wide) <= float(rho1) * sum(self.channel.rows)
+        ends = [
+            gamma * share[rare[domain]] / (1 + (gamma - 1) * share[rare[domain]])
+            for domain, share, gamma in lowest
+        ]
+        return max((float(each.max(initial=0.0)) for each in ends), default=0.0)
+
+    @property
+    def _cells(self) -> int:
+        return self.release.schema.size(self.channel.attributes)
+
+    def _shown(self) -> Iterator[tuple[npt.NDArray[np.int64], Floats, int]]:
+        """The values of each part, how many rows show them, and all its rows."""
+        schema, channel = self.release.schema, self.channel
+        table = pq.read_table(
+            self.release.folder / self.file, columns=[*channel.attributes, channel.column]
+        )
+        codes = [schema[name].encode(table[name])[0] for name in channel.attributes]
+        cells = schema.radix(channel.attributes).pack(codes).astype(np.int64)
+        parts = table[channel.column].to_numpy()
+        for number, domain in enumerate(channel.domains):
+            inside = cells[parts == number]
+            counts = np.bincount(inside, minlength=self._cells)
+            yield np.array(domain), counts[list(domain)].astype(np.float64), len(inside)
+
+
+# Whether the rows of a release can have come through the channels that it states.
+
+
+def shown_values(release: Release) -> Iterator[Finding]:
+    """For each channel that replaces values by any of them: every value is shown in a share of the
+    rows at least, however rare it is in the table.
+    """
+    evidence = release.evidence
+    if not isinstance(evidence, Records):
+        return
+    for channel in evidence.channels:
+        if isinstance(channel, UniformChannel) and evidence.rows:
+            yield _rarest(release, evidence.file, channel)
+
+
+def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
+    """The value that is shown least often. A row shows it with a probability of at least
+    (1 - keep) / values, independently of the others, and all values are looked at.
+    """
+    from scipy.stats import binom
+
+    schema, names = release.schema, channel.attributes
+    table = pq.read_table(release.folder / file, columns=list(names))
+    codes = [schema[name].encode(table[name])[0] for name in names]
+    values, rows = schema.size(names), table.num_rows
+    found = np.unique(schema.radix(names).pack(codes), return_counts=True)[1]
+    fewest = int(found.min()) if len(found) == values else 0
+    share = float(1 - channel.keep) / values
+    refuted = values * float(binom.cdf(fewest, rows, share)) < 1 - CONFIDENCE
+    verdict: Verdict = "refuted" if refuted else "stands"
+    sentence = (
+        f"Of {rows} rows {fewest} show the rarest of {values} values of {', '.join(names)}; the "
+        f"channel that is stated shows every one in {rows * share:.4g} of them or more, on average."
+    )
+    claim = f"the values of {', '.join(names)} came through the channel that is stated"
+    numbers = {"found": float(fewest), "expected at least": rows * share}
+    return Finding("shown rows", claim, verdict, sentence, numbers, CONFIDENCE)

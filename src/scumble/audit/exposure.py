@@ -1,4 +1,6 @@
-"""The exposure test in closed form: how often the best adversary names the true value.
+"""Bayes adversary: closed form, game, tuples.
+
+The exposure test in closed form: how often the best adversary names the true value.
 
 A guard picks the sensitive value of a target uniformly among d and publishes; the adversary, who
 knows all but that value, sees the view and names one. Blind guessing succeeds with 1/d. An ε-DP
@@ -7,18 +9,40 @@ method allows at most e^ε / (e^ε + d - 1).
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 from typing import cast
 
-from scumble.audit.tuple_exposure import included, replaced
-from scumble.model.evidence.channels import Channel, SplitChannel, UniformChannel
-from scumble.model.evidence.evidence import Records, Tuples
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.model.evidence.presence import Included
-from scumble.model.evidence.subset_law import SubsetLaw
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from scumble.audit.evidence_checks import Pattern, patterns
+from scumble.audit.report import Finding, at_least
+from scumble.model.errors import ParameterError
+from scumble.model.evidence.channels import (
+    Channel,
+    MultisetChannel,
+    PartitionChannel,
+    PoolLaw,
+    SubsetLaw,
+    UniformChannel,
+)
+from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.public.release import Manifest
+from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.publish import publish
+from scumble.public.release import Manifest, Release
 
 
 @dataclass(frozen=True)
@@ -65,12 +89,12 @@ def _tuples(evidence: Tuples, schema: Schema, values: int) -> Exposure | None:
 def _channel(channel: Channel, schema: Schema) -> float:
     if isinstance(channel, UniformChannel):
         return float(channel.keep + (1 - channel.keep) / schema.size(channel.attributes))
-    if isinstance(channel, SplitChannel):
+    if isinstance(channel, PartitionChannel):
         pairs = zip(channel.keeps, channel.domains, strict=True)
         return max(float(keep) + (1 - float(keep)) / len(domain) for keep, domain in pairs)
     if isinstance(channel.law, SubsetLaw):
         return subset(channel.law)
-    from scumble.private.perturbation.aroma_risk import exposure as of_pool
+    from scumble.private.perturbation.aroma_guarantee import pool_exposure as of_pool
 
     return of_pool(cast(PoolLaw, channel.law))  # bags have one of two laws
 
@@ -80,3 +104,376 @@ def subset(law: SubsetLaw) -> float:
     inside = law.inclusion / law.size
     outside = (1 - law.inclusion) / (law.values - law.size)
     return float(max(inside, outside))
+
+
+# The Bayes-optimal adversary of the exposure test: from a published view to a guess for everyone.
+#
+# All values are equally likely beforehand, so the best guess is the value under which what is
+# shown was likeliest; ties are broken by chance.
+
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
+    """The guessed code of the only sensitive attribute for every code of `target`, a column that
+    is different for everybody.
+    """
+    if isinstance(release.evidence, Groups):
+        return _by_group(release, release.evidence, target, rng)
+    likelihood = shown(release, target)
+    [channel] = release.evidence.channels if isinstance(release.evidence, Records) else [None]
+    if isinstance(channel, MultisetChannel) and isinstance(channel.law, PoolLaw):
+        # A member of the bag is the true one in proportion to its count over its share.
+        likelihood /= np.array([float(share) for share in channel.law.shares])
+    elif isinstance(release.evidence, Tuples):
+        likelihood = _of_tuples(likelihood, release.evidence, release.schema, target)
+    return _likeliest(likelihood, rng)
+
+
+def _of_tuples(shown: Floats, evidence: Tuples, schema: Schema, target: str) -> Floats:
+    """How likely each value is, up to a factor for each target: the oftener its tuple is shown, and
+    with sources the likelier, the less it looks like noise.
+    """
+    law = evidence.presence
+    if not isinstance(law, Included) or not law.sources:
+        return shown
+    noise = np.full(shown.shape, float(law.noise))
+    for axis, name in enumerate((target, schema.sensitive[0].name)):
+        if name in law.sources:
+            weights = np.array([float(share) for share in law.sources[name]]) * schema[name].size
+            noise *= weights[:, None] if axis == 0 else weights
+    alpha = float(law.kept - law.noise)
+    found: Floats = np.where(shown > 0, 1 + alpha / noise, 1 - alpha / (1 - noise))
+    return found
+
+
+def shown(release: Release, target: str) -> Floats:
+    """How often each sensitive value is shown with every code of `target`; of copies that are told
+    apart the first, for nobody else has the target's.
+    """
+    evidence, schema = release.evidence, release.schema
+    [sensitive] = schema.sensitive
+    table = pq.read_table(release.folder / evidence.files[0])
+    if isinstance(evidence, Tuples) and Included.occurrence in table.column_names:
+        table = table.filter(pc.equal(table[Included.occurrence], 0))
+    who = schema[target].encode(table[target])[0].astype(np.int64)
+    found = np.zeros((schema[target].size, sensitive.size))
+    if isinstance(evidence, Records) and isinstance(evidence.channels[0], MultisetChannel):
+        found[who] = bags(evidence.channels[0], table, sensitive.size)
+    elif isinstance(evidence, (Records, Tuples)):
+        codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
+        np.add.at(found, (who, codes), 1.0)
+    else:
+        raise ParameterError("The exposure test is about publishers; this release shows no rows.")
+    return found
+
+
+def bags(channel: MultisetChannel, table: pa.Table, values: int) -> Floats:
+    """How often every value is in the bag of each row."""
+    columns = [table[name].to_numpy() for name in channel.columns]
+    if channel.layout == "counts":
+        return np.stack(columns, axis=1).astype(np.float64)
+    counts = np.zeros((table.num_rows, values))
+    for members in columns:
+        np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
+    return counts
+
+
+def _likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:
+    best = likelihood >= likelihood.max(axis=1, keepdims=True) * (1 - 1e-12)
+    found: Codes = np.argmax(best * (1 + rng.random(best.shape)), axis=1)
+    return found
+
+
+def _by_group(release: Release, evidence: Groups, target: str, rng: np.random.Generator) -> Codes:
+    """The value of whose rows the largest part is in the group of the target."""
+    [sensitive] = release.schema.sensitive
+    table = pq.read_table(release.folder / evidence.file)
+    who = release.schema[target].encode(table[target])[0].astype(np.int64)
+    values = pq.read_table(release.folder / evidence.values)
+    codes = sensitive.encode(values[sensitive.name])[0].astype(np.int64)
+    groups, counts = (values[name].to_numpy() for name in (evidence.group, evidence.count))
+    whole = np.bincount(codes, counts, sensitive.size)
+    likelihood = np.zeros((int(groups.max(initial=0)) + 1, sensitive.size))
+    likelihood[groups, codes] = counts / whole[codes]
+    found = rng.integers(0, sensitive.size, release.schema[target].size)
+    found[who] = _likeliest(likelihood[table[evidence.group].to_numpy()], rng)
+    return found
+
+
+# The exposure test as a game: many targets, one publication, and the adversary's score.
+
+WHO, SECRET = "target", "secret"
+
+
+@dataclass(frozen=True)
+class Score:
+    """How often the adversary was right, and what is known exactly of that probability."""
+
+    values: int
+    games: int
+    hits: int
+    exact: Exposure | None
+
+    def least(self, confidence: float) -> float:
+        """A lower limit of the success probability: exact where it can be, else from the games."""
+        if self.exact is not None:
+            return self.exact.success
+        return at_least(self.hits, self.games, confidence)
+
+
+def play(mechanism: Publisher, values: int, games: int, *, seed: int | None = None) -> Score:
+    """Publish a table of `games` targets, whose secrets a guard has drawn, and let the adversary
+    name them all. Each target is a game of its own.
+    """
+    schema = Schema(
+        (
+            Attribute(WHO, "quasi", IntegerRange(0, games - 1)),
+            Attribute(SECRET, "sensitive", IntegerRange(0, values - 1)),
+        )
+    )
+    rng = np.random.default_rng(seed)
+    secrets = rng.integers(0, values, games)
+    table = pa.table({WHO: np.arange(games), SECRET: secrets})
+    release = publish(table, schema, mechanism, seed=seed)
+    hits = int((guesses(release, WHO, rng) == secrets).sum())
+    return Score(values, games, hits, exposure(release.manifest))
+
+
+def finding(mechanism: Mechanism, score: Score, claimed: float, confidence: float) -> Finding:
+    """Whether the adversary did better than a claimed ε allows."""
+    allowed = exposure_at_most(claimed, score.values)
+    success = score.least(confidence)
+    implied = epsilon_for_exposure(success, score.values)
+    refuted = success > allowed * (1 + 1e-9)
+    how = "exactly" if score.exact is not None else f"at least (from {score.games} games)"
+    if score.exact is not None and score.exact.shown is not None:
+        how += f"; {score.exact.shown:.3g} if the view shows the target"
+    sentence = (
+        f"The best adversary names one of {score.values} equally likely values with probability "
+        f"{success:.4g} ({how}); ε = {claimed:g} allows at most {allowed:.4g}, "
+        f"blind guessing gives {1 / score.values:.3g}."
+    )
+    if refuted:
+        sentence += f" No method with ε below {implied:.4g} can be guessed so often."
+    return Finding(
+        check="exposure game",
+        claim=f"{mechanism.name} keeps ε = {claimed:g} for the sensitive value of a row",
+        verdict="refuted" if refuted else "stands",
+        sentence=sentence,
+        numbers={
+            "success": success,
+            "allowed": allowed,
+            "measured": score.hits / score.games,
+            "implied epsilon": implied,
+        },
+        confidence=None if score.exact is not None else confidence,
+    )
+
+
+# What a publisher shows of people who all have the same secret: each of them is a run.
+
+VALUES = 4
+
+
+def secret_schema(people: int) -> Schema:
+    """People with a number, and a secret with a few values."""
+    return Schema(
+        (
+            Attribute(WHO, "quasi", IntegerRange(0, max(people - 1, 1))),
+            Attribute(SECRET, "sensitive", IntegerRange(0, VALUES - 1)),
+        )
+    )
+
+
+def shown_rows(mechanism: Publisher, value: int, runs: int, *, seed: int | None = None) -> Floats:
+    """What is shown of so many people, one a line: how often each value is."""
+    if mechanism.name == "frapp":
+        return _replaced(mechanism, value, runs, seed)
+    table = pa.table({WHO: np.arange(runs), SECRET: np.full(runs, value)})
+    return shown(publish(table, secret_schema(runs), mechanism, seed=seed), WHO)
+
+
+def _replaced(mechanism: Publisher, value: int, runs: int, seed: int | None) -> Floats:
+    """Rows that are replaced by any row of the domain do not stay with their people; so all people
+    have the same row, of a small domain, and every published row is a run. They come sorted, and
+    are put in no order.
+    """
+    schema = secret_schema(2)
+    last = value == VALUES - 1  # the two rows that differ in everything
+    table = pa.table({WHO: np.full(runs, int(last)), SECRET: np.full(runs, value)})
+    release: Release = publish(table, schema, mechanism, seed=seed)
+    evidence = release.evidence
+    if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, Replaced):
+        raise TypeError("rows that are replaced are published as tuples")
+    found = pq.read_table(release.folder / evidence.file)
+    codes = [schema[name].encode(found[name])[0] for name in (WHO, SECRET)]
+    keys = schema.radix((WHO, SECRET)).pack(codes).astype(np.int64)
+    lines: Floats = np.eye(schema.size())[np.random.default_rng(seed).permutation(keys)]
+    return lines
+
+
+# The exposure test of published tuples: how often the best adversary names the true one of those
+# that a person may have.
+#
+# The target is somebody whose other columns nobody shares. Under every value of the secret
+# another tuple is the true one, and all that the view shows beside these tuples tells nothing of
+# it; copies that are told apart by a number are of no use either, since the adversary knows all
+# other rows.
+
+MOST_LAWS = 200_000  # different laws of tuples that are looked at
+MOST_BALLS = 500  # rows that fall on the tuples of one person
+_TAIL = 1e-14
+
+Named = tuple[float, float]  # the success, and the success if the view shows one of the tuples
+
+
+def included(presence: Included, schema: Schema, columns: Sequence[str]) -> Named | None:
+    """For the person whose other columns make it largest, where sources make them matter; None if
+    that takes too long.
+    """
+    sensitive = [attribute.name for attribute in schema.sensitive]
+    known = [name for name in columns if name not in sensitive]
+    if presence.sources and presence.views > 1:
+        return None
+    own, others = (relatives(presence, schema, names) for names in (sensitive, known))
+    if own is None or others is None or len(own) * len(others) > MOST_LAWS:
+        return None
+    return max(
+        named([(list(patterns(presence, each * other)), times) for each, times in own.items()])
+        for other in others
+    )
+
+
+def relatives(
+    presence: Included, schema: Schema, names: Iterable[str]
+) -> Mapping[Fraction, int] | None:
+    """By which factors false tuples are likelier than in the mean because of their values of some
+    attributes, and for how many of these values; None if there are too many.
+    """
+    found = Counter({Fraction(1): 1})
+    for name in names:
+        shares = (presence.sources or {}).get(name)
+        size = schema[name].size
+        each = Counter({Fraction(1): size} if shares is None else [size * p for p in shares])
+        if len(found) * len(each) > MOST_LAWS:
+            return None
+        more: Counter[Fraction] = Counter()
+        for factor, times in found.items():
+            for other, again in each.items():
+                more[factor * other] += times * again
+        found = more
+    return found
+
+
+def named(laws: Sequence[tuple[Sequence[Pattern], int]]) -> Named:
+    """The success among independent tuples of which one is true, each as likely as the others: so
+    many with these patterns, of which the last is that nothing is shown.
+
+    It is 1/d of the sum over all views of the largest probability that a true tuple gives them. In
+    units of the probability that they have if all tuples are false that is the mean of the largest
+    ratio; a pattern that only the true one can show gives it away.
+    """
+    values = sum(times for _, times in laws)
+    success = (_given_away(laws) + _mean_of_largest(laws)) / values
+    ratios = [(float(each[-1].true / each[-1].false), times) for each, times in laws]
+    nothing = math.exp(math.fsum(times * _log(each[-1].false) for each, times in laws))
+    guessed = nothing * max(ratio for ratio, _ in ratios) / values
+    missed = nothing * math.fsum(ratio * times for ratio, times in ratios) / values
+    return success, (success - guessed) / (1 - missed)
+
+
+def _given_away(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
+    return math.fsum(
+        float(pattern.true * pattern.times * times)
+        for each, times in laws
+        for pattern in each
+        if not pattern.false
+    )
+
+
+def _mean_of_largest(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
+    """The mean of the largest ratio of true to false, all tuples being false: from the top, each
+    step between ratios times the probability that one of the tuples is above it.
+    """
+    ratios = sorted(
+        (
+            (float(pattern.true / pattern.false), float(pattern.false * pattern.times), place)
+            for place, (each, _) in enumerate(laws)
+            for pattern in each
+            if pattern.false
+        ),
+        reverse=True,
+    )
+    above = [0.0] * len(laws)
+    none = total = 0.0  # the logarithm of the probability that no tuple is so high
+    for (ratio, chance, place), (lower, _, _) in zip(
+        ratios, [*ratios[1:], (0.0, 0, 0)], strict=True
+    ):
+        none -= laws[place][1] * _log1p(-above[place])
+        above[place] += chance
+        none += laws[place][1] * _log1p(-above[place])
+        total += (ratio - lower) * -math.expm1(none)
+    return total
+
+
+def _log(number: Fraction) -> float:
+    return _log1p(float(number - 1))
+
+
+def _log1p(number: float) -> float:
+    """Of -1 a number so low that its exponential is 0, from which others can be taken."""
+    return math.log1p(number) if number > -1 + 1e-15 else -800.0
+
+
+def replaced(presence: Replaced, domain: int, values: int) -> Named | None:
+    """Of a bag of rows the adversary names the value whose tuple is there most often. The row was
+    kept, and is then one of so many rows with his tuples, any of them with the same probability; or
+    it is one of all rows, whatever its value. None if nobody can be told apart, or if too many rows
+    fall on the tuples of one person.
+    """
+    if values == domain or not presence.rows:
+        return None
+    keep, each = float(presence.keep), float((1 - presence.keep) / domain)
+    hit = _most(presence.rows - 1, values, each)
+    if hit is None:
+        return None
+    success = (1 - keep) / values + keep * hit
+    nothing = (1 - keep - values * each) * math.exp(
+        (presence.rows - 1) * math.log1p(-values * each)
+    )
+    return success, (success - nothing / values) / (1 - nothing)
+
+
+def _most(others: int, values: int, each: float) -> float | None:
+    """The mean share of the most frequent of some tuples among the rows that show one of them: one
+    row of its own, and of all others those that fall there.
+    """
+    from scipy.stats import binom, poisson
+
+    law = binom(others, values * each)
+    fewest, most = int(law.ppf(_TAIL)), int(law.isf(_TAIL))
+    if most > MOST_BALLS:
+        return None
+    balls = np.arange(1, most + 2)
+    mean = float(law.mean()) + 1
+    whole = poisson.pmf(balls, mean)
+    largest = np.ones(len(balls))
+    for least in range(1, most + 2):  # at most so many in each
+        below = _power(poisson.pmf(np.arange(least + 1), mean / values), values, most + 2)[1:]
+        over = np.where(whole > 0, 1 - below / np.where(whole > 0, whole, 1), 0)
+        largest += np.clip(over, 0, 1)
+        if over[fewest:].max() < _TAIL:
+            break
+    return float((law.pmf(balls - 1) * largest / balls).sum())
+
+
+def _power(series: Floats, times: int, size: int) -> Floats:
+    """A power of a polynomial, its first coefficients."""
+    found = np.ones(1)
+    while times:
+        if times & 1:
+            found = np.convolve(found, series)[:size]
+        series, times = np.convolve(series, series)[:size], times >> 1
+    return np.pad(found, (0, size - len(found)))

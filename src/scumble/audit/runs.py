@@ -1,4 +1,6 @@
-"""What a summary publishes of a table, run after run: the whole mechanism, and its file read back
+"""Recorded runs on neighbouring tables.
+
+What a summary publishes of a table, run after run: the whole mechanism, and its file read back
 as a line of numbers. Trees, whose runs are the slowest, are taken before they are written.
 """
 
@@ -6,7 +8,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.audit.neighbours import Counts
-from scumble.model.designs.regions import RegionTree
+from scumble.model.designs.box_tree import RegionTree
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.privacy.ledger import Account
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.meter.table import PrivateTable, blur
+from scumble.private.sampling.source import Hidden, Keystream
 from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +35,7 @@ _DEPTH = 4  # boxes of a tree that are looked at, from the smallest up
 
 
 def published(
-    mechanism: Summary, schema: Schema, counts: Counts, runs: int, noise: Source
+    mechanism: Summary, schema: Schema, counts: Counts, runs: int, noise: Keystream
 ) -> Floats:
     """So many releases of a table with these counts, one a line."""
     names = mechanism.parameters["attributes"]
@@ -40,7 +44,7 @@ def published(
     folder = Path(tempfile.mkdtemp(prefix="scumble-audit-"))
     try:
         for _ in range(runs):
-            table = PrivateTable(counter, Account(mechanism.promise), noise)
+            table = PrivateTable(counter, BudgetAccount(mechanism.promise), noise)
             if grow := getattr(mechanism, "grow", None):
                 tree, _ = grow(table)
                 found.append(_paths(tree, schema, names))
@@ -86,3 +90,128 @@ def _paths(tree: RegionTree, schema: Schema, names: Sequence[str]) -> list[float
         path = np.pad(path, (_DEPTH, 0), mode="edge")[-_DEPTH:]
         found += [*tree.boxes.cells[path].tolist(), *tree.noisy[path].tolist()]
     return [float(number) for number in found]
+
+
+# What a summary measures, before and after its noise: the exact loss between two tables, and many
+# runs at once.
+#
+# A summary whose plan does not depend on the data is a list of numbers with independent noise.
+# Run on two neighbouring tables it measures the same list with other numbers, so its loss is
+# known exactly; and its outputs can be drawn a million times without planning a million times.
+
+Counts = npt.NDArray[np.int64]
+
+
+class Watcher(Keystream):
+    """A source of noise that notes what it is asked to hide."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.seen: list[Hidden] = []
+
+    def watch(self, hidden: Hidden) -> None:
+        """Note numbers before they get their noise."""
+        self.seen.append(hidden.copy())
+
+
+def measured(
+    mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts, seed: int = 0
+) -> list[Hidden]:
+    """What a summary looks at in a table with these counts, step by step."""
+    watcher = Watcher(seed)
+    table = PrivateTable(
+        TensorCounter(schema, names, counts), BudgetAccount(mechanism.promise), watcher
+    )
+    if grow := getattr(mechanism, "grow", None):
+        grow(table)
+        return watcher.seen
+    with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
+        mechanism.measure(table, Path(folder))
+    return watcher.seen
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The exact loss between two tables: pure ε of the Laplace noise, ρ of the Gaussian."""
+
+    epsilon: Fraction
+    rho: Fraction
+
+
+def spent(one: Sequence[Hidden], other: Sequence[Hidden]) -> Spent | None:
+    """The loss of one list of numbers against another; None if they are not the same list, as when
+    the plan depends on the data.
+    """
+    plans = [[(each.how, each.law, each.numbers.shape) for each in two] for two in (one, other)]
+    if plans[0] != plans[1] or any(each.how != "sums" for each in one):
+        return None
+    epsilon = rho = Fraction(0)
+    for first, second in zip(one, other, strict=True):
+        gaps = [abs(int(gap)) for gap in (first.numbers - second.numbers).ravel().tolist()]
+        if isinstance(first.law, DiscreteLaplace):
+            epsilon += sum(gaps) / first.law.scale
+        else:
+            rho += sum(gap * gap for gap in gaps) / (2 * first.law.parameter)
+    return Spent(epsilon, rho)
+
+
+def outputs(measured: Sequence[Hidden], runs: int, noise: Keystream) -> npt.NDArray[np.float64]:
+    """So many runs of one list of numbers, each with noise of its own, drawn as a release does."""
+    columns = []
+    for each in measured:
+        tiled = np.tile(each.numbers.ravel().astype(np.int64), runs)
+        blur(noise, tiled, each.law)
+        columns.append(tiled.reshape(runs, -1).astype(np.float64))
+    return np.concatenate(columns, axis=1)
+
+
+# Pairs of neighbouring tables, where a mechanism may be at its worst.
+
+_FEW, _MANY = 4, 20
+_OFFSET = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two tables that differ in one person, as the counts of all cells."""
+
+    words: str
+    one: Counts
+    other: Counts
+
+
+def backgrounds(cells: int) -> dict[str, Counts]:
+    """What else may be in a table: nobody, one record, the same record a few or many times, one of
+    each kind, and so many at the ends of the domain that small numbers could get lost.
+    """
+    nobody: Counts = np.zeros(cells, np.int64)
+    record, few, many, offset = (nobody.copy() for _ in range(4))
+    record[0], few[-1], many[-1], offset[[0, -1]] = 1, _FEW, _MANY, _OFFSET
+    return {
+        "nobody else": nobody,
+        "one record": record,
+        "a few equal records": few,
+        "equal records": many,
+        "a record of each kind": np.ones(cells, np.int64),
+        "large counts": offset,
+    }
+
+
+def changes(
+    counts: Counts, places: Sequence[int], relation: str, rows: int
+) -> Iterator[tuple[Counts, Counts]]:
+    """A table and its neighbours by a person who has all rows in one of some cells."""
+    moved = [counts.copy() for _ in places]
+    for table, place in zip(moved, places, strict=True):
+        table[place] += rows
+    if relation == "add_remove":
+        yield from ((counts, table) for table in moved)
+    else:
+        yield from ((one, two) for number, one in enumerate(moved) for two in moved[:number])
+
+
+def pairs(cells: int, relation: str, rows: int) -> Iterator[Pair]:
+    """Pairs whose person is at an end of the domain, or goes from one to the other."""
+    for words, counts in backgrounds(cells).items():
+        for one, other in changes(counts, [0, cells - 1], relation, rows):
+            yield Pair(words, one, other)

@@ -1,34 +1,41 @@
-"""Reports about whatever can be audited: a release, a method, a table, a database."""
+"""Audit of a release, method, table, database.
+
+Reports about whatever can be audited: a release, a method, a table, a database.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scumble.audit import game
-from scumble.audit.claims import CONFIDENCE, claims
-from scumble.audit.classes import classes
-from scumble.audit.finding import Finding, Verdict
-from scumble.audit.linkage import linkage
-from scumble.audit.order import SORTED, in_order
-from scumble.audit.report import Learned, Report
-from scumble.audit.shown_values import shown_values
-from scumble.audit.summaries import summary_findings
-from scumble.audit.table_risk import Anonymity, Diversity, anonymity, diversity
-from scumble.model.errors import ParameterError
+from scumble.audit import exposure
+from scumble.audit.claim import ADAPTIVE
+from scumble.audit.claims import CONFIDENCE, claims, shown_values
+from scumble.audit.evidence_checks import StatedNoise
+from scumble.audit.linkage import SORTED, in_order, linkage
+from scumble.audit.report import Finding, Learned, Report, Verdict
+from scumble.audit.runs import Counts, Spent, changes, measured
+from scumble.audit.summary_plans import lost
+from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
+from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
+from scumble.model.privacy.accounting import epsilon_for
+from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
-from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.mechanism import Mechanism, Publisher, Summary, create
+from scumble.private.sampling.source import Hidden
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public import archive, plot
+from scumble.public import plot
+from scumble.public import release as releases
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -42,10 +49,10 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
     """Everything that can be computed about a release folder, without its table; and, if `known`
     names columns, what an attacker learns who knows them of everybody.
     """
-    release = archive.load(folder)
+    release = releases.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
-    files = [archive.MANIFEST, *release.evidence.files]
+    files = [releases.MANIFEST, *release.evidence.files]
     return Report(
         subject=f"the release {folder.name}",
         findings=list(_release_findings(release)),
@@ -66,7 +73,7 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
     found = linkage(release, known)
     figure = ""
     if plot.available():
-        from scumble.public.plot.learned import learned
+        from scumble.public.plot.answers import learned
 
         certainty, people = found.posterior.max(axis=1).tolist(), found.candidates.tolist()
         figure = plot.svg(learned(certainty, people, float(found.prior.max())))
@@ -121,8 +128,8 @@ def of_method(
             f"The exposure test is about methods that publish rows; {mechanism.name} publishes "
             "counts. Try `scumble audit --all`."
         )
-    score = game.play(mechanism, values, games, seed=seed)
-    found = game.finding(mechanism, score, claimed, confidence)
+    score = exposure.play(mechanism, values, games, seed=seed)
+    found = exposure.finding(mechanism, score, claimed, confidence)
     facts = {"method": mechanism.name, "parameters": mechanism.parameters, "games": games}
     return Report(f"{mechanism.name} with {values} values", [found], facts=facts)
 
@@ -194,9 +201,9 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
     """The ledger of a database, and attacks on a twin of it with made-up people and the same
     promise.
     """
-    from scumble.private.database.inspect import Reading
+    from scumble.private.database.inspect import DatabaseInspection
 
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         faults, terms, promise = reading.verify(), reading.terms, reading.guarantee
     claim = "every answer was paid for and written down"
     if faults:
@@ -216,8 +223,7 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
 
 
 def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -> Sequence[Finding]:
-    from scumble.audit.attacks import ATTACKS, attacked
-    from scumble.audit.victims import Guarded
+    from scumble.audit.attacks import ATTACKS, Guarded, attacked
 
     rng = np.random.default_rng(seed)
     found = []
@@ -233,3 +239,110 @@ def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -
 
 def _checksum(path: Path) -> str:
     return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+# The promise of a released summary against its own mechanism, run on neighbouring tables.
+
+MOST_CELLS = 1 << 20
+_CELLS = 12  # in so many a person is tried
+_ROUNDING = 1e-6  # of an ε that follows from ρ
+
+
+def summary_findings(release: Release) -> Iterator[Finding]:
+    """What neighbouring tables lose to the mechanism of this release, exactly."""
+    manifest = release.manifest
+    try:
+        mechanism = create(manifest.mechanism, **manifest.parameters)
+    except ScumbleError as error:
+        sentence = f"Its mechanism cannot be made again from its parameters: {error}"
+        yield Finding("neighbouring tables", manifest.mechanism, "noted", sentence)
+        return
+    [promise, *_] = manifest.guarantees
+    if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
+        return
+    yield _finding(release, mechanism, promise)
+
+
+def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Finding:
+    claim = f"{promise.statement} of {mechanism.name}"
+    names = release.evidence.columns
+    cells = release.schema.size(names)
+    if cells > MOST_CELLS:
+        sentence = f"Not tried: the domain has {cells:.3g} cells, more than {MOST_CELLS}."
+        return Finding("neighbouring tables", claim, "noted", sentence)
+    loss = None if mechanism.name in ADAPTIVE else _largest(release, mechanism, promise)
+    if loss is None:
+        sentence = (
+            "What this method measures depends on the data, so that its loss is not a sum of known "
+            "terms; its steps are compared by `scumble audit --all`."
+        )
+        return Finding("neighbouring tables", claim, "noted", sentence)
+    noise = StatedNoise.of(release, mechanism)
+    if noise is None or noise.narrower is not None:
+        return _other(claim, noise)
+    letter, found, most = _compared(loss, promise)
+    tried_all = len(_places(cells)) == cells
+    verdict: Verdict = "refuted" if found > most else "exact" if tried_all else "stands"
+    sentence = (
+        f"Between neighbouring tables the noise of this release loses {letter} = "
+        f"{float(found):.6g} at most, where it was tried; promised is {float(most):.6g}."
+    )
+    numbers = {"found": float(found), "claimed": float(most)}
+    return Finding("neighbouring tables", claim, verdict, sentence, numbers)
+
+
+def _other(claim: str, noise: StatedNoise | None) -> Finding:
+    """About a release that says of itself something else than its method and parameters do."""
+    if noise is None:
+        sentence = (
+            "Not tried: the release states other sums than its method measures here with the same "
+            "parameters."
+        )
+        return Finding("neighbouring tables", claim, "noted", sentence)
+    sentence = f"The release states less noise than its method needs: {noise.narrower}."
+    return Finding("neighbouring tables", claim, "refuted", sentence)
+
+
+def _compared(loss: Spent, promise: Guarantee) -> tuple[str, float | Fraction, float | Fraction]:
+    """What is lost and what the release promises, in ε or ρ: its own numbers, and not those that
+    follow from its parameters.
+    """
+    given = promise.parameters
+    epsilon = Fraction(given["epsilon"])
+    if not loss.rho:
+        return "ε", loss.epsilon, epsilon
+    rho = loss.rho + loss.epsilon**2 / 2
+    implied = epsilon_for(rho, given["delta"]) if "delta" in given else inf
+    if "rho" not in given or implied > epsilon * Fraction(1 + _ROUNDING):
+        return "ε", implied, epsilon
+    return "ρ", rho, Fraction(given["rho"])
+
+
+def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent | None:
+    """The largest loss between an empty table and one person, or two people in its place."""
+    names, schema = release.evidence.columns, release.schema
+    rows = int(promise.parameters.get("contribution", 1))
+    empty: Counts = np.zeros(schema.size(names), np.int64)
+    records: dict[bytes, list[Hidden]] = {}
+    largest: Spent | None = None
+    for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
+        for table in (one, other):
+            if (key := table.tobytes()) not in records:
+                records[key] = measured(mechanism, schema, names, table)
+        pair = records[one.tobytes()], records[other.tobytes()]
+        loss = lost(mechanism, schema, one - other, pair)
+        if loss is None:
+            return None
+        if largest is None or loss.epsilon + loss.rho > largest.epsilon + largest.rho:
+            largest = loss
+    return largest
+
+
+def _places(cells: int) -> list[int]:
+    """Cells where a person may be: both ends of the domain, and places between them."""
+    found: list[int] = np.unique(np.linspace(0, cells - 1, _CELLS).round().astype(int)).tolist()
+    return found
+
+
+def _relation(promise: Guarantee) -> str:
+    return next(name for name, words in NEIGHBOURS.items() if words == promise.neighbourhood)

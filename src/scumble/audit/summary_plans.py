@@ -1,26 +1,30 @@
-"""Summaries whose plan does not depend on the data: what they lose at worst, exactly, and a million
+"""Data-independent and data-dependent summaries, transcripts.
+
+Summaries whose plan does not depend on the data: what they lose at worst, exactly, and a million
 runs of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
-from typing import cast
+from functools import cached_property, lru_cache
+from itertools import accumulate, product
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from scumble.audit.neighbours import Counts, Pair, backgrounds, changes
-from scumble.audit.recorder import Spent, measured, outputs, spent
-from scumble.model.designs.residual_axis import differences
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.audit.runs import Counts, Pair, Spent, backgrounds, changes, measured, outputs, spent
+from scumble.model.designs.residuals import differences
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.private.sampling.hidden import Hidden
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Hidden, Keystream
 from scumble.private.summaries.marginals import TableSummary
 from scumble.private.tables.counter import TensorCounter
 
@@ -44,7 +48,7 @@ class Worst:
         """Whether each published number has noise of its own."""
         return self.published is None
 
-    def runs(self, number: int, noise: Source) -> tuple[Floats, Floats]:
+    def runs(self, number: int, noise: Keystream) -> tuple[Floats, Floats]:
         """So many outputs for each of both tables."""
         one, other = (outputs(record, number, noise) for record in self.records)
         if self.published is None:
@@ -145,3 +149,273 @@ def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float
             left = left - left.mean(axis=axis, keepdims=True)
         total += float((left**2).sum()) / (2 * float(table.law.parameter))
     return total
+
+
+# Summaries whose plan depends on the data, against their promise: the steps of their runs, and
+# decisions by the cheapest of several sums of costs, whose probabilities are known for few codes.
+
+RUNS_A_SEED, FEWEST_SEEDS, MOST_SEEDS = 20_000, 10, 50
+WAYS = ([0, 1, 2], [1, 2], [0, 2])  # to join three codes: the last code of each bucket
+_STEPS = range(7)  # counts that are tried, in scales of the noise
+_RARE = 0.02  # decisions that are rarer are not looked at
+_TRIES = 500  # runs until a decision is taken that is not rare
+_REACH = 45  # scales of noise: what is beyond has a probability of e^-45
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Two tables, which of three ways to join their codes tells them apart best, and its loss."""
+
+    pair: Pair
+    way: int
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stepwise:
+    """What the runs of a summary on neighbouring tables told, where they decided alike."""
+
+    mechanism: Summary
+    told: tuple[Transcript, ...]
+
+    @classmethod
+    def of(cls, mechanism: Summary, schema: Schema, runs: int, noise: Keystream) -> Stepwise:
+        """With as many seeds as so many runs are worth."""
+        given = mechanism.parameters
+        number = min(max(runs // RUNS_A_SEED, FEWEST_SEEDS), MOST_SEEDS)
+        seeds = [noise.bits(60) for _ in range(number)]
+        found = transcripts(mechanism, schema, given["neighbours"], given["contribution"], seeds)
+        return cls(mechanism, tuple(found))
+
+    @property
+    def worst(self) -> Transcript | None:
+        """The one that loses most."""
+        return max(self.told, key=lambda told: told.loss, default=None)
+
+    @cached_property
+    def decided(self) -> Decision | None:
+        """The decision by costs that loses most; None if there are no such decisions."""
+        laws = [costs.law for told in self.told for costs, _ in told.costs]
+        if not laws or not isinstance(laws[0], DiscreteLaplace):
+            return None
+        return max(self._decisions(math.ceil(laws[0].scale)), key=lambda each: each.loss)
+
+    @property
+    def _schema(self) -> Schema:
+        """Of the one attribute, with three codes."""
+        [name] = self.mechanism.parameters["attributes"]
+        return Schema((Attribute(name, "quasi", IntegerRange(0, len(WAYS) - 1)),))
+
+    def _steps(self, counts: Counts, seed: int = 0) -> list[Hidden]:
+        names = self.mechanism.parameters["attributes"]
+        return measured(self.mechanism, self._schema, names, counts, seed)
+
+    def _decisions(self, step: int) -> Iterator[Decision]:
+        """Of tables whose middle code may be joined to the one or to the other."""
+        given = self.mechanism.parameters
+        for first, more in product(_STEPS, _STEPS):
+            counts = np.array([0, first * step, (first + more) * step])
+            words = f"counts of 0, {counts[1]} and {counts[2]}"
+            for one, other in changes(
+                counts, range(len(WAYS)), given["neighbours"], given["contribution"]
+            ):
+                mine, yours = (cheapest_of_three(self._steps(table)) for table in (one, other))
+                losses = np.abs(np.log(np.maximum(mine, _RARE) / np.maximum(yours, _RARE)))
+                way = int(losses.argmax())
+                yield Decision(Pair(words, one, other), way, float(losses[way]))
+
+    def after(self, decision: Decision) -> Fraction:
+        """What the steps after a decision lose; nothing if no run took it."""
+        pair = decision.pair
+        for seed in range(_TRIES):
+            one, other = (self._steps(table, seed) for table in (pair.one, pair.other))
+            told = transcript(pair, one, other)
+            ends = next(step.numbers for step in one if step.how == "chosen").tolist()
+            if told is not None and ends == WAYS[decision.way]:
+                return told.numbers
+        return Fraction(0)
+
+
+def cheapest_of_three(steps: list[Hidden]) -> Floats:
+    """The probabilities of the three ways: all codes alone, the first two or the last two together,
+    by the costs of codes 0, 1 and 2 and of 01 and 12, less geometric noise.
+
+    01 is chosen if it costs at most as much as 12 with the others, and less than 0 and 1 together:
+    given the difference d of the noise of 01 and 0 these are independent, one for the noise of 2
+    and 12 and one for that of 1. And 12 likewise, but that it has to cost less than both.
+    """
+    [costs] = [step for step in steps if step.how == "costs"]
+    if not isinstance(costs.law, DiscreteLaplace) or len(costs.numbers) != 5:
+        raise TypeError("three codes have five buckets, whose costs have geometric noise")
+    c0, c1, c2, c01, c12 = map(float, costs.numbers.tolist())
+    rate = float(1 / costs.law.scale)
+    reach = math.ceil(_REACH * costs.law.scale) + float(np.ptp(costs.numbers))
+    d = np.arange(-reach, reach + 1)
+    each = np.exp(-rate * np.abs(d)) * math.tanh(rate / 2)  # of the difference of two
+    gap = c01 + c2 - c0 - c12
+    first = each @ (_at_least(gap - d, rate) * _below(c0 + c1 - c01 + d, rate))
+    last = each @ (_at_least(1 - gap - d, rate) * _below(c1 + c2 - c12 + d, rate))
+    return np.array([1 - first - last, first, last])
+
+
+def _at_least(limit: Floats, rate: float) -> Floats:
+    """P(difference of two geometric numbers ≥ limit)."""
+    whole = 1 + math.exp(-rate)
+    above = np.exp(-rate * np.maximum(limit, 0)) / whole
+    below = 1 - np.exp(-rate * np.maximum(1 - limit, 0)) / whole
+    return np.where(limit >= 0, above, below)
+
+
+def _below(limit: Floats, rate: float) -> Floats:
+    """P(geometric number < limit)."""
+    found: Floats = -np.expm1(-rate * np.maximum(limit, 0))
+    return found
+
+
+# Summaries whose plan depends on the data, step by step: what both of two neighbouring tables
+# lose where they take the same decisions.
+#
+# Runs on two tables with the same random bits mostly decide alike. Where they do, all that is
+# decided and told is one transcript that both tables can give, and its probabilities are known:
+# so is the logarithm of their ratio, which a promised ε bounds.
+
+Integers = npt.NDArray[np.int64]
+
+_LONGEST = 128  # of longer lists the probabilities are not computed
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """What one run told of two tables: the loss of numbers with noise, which is the same whatever
+    they are, and of decisions, with a sign; and costs of which the cheapest decided.
+    """
+
+    pair: Pair
+    numbers: Fraction
+    decisions: float
+    costs: tuple[tuple[Hidden, Hidden], ...]
+
+    @property
+    def loss(self) -> float:
+        """The largest loss of all that can be told after these decisions, without that of costs."""
+        return float(self.numbers) + abs(self.decisions)
+
+
+def transcripts(
+    mechanism: Summary, schema: Schema, relation: str, rows: int, seeds: Iterable[int]
+) -> Iterator[Transcript]:
+    """Those of all neighbours of several tables that decided alike."""
+    names = mechanism.parameters["attributes"]
+    cells = schema.size(names)
+    for seed, (words, counts) in product(seeds, backgrounds(cells).items()):
+        steps: dict[bytes, list[Hidden]] = {}
+        for one, other in changes(counts, range(cells), relation, rows):
+            for table in (one, other):
+                if table.tobytes() not in steps:
+                    steps[table.tobytes()] = measured(mechanism, schema, names, table, seed)
+            told = transcript(Pair(words, one, other), steps[one.tobytes()], steps[other.tobytes()])
+            if told is not None:
+                yield told
+
+
+def transcript(pair: Pair, one: Sequence[Hidden], other: Sequence[Hidden]) -> Transcript | None:
+    """What the steps of two runs tell together; None if they decided otherwise."""
+    if len(one) != len(other):
+        return None
+    numbers, decisions, costs = Fraction(0), 0.0, []
+    for mine, yours in zip(one, other, strict=True):
+        if not _alike(mine, yours) or not isinstance(mine.law, DiscreteLaplace):
+            return None
+        if mine.how in ("sums", "cells"):
+            numbers += _moved(mine, yours) / mine.law.scale
+        elif mine.how == "splits":
+            decisions += splits(mine, mine.law) - splits(yours, mine.law)
+        elif mine.how == "least":
+            decisions += least(mine, mine.law) - least(yours, mine.law)
+        elif mine.how == "costs":
+            costs.append((mine, yours))
+    return Transcript(pair, numbers, decisions, tuple(costs))
+
+
+def _alike(one: Hidden, other: Hidden) -> bool:
+    """Whether two steps do the same and came to the same decisions."""
+    if (one.how, one.law) != (other.how, other.law):
+        return False
+    if one.how == "cells":
+        return True
+    if one.how == "chosen":
+        return np.array_equal(one.numbers, other.numbers)
+    if one.how == "least" and any(len(scores) > _LONGEST for _, scores in _lists(one)):
+        return False
+    same_shape = one.numbers.shape == other.numbers.shape
+    return same_shape and (one.chosen is None or np.array_equal(_chosen(one), _chosen(other)))
+
+
+def _moved(one: Hidden, other: Hidden) -> int:
+    """By how much all numbers differ, cells without rows being 0."""
+    if one.places is None or other.places is None:
+        return sum(abs(int(gap)) for gap in (one.numbers - other.numbers).ravel().tolist())
+    mine, yours = (
+        dict(zip(map(str, each.places), each.numbers.tolist(), strict=True))
+        for each in (one, other)
+        if each.places is not None
+    )
+    return sum(abs(mine.get(key, 0) - yours.get(key, 0)) for key in mine.keys() | yours.keys())
+
+
+def splits(step: Hidden, law: DiscreteLaplace) -> float:
+    """The logarithm of the probability that just these numbers are above 0 after noise."""
+    rate = float(1 / law.scale)
+    whole = math.log1p(math.exp(-rate))
+    total = 0.0
+    for number, split in zip(step.numbers.tolist(), _chosen(step).tolist(), strict=True):
+        # P(number + noise > 0) of a number of at most 0; the others are the mirror image.
+        far = -rate * (1 - number if number <= 0 else number) - whole
+        total += far if split == (number <= 0) else math.log1p(-math.exp(far))
+    return total
+
+
+def least(step: Hidden, law: DiscreteLaplace) -> float:
+    """The logarithm of the probability that just these are the least of their lists, after
+    geometric noise was taken off; equal ones are told apart by chance.
+    """
+    chosen = _chosen(step).tolist()
+    return math.fsum(
+        _least(tuple((scores - scores.min()).tolist()), place - begin, law.scale)
+        for (begin, scores), place in zip(_lists(step), chosen, strict=True)
+    )
+
+
+def _lists(step: Hidden) -> list[tuple[int, Integers]]:
+    """Where each list begins, and its numbers."""
+    begins = [] if step.places is None else step.places.tolist()
+    return list(zip(begins, np.split(step.numbers, begins[1:]), strict=True))
+
+
+def _chosen(step: Hidden) -> npt.NDArray[Any]:
+    if step.chosen is None:
+        raise TypeError(f"a step of the kind '{step.how}' decides something")
+    return step.chosen
+
+
+@lru_cache(maxsize=1 << 14)
+def _least(gaps: tuple[int, ...], place: int, scale: Fraction) -> float:
+    """With noise k ≥ 0 of probability (1-a) a^k, a = e^(-1/scale): the score s wins at s - k = r if
+    no other one ends below r; m others at r leave it a chance of 1/(m+1), the integral of u^m.
+    """
+    rate = float(1 / scale)
+    below = np.arange(math.ceil(_REACH / rate) + 1.0)  # of the least score
+    points, weights = _points()
+    chance = np.ones((len(below), len(points)))
+    for gap in (*gaps[:place], *gaps[place + 1 :]):
+        reached = np.exp(-rate * (gap + below))[:, None]
+        chance *= 1 - reached * (1 + points * math.expm1(-rate))
+    own = -math.expm1(-rate) * np.exp(-rate * below)
+    return -rate * gaps[place] + math.log(float(own @ chance @ weights))
+
+
+@lru_cache
+def _points() -> tuple[Floats, Floats]:
+    """For integrals from 0 to 1."""
+    points, weights = np.polynomial.legendre.leggauss(_LONGEST // 2)
+    return (points + 1) / 2, weights / 2

@@ -1,22 +1,26 @@
-"""The command line: arguments in, printing out. Heavy imports wait until a command runs."""
+"""Commands, signals.
+
+The command line: arguments in, printing out. Heavy imports wait until a command runs.
+"""
 
 from __future__ import annotations
 
 import io
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import scumble
 from research import commands
 from scumble._version import __version__
 from scumble.cli import (
     advise,
     audit,
-    cli_marginal,
-    cli_select,
     compare,
     console,
     database,
@@ -25,7 +29,6 @@ from scumble.cli import (
     printing,
     publish,
 )
-from scumble.cli.ending import orderly
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -92,8 +95,10 @@ def infer(
     as_json: options.Json = False,
 ) -> None:
     """Propose a schema for a table, and say what to check in it."""
+    from scumble.model.schema.schema import Schema
+
     with console.progress("Reading") as progress:
-        schema = scumble.Schema.infer(
+        schema = Schema.infer(
             source,
             sensitive=options.columns(sensitive),
             identifier=options.columns(identifier),
@@ -122,7 +127,9 @@ for command in (publish.publish, publish.republish, publish.insert, publish.dele
 @app.command()
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    release = scumble.open(folder)
+    from scumble.private.owner import open_release
+
+    release = open_release(folder)
     if as_json:
         console.print_json(printing.manifest(folder))
     else:
@@ -144,18 +151,19 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
+    from scumble.private.owner import open_release
 
     text = options.question(sql, file)
     level = check_level(level)
-    answer = scumble.open(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
+    answer = open_release(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
     else:
         printing.show_answer(answer, level)
 
 
-app.command("marginal")(cli_marginal.marginal)
-app.command("select")(cli_select.select)
+app.command("marginal")(publish.marginal)
+app.command("select")(advise.select)
 app.command("advise")(advise.advise)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
@@ -198,7 +206,7 @@ def version(as_json: options.Json = False) -> None:
 
 def _side_tables(given: list[str]) -> dict[str, pa.Table]:
     """The public tables of `--with name=file`."""
-    from scumble.public.side import side_table
+    from scumble.public.sandbox import side_table
 
     tables = {}
     for pair in given:
@@ -220,3 +228,52 @@ def main() -> None:
             app()
     except KeyboardInterrupt:
         sys.exit(console.INTERRUPTED)
+
+
+# An orderly end when a signal asks for it, so that temporary folders, which may hold private
+# rows, go too.
+#
+# The end is an exception that is raised wherever the program is. Some libraries swallow any
+# exception while they are imported; then it is raised again.
+
+_SIGNALS = ("SIGTERM", "SIGHUP")
+_PAUSE = 0.5  # seconds, after which an exception that nothing has come of was swallowed
+
+
+@contextmanager
+def orderly() -> Iterator[None]:
+    """In here the program ends in an orderly way if another program, or the end of its terminal,
+    asks for it. A signal that is kept away, as nohup does, stays away.
+    """
+    for name in _SIGNALS:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    ended = SystemExit(128 + number)
+    if not hasattr(signal, "setitimer"):
+        raise ended
+
+    def insist(_: int, __: FrameType | None) -> None:
+        """Raise it again, unless what is between its place and the beginning is being tidied up."""
+        signal.setitimer(signal.ITIMER_REAL, _PAUSE)
+        if not _leads_to(sys.exc_info()[1], ended):
+            raise ended
+
+    signal.signal(signal.SIGALRM, insist)
+    signal.setitimer(signal.ITIMER_REAL, _PAUSE)
+    raise ended
+
+
+def _leads_to(error: BaseException | None, first: BaseException) -> bool:
+    """Whether an exception is another one, or came up while that was on its way."""
+    while error is not None and error is not first:
+        error = error.__context__
+    return error is first

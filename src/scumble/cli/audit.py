@@ -1,13 +1,16 @@
-"""The command that tries to break promises."""
+"""Audit.
+
+The command that tries to break promises.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options, options_audit
+from scumble.cli import console, options
 from scumble.model.errors import ParameterError, PromiseError, ReleaseError
 
 if TYPE_CHECKING:
@@ -15,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def audit(
-    subject: options_audit.Subject = None,
-    schema: options_audit.SchemaFile = None,
-    k: options_audit.K = None,
-    l: options_audit.L = None,  # noqa: E741  # the letter that everybody uses for it
-    t: options_audit.T = None,
-    known: options_audit.Known = None,
-    worst: options_audit.Worst = 10,
-    method: options_audit.Method = None,
-    values: options_audit.Values = 15,
-    claim_epsilon: options_audit.Claim = None,
-    parameter: options_audit.Parameter = None,
-    runs: options_audit.Runs = 200_000,
-    everything: options_audit.Everything = False,
-    output: options_audit.Page = None,
+    subject: Subject = None,
+    schema: SchemaFile = None,
+    k: K = None,
+    l: L = None,  # noqa: E741  # the letter that everybody uses for it
+    t: T = None,
+    known: Known = None,
+    worst: Worst = 10,
+    method: Method = None,
+    values: Values = 15,
+    claim_epsilon: Claim = None,
+    parameter: Parameter = None,
+    runs: Runs = 200_000,
+    everything: Everything = False,
+    output: Page = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -122,7 +125,7 @@ def _catalogue(runs: int) -> list[Report]:
 
 
 def _tell(reports: list[Report], output: Path | None, as_json: bool) -> None:
-    from scumble.audit.certificate import page
+    from scumble.audit.report import page
 
     if output is not None:
         output.write_text(page(reports[0]), "utf-8")
@@ -135,3 +138,59 @@ def _tell(reports: list[Report], output: Path | None, as_json: bool) -> None:
         console.say(f"The certificate is in {output}.")
     if any(report.refuted for report in reports):
         raise typer.Exit(PromiseError.exit_code)
+
+
+# Options of `scumble audit`.
+
+Subject = Annotated[
+    str | None,
+    typer.Argument(metavar="[SUBJECT]", help="Folder of a release or a database, or a table."),
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
+]
+K = Annotated[
+    float | None,
+    typer.Option("--k", metavar="NUMBER", help="Table: k-anonymity claimed. Method: its k."),
+]
+L = Annotated[
+    int | None,
+    typer.Option("--l", metavar="NUMBER", help="Table: l-diversity claimed. Method: its l."),
+]
+T = Annotated[
+    float | None, typer.Option("--t", metavar="NUMBER", help="Table: t-closeness claimed.")
+]
+Known = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--known",
+        metavar="COLUMNS",
+        help="Release: what an attacker knows of people: age,sex.",
+    ),
+]
+Worst = Annotated[
+    int, typer.Option("--worst", metavar="NUMBER", help="Release: so many of the worst-off people.")
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", "-m", metavar="NAME", help="A method that publishes rows."),
+]
+Values = Annotated[
+    int, typer.Option("--values", metavar="NUMBER", help="Method: sensitive values to hide among.")
+]
+Claim = Annotated[
+    float | None,
+    typer.Option("--claim-epsilon", metavar="NUMBER", help="Method: the epsilon claimed for it."),
+]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Method: any other parameter."),
+]
+Runs = Annotated[
+    int, typer.Option("--runs", metavar="NUMBER", help="Runs, or games, for each test.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="The whole catalogue of methods.")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Certificate as one HTML page."),
+]

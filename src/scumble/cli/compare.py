@@ -1,4 +1,7 @@
-"""The command that compares methods on the owner's table and questions."""
+"""Compare.
+
+The command that compares methods on the owner's table and questions.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ import signal
 import threading
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options, options_compare
+from scumble.cli import console, options
 from scumble.model.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
@@ -22,24 +25,24 @@ if TYPE_CHECKING:
 
 
 def compare(
-    schema: options_compare.SchemaFile,
-    methods: options_compare.Methods,
-    output: options_compare.Page,
-    source: options_compare.Source = None,
-    epsilon: options_compare.Epsilons = None,
-    setting: options_compare.Setting = None,
-    workload: options_compare.Workload = "breakdowns",
-    questions: options_compare.Questions = None,
-    repeats: options_compare.Repeats = 10,
-    measure: options_compare.Measure = "relative",
-    neighbours: options_compare.Neighbours = "replace",
-    private_preview: options_compare.Preview = False,
-    rows: options_compare.Rows = 10_000,
-    seed: options_compare.Seed = 0,
+    schema: SchemaFile,
+    methods: Methods,
+    output: Page,
+    source: Source = None,
+    epsilon: Epsilons = None,
+    setting: Setting = None,
+    workload: Workload = "breakdowns",
+    questions: Questions = None,
+    repeats: Repeats = 10,
+    measure: Measure = "relative",
+    neighbours: Neighbours = "replace",
+    private_preview: Preview = False,
+    rows: Rows = 10_000,
+    seed: Seed = 0,
     table: options.Table = None,
-    outside: options_compare.Outside = "error",
-    jobs: options_compare.Jobs = None,
-    resume: options_compare.Resume = False,
+    outside: Outside = "error",
+    jobs: Jobs = None,
+    resume: Resume = False,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -136,9 +139,8 @@ def _table(
     drawn: tuple[int, int],
 ) -> TrueTable:
     """The private table, or a stand-in, without its identifiers."""
-    from scumble.compare.comparison_standin import stand_in
     from scumble.compare.settings import schema_to_compare
-    from scumble.compare.truth import TrueTable
+    from scumble.compare.truth import TrueTable, stand_in
     from scumble.model.schema.schema import Schema
 
     known = schema_to_compare(Schema.load(schema))
@@ -211,10 +213,9 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
-    from scumble.compare.comparison_measures import MEASURES
-    from scumble.compare.comparison_table import as_fields
+    from scumble.compare.measures import MEASURES
     from scumble.compare.page import OWNER, PREVIEW, percents, write
-    from scumble.compare.points import points, sentence
+    from scumble.compare.points import as_fields, points, sentence
 
     for name, reason in results.refusals().items():
         console.say(f"{name} is left out: {reason}")
@@ -233,3 +234,120 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
             typer.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)
     console.say(f"Wrote {', '.join(map(str, written))}.")
+
+
+# Options of the command that compares methods.
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SOURCE]",
+        help="The private table, as for publish; none with --private-preview.",
+        show_default=False,
+    ),
+]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
+]
+Methods = Annotated[
+    list[str],
+    typer.Option(
+        "--methods", "-m", metavar="NAMES", help="What to compare, as uniform,subset,histogram."
+    ),
+]
+Epsilons = Annotated[
+    str | None,
+    typer.Option(
+        "--epsilon",
+        "-e",
+        metavar="NUMBERS",
+        help="Privacy losses, as 0.5,1,2; methods that take none get comparable settings.",
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting",
+        metavar="METHOD:NAME=VALUES",
+        help="Settings of one method in place of those for --epsilon, as aroma:k=5,20; repeatable.",
+    ),
+]
+Workload = Annotated[
+    str,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="FILE|NAME",
+        help="Your questions as a file of SQL; or a generator: breakdowns, conjunctions, "
+        "selections, marginals, ranges, prefixes:COLUMN, intervals:COLUMN; with options as "
+        "conjunctions:ways=3,floor=0.001, marginals:ways=2, ranges:volume=0.1,centres=data.",
+    ),
+]
+Questions = Annotated[
+    str | None,
+    typer.Option(
+        "--questions",
+        metavar="NUMBER|all",
+        help="How many a generator makes; 30 with groups or 400 single ones, if nothing is said.",
+        show_default=False,
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option("--repeats", metavar="NUMBER", min=1, help="How often each setting is published."),
+]
+Measure = Annotated[
+    str,
+    typer.Option(
+        "--measure",
+        metavar="NAME",
+        help="The error on the axis: relative, median, unbounded (without sanity bound), absolute, "
+        "root, squared, marginal (L1 of tables), alpha, beta or rho; the files have all.",
+    ),
+]
+Neighbours = Annotated[
+    str,
+    typer.Option("--neighbours", metavar="RELATION", help="Of summaries: replace or add_remove."),
+]
+Page = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="The page (.html); CSV and JSON lie beside it."
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="NUMBER",
+        min=1,
+        help="Processes that make releases; as many as there are processors, if none is said. The "
+        "results are the same.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with what an earlier run wrote there.")
+]
+Preview = Annotated[
+    bool,
+    typer.Option(
+        "--private-preview", help="Compare on a synthetic stand-in; no private row is read."
+    ),
+]
+Rows = Annotated[
+    int, typer.Option("--rows", "-n", metavar="NUMBER", min=1, help="Rows of the stand-in.")
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="NUMBER",
+        min=0,
+        help="Of the questions, the releases and the stand-in: the same comparison again.",
+    ),
+]
+Outside = Annotated[
+    str,
+    typer.Option("--outside", metavar="CHOICE", help="Stray values: error, drop or missing."),
+]

@@ -1,15 +1,18 @@
-"""Commands of the statistical database: create it, ask it, and see what its ledger says."""
+"""Db ....
+
+Commands of the statistical database: create it, ask it, and see what its ledger says.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options, options_database, publish_options
+from scumble.cli import console, options, publish_options
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -20,16 +23,16 @@ app = console.group("Ask a private table, under one promise for all answers.")
 
 @app.command()
 def create(
-    folder: options_database.Folder,
+    folder: Folder,
     source: options.Source,
     schema: options.SchemaFile,
-    epsilon: options_database.Epsilon,
-    noise: options_database.Noise,
-    attributes: options_database.Attributes = None,
-    tracker: options_database.Tracker = "auto",
-    buckets: options_database.Buckets = 100_000,
-    relax: options_database.Relax = 3,
-    quota: options_database.Quotas = None,
+    epsilon: Epsilon,
+    noise: Noise,
+    attributes: Attributes = None,
+    tracker: Tracker = "auto",
+    buckets: Buckets = 100_000,
+    relax: Relax = 3,
+    quota: Quotas = None,
     outside: publish_options.Outside = "error",
     table: options.Table = None,
     ledger: publish_options.Ledger = None,
@@ -40,7 +43,7 @@ def create(
     The folder remembers the schema and the promise. The table stays where it is, and its place is
     not written down.
     """
-    from scumble.cli import listing_database
+    from scumble.cli import shell
     from scumble.model.privacy.guarantee import large_loss
     from scumble.private.database.database import Database
 
@@ -70,48 +73,48 @@ def create(
         if as_json:
             console.print_json({"database": str(folder), **database.status()})
         else:
-            listing_database.show_created(database, folder)
+            shell.show_created(database, folder)
 
 
 @app.command()
 def append(
-    folder: options_database.Folder,
+    folder: Folder,
     source: options.Source,
     table: options.Table = None,
-    key: options_database.AppendKey = None,
-    again: options_database.Again = False,
+    key: AppendKey = None,
+    again: Again = False,
     as_json: options.Json = False,
 ) -> None:
     """Add rows of new people to a database, as a batch with the whole promise.
 
     Nobody may be in two batches. From then on every question needs the batch too, as --batch.
     """
-    from scumble.cli import listing_database
-    from scumble.private.database.tables import Table, grow
+    from scumble.cli import shell
+    from scumble.private.database.tables import SourceTable, grow
 
     with console.progress("Reading") as progress:
-        number = grow(folder, Table(source, table, progress), key, again=again)
+        number = grow(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
         console.print_json({"database": str(folder), "batch": number})
     else:
-        listing_database.show_appended(folder, number)
+        shell.show_appended(folder, number)
 
 
 @app.command()
 def ask(
-    folder: options_database.Folder,
-    source: options_database.PrivateSource,
+    folder: Folder,
+    source: PrivateSource,
     sql: options.Sql = None,
     file: options.SqlFile = None,
-    batch: options_database.Batches = None,
-    schema: options_database.SameSchema = None,
+    batch: Batches = None,
+    schema: SameSchema = None,
     table: options.Table = None,
-    key: options_database.Key = None,
-    analyst: options_database.Analyst = None,
-    relax: options_database.Manner = "regression",
-    prefer: options_database.Prefer = "near",
-    max_relaxation_error: options_database.MostError = math.inf,
-    weight: options_database.Weights = None,
+    key: Key = None,
+    analyst: Analyst = None,
+    relax: Manner = "regression",
+    prefer: Prefer = "near",
+    max_relaxation_error: MostError = math.inf,
+    weight: Weights = None,
     level: options.Level = 0.95,
     as_json: options.Json = False,
 ) -> None:
@@ -119,7 +122,7 @@ def ask(
 
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
-    from scumble.cli import listing_database
+    from scumble.cli import shell
     from scumble.cli.printing import answer_fields
     from scumble.model.laws.base import check_level
 
@@ -130,27 +133,27 @@ def ask(
     if as_json:
         console.print_json(answer_fields(answer, level))
     else:
-        listing_database.show_answer(answer, level)
+        shell.show_answer(answer, level)
 
 
 @app.command()
 def cost(
-    folder: options_database.Folder,
-    source: options_database.PrivateSource,
+    folder: Folder,
+    source: PrivateSource,
     sql: options.Sql = None,
     file: options.SqlFile = None,
-    batch: options_database.Batches = None,
-    schema: options_database.SameSchema = None,
+    batch: Batches = None,
+    schema: SameSchema = None,
     table: options.Table = None,
-    analyst: options_database.Analyst = None,
-    relax: options_database.Manner = "regression",
-    prefer: options_database.Prefer = "near",
-    max_relaxation_error: options_database.MostError = math.inf,
-    weight: options_database.Weights = None,
+    analyst: Analyst = None,
+    relax: Manner = "regression",
+    prefer: Prefer = "near",
+    max_relaxation_error: MostError = math.inf,
+    weight: Weights = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what would become of a question, free of charge."""
-    from scumble.cli import listing_database
+    from scumble.cli import shell
 
     text = options.question(sql, file)
     manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
@@ -159,21 +162,21 @@ def cost(
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
     else:
-        listing_database.show_cost(found)
+        shell.show_cost(found)
 
 
 @app.command()
 def shell(
-    folder: options_database.Folder,
-    source: options_database.PrivateSource,
-    batch: options_database.Batches = None,
-    schema: options_database.SameSchema = None,
+    folder: Folder,
+    source: PrivateSource,
+    batch: Batches = None,
+    schema: SameSchema = None,
     table: options.Table = None,
-    analyst: options_database.Analyst = None,
-    relax: options_database.Manner = "regression",
-    prefer: options_database.Prefer = "near",
-    max_relaxation_error: options_database.MostError = math.inf,
-    weight: options_database.Weights = None,
+    analyst: Analyst = None,
+    relax: Manner = "regression",
+    prefer: Prefer = "near",
+    max_relaxation_error: MostError = math.inf,
+    weight: Weights = None,
     level: options.Level = 0.95,
 ) -> None:
     r"""Ask one question after another; \help says what else there is.
@@ -191,60 +194,58 @@ def shell(
 
 
 @app.command()
-def status(folder: options_database.Folder, as_json: options.Json = False) -> None:
+def status(folder: Folder, as_json: options.Json = False) -> None:
     """Show the promise, and how much of it is used."""
-    from scumble.cli import listing_database
-    from scumble.private.database.inspect import Reading
+    from scumble.cli import shell
+    from scumble.private.database.inspect import DatabaseInspection
 
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         if as_json:
             console.print_json(reading.status())
         else:
-            listing_database.show_status(reading)
+            shell.show_status(reading)
 
 
 @app.command()
 def history(
-    folder: options_database.Folder,
-    last: options_database.Last = None,
+    folder: Folder,
+    last: Last = None,
     as_json: options.Json = False,
 ) -> None:
     """List the questions that were answered, and what became of each."""
-    from scumble.cli import listing_database
-    from scumble.private.database.inspect import Reading
+    from scumble.cli import shell
+    from scumble.private.database.inspect import DatabaseInspection
 
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
         console.print_json(shown)
     else:
-        listing_database.show_history(shown)
+        shell.show_history(shown)
 
 
 @app.command()
-def verify(
-    folder: options_database.Folder, seal: options.Seal = None, as_json: options.Json = False
-) -> None:
+def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the ledger that were changed or cut off."""
-    from scumble.cli import listing_ledger
-    from scumble.private.database.inspect import Reading
+    from scumble.cli import ledger
+    from scumble.private.database.inspect import DatabaseInspection
 
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
-    listing_ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
+    ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
 
 
 @app.command()
 def plot(
-    folder: options_database.Folder,
-    output: options_database.Picture,
-    attributes: options_database.Two = None,
+    folder: Folder,
+    output: Picture,
+    attributes: Two = None,
     force: options.Force = False,
 ) -> None:
     """Draw where the database was asked, or how much it has answered."""
-    from scumble.private.database.inspect import Reading
+    from scumble.private.database.inspect import DatabaseInspection
     from scumble.public import plot
 
     if output.suffix not in (".png", ".svg"):
@@ -254,7 +255,7 @@ def plot(
     names = [] if attributes is None else _names([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
     picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
     output.write_bytes(picture)
@@ -321,3 +322,154 @@ def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, fl
 def _finite(value: Any) -> Any:
     """JSON has no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Options of the commands of the statistical database.
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the database.")]
+
+# --- what is promised ----------------------------------------------------------------------------
+
+Epsilon = Annotated[
+    float,
+    typer.Option(
+        "--epsilon", "-e", metavar="NUMBER", help="Privacy loss by all answers together, forever."
+    ),
+]
+Noise = Annotated[
+    float,
+    typer.Option("--noise", "-l", metavar="NUMBER", help="Mean size of the noise of one count."),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attributes",
+        "-a",
+        metavar="COLUMNS",
+        help="What can be asked about, as age,sex; may be repeated.  [default: all]",
+    ),
+]
+Tracker = Annotated[
+    str,
+    typer.Option(
+        "--tracker",
+        metavar="CHOICE",
+        help="How answers are counted at each point: auto, exact, histogram or disjoint.",
+    ),
+]
+Buckets = Annotated[
+    int, typer.Option("--buckets", metavar="NUMBER", help="Most buckets of the histogram tracker.")
+]
+Relax = Annotated[
+    int,
+    typer.Option(
+        "--relax", metavar="NUMBER", help="Most answers that a relaxed one is made of; 0 for none."
+    ),
+]
+Quotas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quota", metavar="ANALYST=EPSILON", help="An analyst's part of epsilon; repeatable."
+    ),
+]
+
+# --- asking --------------------------------------------------------------------------------------
+
+PrivateSource = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="SOURCE",
+        envvar="SCUMBLE_SOURCE",
+        help="The private table; its place is never written down.",
+    ),
+]
+Batches = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch",
+        metavar="SOURCE",
+        envvar="SCUMBLE_BATCHES",
+        help="Rows that were added later, as FILE or FILE::TABLE; all, in their order.",
+    ),
+]
+SameSchema = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        "-s",
+        metavar="FILE",
+        help="Refuse to ask if the database has another schema.  [default: its own]",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="TEXT", help="Idempotency key: asked again with it, answered once."
+    ),
+]
+AppendKey = Annotated[
+    str | None,
+    typer.Option("--key", metavar="TEXT", help="Idempotency key: added again with it, added once."),
+]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Add rows although the database has the same: they are other people."
+    ),
+]
+Analyst = Annotated[
+    str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for quotas and history.")
+]
+Manner = Annotated[
+    str,
+    typer.Option(
+        "--relax",
+        metavar="CHOICE",
+        help="When the promise is used up: regression, compound or refuse.",
+    ),
+]
+Prefer = Annotated[
+    str,
+    typer.Option(
+        "--prefer",
+        metavar="CHOICE",
+        help="near: a box nearby, with a small error; exact: the box itself, with a larger one.",
+    ),
+]
+MostError = Annotated[
+    float,
+    typer.Option(
+        "--max-relaxation-error",
+        metavar="NUMBER",
+        help="Refuse what is further from the question than this share of the ranges.",
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN=NUMBER",
+        help="How much it matters that the limits of a column move (1 by default); repeatable.",
+    ),
+]
+
+# --- reading -------------------------------------------------------------------------------------
+
+Last = Annotated[
+    int | None,
+    typer.Option("--last", "-n", metavar="NUMBER", help="Only so many, the latest.", min=1),
+]
+Two = Annotated[
+    str | None,
+    typer.Option(
+        "--attributes",
+        "-a",
+        metavar="COLUMNS",
+        help="Map of two columns, as age,income.  [default: the capacity curve]",
+    ),
+]
+Picture = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="A .png or .svg to write.")
+]

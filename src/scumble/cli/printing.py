@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -28,7 +27,7 @@ WIDEST = 100  # columns of a line that is to be read at a glance
 
 def manifest(folder: Path) -> dict[str, Any]:
     """A release as JSON: all that its folder says about it, guarantees included."""
-    from scumble.public.archive import MANIFEST
+    from scumble.public.release import MANIFEST
 
     found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     return found
@@ -55,6 +54,8 @@ def warnings(release: Release) -> list[str]:
 
 def show_release(release: Release, folder: Path) -> None:
     """A release for a person who has to trust it."""
+    from scumble.public.estimate import command
+
     out = console.stdout()
     out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
     _print_schema(release)
@@ -69,13 +70,6 @@ def show_release(release: Release, folder: Path) -> None:
         bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
     heading("How to ask")
     out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
-
-
-def command(folder: Path, sql: str) -> str:
-    """A question as a command for a shell; SQL reads better between double quotes."""
-    plain = not set('"$`\\!') & set(sql)
-    words = f'"{sql}"' if plain else shlex.quote(sql)
-    return f"scumble query {shlex.quote(str(folder))} {words}"
 
 
 def _example(release: Release) -> str:
@@ -179,6 +173,8 @@ def show_story(story: Story, folder: Path) -> None:
 
 def _print_answers(story: Story) -> None:
     """Every question on a line of its own, and its numbers below: this fits 80 columns."""
+    from scumble.public.estimate import exactly
+
     out = console.stdout()
     out.print(_columns("", "truth", *story.releases), style="bold", markup=False)
     for words, lines in groupby(story.lines, key=lambda line: line.question.words):
@@ -191,13 +187,6 @@ def _print_answers(story: Story) -> None:
 
 def _columns(group: str, truth: str, *answers: str) -> str:
     return f"  {group:<9}{truth:>9}" + "".join(f"{answer:>29}" for answer in answers)
-
-
-def exactly(number: float) -> str:
-    """A true count as a whole number, a true average with one decimal, or that there is none."""
-    if math.isnan(number):
-        return "none"
-    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
 def _with_interval(answer: Estimate) -> str:

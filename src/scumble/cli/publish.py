@@ -1,4 +1,7 @@
-"""Commands of the owner of a table: publish it, and go on with what was published."""
+"""Publish, republish, insert, delete, marginal.
+
+Commands of the owner of a table: publish it, and go on with what was published.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ import json
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import scumble
+import typer
+
 from scumble.cli import console, options, printing, publish_options
 from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
     from scumble.private.owner import OwnedRelease
 
@@ -38,6 +43,8 @@ def publish(
     **parameters: Any,
 ) -> None:
     """Publish a table under a stated privacy promise."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
 
     steps = None if levels is None else _numbers(levels)
@@ -46,14 +53,14 @@ def publish(
     mechanism = _make(method, _written(parameters))
     _refuse_place(output, steps, force)
     _refuse_book(book, parameters["identifier"], output, force)
-    known = scumble.Schema.load(schema)
+    known = Schema.load(schema)
     mechanism.check(known)
     said = () if as_json else _foretell(mechanism, known)
     rows = open_source(source, table=table)
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     how |= {"ledger": ledger, "part": part}
     with console.progress("Publishing", rows.rows) as progress, _charge_told(ledger):
-        found = scumble.publish(rows, known, mechanism, levels=steps, progress=progress, **how)
+        found = publish(rows, known, mechanism, levels=steps, progress=progress, **how)
         places = _places(found, output)
         for folder, release in places.items():
             release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
@@ -73,7 +80,9 @@ def republish(
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
-    release = scumble.open(folder)
+    from scumble.private.owner import open_release
+
+    release = open_release(folder)
     with console.progress("Publishing") as progress:
         found = release.republish(
             source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
@@ -92,7 +101,9 @@ def insert(
     as_json: options.Json = False,
 ) -> None:
     """Add records to a release by aroma with --identifier."""
-    release = scumble.open(folder, book=book)
+    from scumble.private.owner import open_release
+
+    release = open_release(folder, book=book)
     with console.progress("Publishing") as progress:
         found = release.insert(
             source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
@@ -108,7 +119,9 @@ def delete(
     as_json: options.Json = False,
 ) -> None:
     """Take records out of a release by aroma with --identifier."""
-    release = scumble.open(folder, book=book)
+    from scumble.private.owner import open_release
+
+    release = open_release(folder, book=book)
     try:
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
@@ -147,7 +160,7 @@ def _told(
         printing.show_published(release, folder, done)
 
 
-def _foretell(mechanism: Mechanism, schema: scumble.Schema) -> tuple[str, ...]:
+def _foretell(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     """Say before anything is read what to think over, and how large errors will be, where that is
     known; give back the former, which belong to the release as well.
     """
@@ -163,7 +176,7 @@ def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
     """Saving would refuse a place as well, but only after the work, and a charge of a ledger; and
     it does not know that levels of an earlier draw must not stay beside new ones.
     """
-    from scumble.public.archive import refuse_strangers
+    from scumble.public.release import refuse_strangers
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
@@ -195,7 +208,9 @@ def _refuse_book(book: Path | None, identifier: str | None, output: Path, force:
 
 def _places(found: OwnedRelease | Sequence[OwnedRelease], output: Path) -> dict[Path, OwnedRelease]:
     """One folder, or one inside it for every level."""
-    if isinstance(found, scumble.Release):
+    from scumble.public.release import Release
+
+    if isinstance(found, Release):
         return {output: found}
     return {output / f"k{release.manifest.parameters['k']}": release for release in found}
 
@@ -206,9 +221,9 @@ def _kept(book: Path | None) -> dict[str, Path]:
 
 def _make(method: str, given: dict[str, Any]) -> Mechanism:
     """The mechanism, or a sentence about the options that it needs or does not know."""
-    from scumble.private.mechanism import create
+    from scumble.private.mechanism import create, mechanisms
 
-    kind = scumble.mechanisms().get(method)
+    kind = mechanisms().get(method)
     known = inspect.signature(kind).parameters if kind else {}
     strange = [_option(name) for name in given if kind and name not in known]
     if strange:
@@ -260,3 +275,58 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
+
+
+# The command that writes one whole marginal of a release.
+
+Names = Annotated[
+    str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
+]
+Nonnegative = Annotated[
+    bool, typer.Option("--nonnegative", help="Fit tables without negative cells (biased).")
+]
+Integers = Annotated[
+    bool, typer.Option("--integers", help="Round to whole numbers; the total stays.")
+]
+TableOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet.  [default: stdout]"),
+]
+
+
+def marginal(
+    folder: options.ReleaseFolder,
+    names: Names,
+    nonnegative: Nonnegative = False,
+    integers: Integers = False,
+    output: TableOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Write all cells of one marginal of a release by marginals, fourier or datacube."""
+    import pyarrow.csv as csv
+    import pyarrow.parquet as parquet
+
+    from scumble.private.owner import open_release
+
+    if output is not None and output.exists() and not force:
+        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    columns = [name.strip() for name in names.split(",")]
+    release = open_release(folder)
+    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    if as_json:
+        console.print_json(table.to_pylist())
+    elif output is None:
+        sink = typer.get_binary_stream("stdout")
+        csv.write_csv(table, sink)
+    elif output.suffix == ".parquet":
+        parquet.write_table(table, output)
+    else:
+        csv.write_csv(table, output)
+    if output is not None:
+        console.say(f"Wrote {output}.")
+    quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
+    sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
+    from scumble.public.estimate import command
+
+    console.say(f"With the error of each cell: {command(folder, sql)}")

@@ -1,4 +1,7 @@
-"""Options of the commands that an owner of a table uses."""
+"""Mechanism options (better: generated from signatures).
+
+Options of the commands that an owner of a table uses.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,69 @@ from typing import Annotated, Any
 
 import typer
 
-import scumble
-from scumble.cli import options_axes, options_regions
+# Options of the releases that measure attributes along axes: trees and wavelets.
+
+Fanout = Annotated[
+    int | None,
+    typer.Option("--fanout", metavar="NUMBER", help="hierarchy: children of a node of its trees."),
+]
+Root = Annotated[
+    bool | None, typer.Option("--root", help="hierarchy: also measure the count of everything.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="CHOICE", help="hierarchy: by level, uniform or optimal."),
+]
+TransformChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--transform", metavar="CHOICE", help="wavelet: which attributes, large ones or all."
+    ),
+]
+TaxonomyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--taxonomy",
+        metavar="FILE",
+        help="hierarchy, wavelet: JSON with values in nested lists, by attribute.",
+    ),
+]
+
+
+# Options of the releases that count boxes: trees and grids.
+
+Height = Annotated[
+    int | None,
+    typer.Option("--height", metavar="NUMBER", help="quadtree, kdtree: levels below the domain."),
+]
+Cuts = Annotated[
+    int | None,
+    typer.Option("--cuts", metavar="NUMBER", help="kdtree: levels that are cut near medians."),
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", metavar="CHOICE", help="kdtree: cuts at a median or a noisy_mean."),
+]
+Prune = Annotated[
+    int | None,
+    typer.Option(
+        "--prune", metavar="ROWS", help="quadtree, kdtree: nodes with fewer count as leaves."
+    ),
+]
+Adaptive = Annotated[
+    bool | None,
+    typer.Option(
+        "--adaptive/--uniform",
+        help="grid: refine the grid where rows are (the default), or have one grid only.",
+        show_default=False,
+    ),
+]
 
 
 def _method_names() -> list[str]:
-    return list(scumble.mechanisms())
+    from scumble.private.mechanism import mechanisms
+
+    return list(mechanisms())
 
 
 # --- what to publish, and where ------------------------------------------------------------------
@@ -369,16 +429,16 @@ MECHANISM = {
     "rule": Rule,
     "false_cells": FalseCells,
     "total": Total,
-    "fanout": options_axes.Fanout,
-    "root": options_axes.Root,
-    "budget": options_axes.Budget,
-    "transform": options_axes.TransformChoice,
-    "taxonomy": options_axes.TaxonomyFile,
-    "height": options_regions.Height,
-    "cuts": options_regions.Cuts,
-    "split": options_regions.Split,
-    "prune": options_regions.Prune,
-    "adaptive": options_regions.Adaptive,
+    "fanout": Fanout,
+    "root": Root,
+    "budget": Budget,
+    "transform": TransformChoice,
+    "taxonomy": TaxonomyFile,
+    "height": Height,
+    "cuts": Cuts,
+    "split": Split,
+    "prune": Prune,
+    "adaptive": Adaptive,
 }
 
 

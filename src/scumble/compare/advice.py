@@ -15,8 +15,7 @@ from typing import Any, Literal, get_args
 
 from scumble.compare.selection import plain, select
 from scumble.model.errors import ParameterError, SchemaError
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.evidence.channels import PoolLaw, SubsetLaw
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import (
     gamma_for_epsilon,
@@ -37,7 +36,7 @@ _MOST_K = 1024
 
 
 @dataclass(frozen=True)
-class Question:
+class ExampleCount:
     """A count over a share of the rows, of one sensitive value."""
 
     rows: int
@@ -80,7 +79,7 @@ class Advice:
     restricted: bool = False  # the posterior is for priors that are the table's own shares
     unknown: str = "the error depends on the table: see `scumble compare`"
 
-    def sentence(self, question: Question, prior: float) -> str:
+    def sentence(self, question: ExampleCount, prior: float) -> str:
         """What the choice means, in one sentence."""
         if self.posterior is not None:
             ends = f"can end at most at {percent_at_most(self.posterior)}"
@@ -115,7 +114,7 @@ def advise(
     part: float = 0.1,
     attributes: Sequence[str] | None = None,
     table: str = "TABLE",
-) -> tuple[Question, list[Advice]]:
+) -> tuple[ExampleCount, list[Advice]]:
     """A short list of methods, those with the smallest error for the same promise first."""
     if publish not in get_args(Publish):
         allowed = "'rows', 'summaries' or 'answers'"
@@ -131,7 +130,7 @@ def advise(
     named = one and (publish != "summaries" or schema.sensitive[0].name in names)
     values = schema.sensitive[0].size if named else 1
     count = whole("advise", "rows", rows, least=1)
-    question = Question(count, float(share("advise", "part", part)), values)
+    question = ExampleCount(count, float(share("advise", "part", part)), values)
     losses = sorted(loss("advise", each) for each in (epsilon or EPSILONS))
     makers = {"rows": _rows, "summaries": _summaries, "answers": _answers}
     found = [
@@ -161,7 +160,7 @@ def _usual(schema: Schema) -> list[str]:
 
 def _rows(
     schema: Schema,
-    question: Question,
+    question: ExampleCount,
     epsilon: Fraction,
     prior: Fraction,
     _: Sequence[str],
@@ -203,7 +202,7 @@ def _rows(
 
 def _summaries(
     schema: Schema,
-    question: Question,
+    question: ExampleCount,
     epsilon: Fraction,
     prior: Fraction,
     names: Sequence[str],
@@ -231,7 +230,7 @@ def _summaries(
 
 def _answers(
     _: Schema,
-    __: Question,
+    __: ExampleCount,
     epsilon: Fraction,
     prior: Fraction,
     ___: Sequence[str],
@@ -257,23 +256,23 @@ def _percent(part: float) -> str:
 # --- closed forms --------------------------------------------------------------------------------
 
 
-def uniform_error(question: Question, gamma: Fraction) -> float:
+def uniform_error(question: ExampleCount, gamma: Fraction) -> float:
     """The standard error of a count of one value, each with the same share."""
     other = float(1 / (gamma + question.values - 1))
     return _error(question, float(gamma) * other, other)
 
 
-def subset_error(question: Question, law: SubsetLaw) -> float:
+def subset_error(question: ExampleCount, law: SubsetLaw) -> float:
     """The same for sets of the size that the method chooses."""
     return _error(question, float(law.inclusion), float(law.chance))
 
 
-def _error(question: Question, own: float, other: float) -> float:
+def _error(question: ExampleCount, own: float, other: float) -> float:
     """Rows show the value with probability `own` if they have it, with `other` if not."""
     return shown_error(question.count, question.asked, own, other)
 
 
-def aroma_error(question: Question, k: int) -> float:
+def aroma_error(question: ExampleCount, k: int) -> float:
     """k - 1 draws beside the true value, for each row."""
     return drawn_error(question.asked, k - 1, 1 / question.values)
 
@@ -301,9 +300,9 @@ def bags_for(success: float, values: int) -> int | None:
 
 
 def _guessed(k: int, values: int) -> float:
-    from scumble.private.perturbation.aroma_risk import exposure
+    from scumble.private.perturbation.aroma_guarantee import pool_exposure
 
-    return exposure(PoolLaw((1,) * values, k))
+    return pool_exposure(PoolLaw((1,) * values, k))
 
 
 def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **options: Any) -> str:

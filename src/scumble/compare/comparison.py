@@ -12,11 +12,10 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from scumble.compare.comparison_run import Material, Run, Runner, Task
-from scumble.compare.runs import Made, Workers, attempted
+from scumble.compare.runs import Made, Material, Run, Runner, Task, Workers, attempted
 from scumble.compare.settings import Choice
 from scumble.compare.truth import TrueTable
-from scumble.compare.workloads import Workload
+from scumble.compare.workloads import QuestionSet
 from scumble.model.errors import ParameterError
 
 FORMAT = 3
@@ -73,7 +72,7 @@ class Comparison:
     def __init__(
         self,
         table: TrueTable,
-        workload: Workload,
+        workload: QuestionSet,
         choices: Sequence[Choice],
         repeats: int,
         *,

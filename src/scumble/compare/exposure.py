@@ -1,4 +1,6 @@
-"""Where a release stands on the axis that all methods share: what an attacker can learn.
+"""Exposure of a release on one axis.
+
+Where a release stands on the axis that all methods share: what an attacker can learn.
 
 The attacker knows all other columns of a person, finds the d sensitive values equally likely, sees
 the release and names one. Releases of rows have this success in closed form (`audit.exposure`), or
@@ -8,20 +10,29 @@ what they measure does not depend on the data, and else the limit is known.
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import exp
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.audit.claim import ADAPTIVE
 from scumble.audit.exposure import exposure
-from scumble.compare.comparison_summaries import success
+from scumble.audit.runs import Watcher
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Groups
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import (
     Guarantee,
     exposure_at_most,
@@ -29,6 +40,14 @@ from scumble.model.privacy.guarantee import (
     gamma_above_epsilon,
     posterior_at_most,
 )
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Summary, create
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.noise import discrete_laplace
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables.counter import RowCounter
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Rows
 from scumble.public.release import Release
 
 Basis = Literal["exact", "drawn", "limit"]
@@ -126,3 +145,125 @@ def _posterior(promise: Guarantee, prior: Fraction) -> float:
     """But for a probability of δ, where there is a δ."""
     gamma = gamma_above_epsilon(Fraction(str(_loss(promise)[0])))
     return float_at_least(posterior_at_most(prior, gamma))
+
+
+# What a differentially private summary tells about one person, found by drawing its noise.
+#
+# The attacker knows all rows but one sensitive value. What is left of the summary for them is a
+# list of numbers with independent noise, and for each of the d values the numbers that it would
+# give: they name the likeliest. Their chance is a mean over the noise, which is drawn as a
+# release draws it.
+
+Numbers = npt.NDArray[np.int64]
+
+DRAWS = 20_000
+_MOST_VALUES = 64  # a summary is made once for each
+_MOST_NUMBERS = 4_000_000  # of one summary
+_BATCH = 1000
+
+
+def success(name: str, parameters: Mapping[str, Any], schema: Schema) -> float | None:
+    """The chance of the best guess among the combinations of sensitive values, for a person in the
+    middle of all other domains; None where what is measured depends on the data, has noise of
+    another kind than Laplace's, or is too much.
+    """
+    return _success(name, json.dumps(dict(parameters), default=str, sort_keys=True), schema)
+
+
+@lru_cache(maxsize=256)
+def _success(name: str, parameters: str, schema: Schema) -> float | None:
+    given = json.loads(parameters)
+    mechanism = create(name, **given)
+    sensitive = [attribute.name for attribute in schema.sensitive]
+    if not isinstance(mechanism, Summary) or schema.size(sensitive) > _MOST_VALUES:
+        return None
+    if name in ADAPTIVE:  # some look at sums alone, but which ones depends on those before
+        return None
+    measured = _measured(mechanism, schema, {})
+    if measured is None:
+        return None
+    sizes = tuple(len(numbers) for _, numbers in measured)
+    # Mostly the same is measured for every ε, but for its noise.
+    once = json.dumps({**given, "epsilon": 1}, sort_keys=True)
+    told = _told(name, once, schema, sizes) or _told(name, parameters, schema, sizes)
+    if told is None:
+        return None
+    numbers, places = told
+    parts = np.searchsorted(np.cumsum(sizes), places, "right")
+    return _guessed(numbers, [measured[part][0].scale for part in parts.tolist()])
+
+
+@lru_cache(maxsize=16)
+def _told(
+    name: str, parameters: str, schema: Schema, sizes: tuple[int, ...]
+) -> tuple[Numbers, Numbers] | None:
+    """For each value the numbers that tell it from others, as differences from those of the first
+    value, and where they stand; None if lists of other sizes are measured.
+    """
+    mechanism = cast(Summary, create(name, **json.loads(parameters)))
+    sensitive = [attribute.name for attribute in schema.sensitive]
+    first: Numbers | None = None
+    changes: list[dict[int, int]] = []
+    for codes in np.ndindex(*(schema[name].size for name in sensitive)):
+        found = _measured(mechanism, schema, dict(zip(sensitive, codes, strict=True)))
+        if found is None or tuple(len(numbers) for _, numbers in found) != sizes:
+            return None
+        numbers = np.concatenate([part for _, part in found])
+        first = numbers if first is None else first
+        places = np.flatnonzero(numbers != first)
+        gaps = (numbers - first)[places]
+        changes.append(dict(zip(places.tolist(), gaps.tolist(), strict=True)))
+    every = sorted({place for each in changes for place in each})
+    table = [[each.get(place, 0) for place in every] for each in changes]
+    return np.array(table, np.int64).reshape(len(changes), len(every)), np.array(every, np.int64)
+
+
+def _measured(
+    mechanism: Summary, schema: Schema, values: Mapping[str, int]
+) -> list[tuple[DiscreteLaplace, Numbers]] | None:
+    """All that is measured of a table of one person, before its noise; None as for `success`."""
+    codes = {each.name: values.get(each.name, each.size // 2) for each in schema.published}
+    row = pa.table({n: schema[n].decode(np.array([code])) for n, code in codes.items()})
+    watcher = Watcher(0)
+    counter = RowCounter(Rows(open_source(row), schema))
+    table = PrivateTable(counter, BudgetAccount(mechanism.promise), watcher)
+    with tempfile.TemporaryDirectory(prefix="scumble-") as folder:
+        mechanism.measure(table, Path(folder))
+    found = [
+        (each.law, each.numbers.ravel().astype(np.int64))
+        for each in watcher.seen
+        if each.how == "sums" and isinstance(each.law, DiscreteLaplace)
+    ]
+    size = sum(each.numbers.size for each in watcher.seen)
+    return found if 0 < len(found) == len(watcher.seen) and size <= _MOST_NUMBERS else None
+
+
+def _guessed(numbers: Numbers, scales: Sequence[Fraction]) -> float:
+    """The mean of the largest posterior, over draws in which every value is the true one equally
+    often. It has less spread than counting who guesses right, and the same mean.
+    """
+    values = len(numbers)
+    if not numbers.size:
+        return 1 / values
+    source, widths = Keystream(0), np.array([float(scale) for scale in scales])
+    total = 0.0
+    for begin in range(0, DRAWS, _BATCH):
+        truth = (begin + np.arange(_BATCH)) % values
+        shown = numbers[truth] + _noise(source, scales)
+        logs = np.empty((values, _BATCH))  # against the first value, up to a constant
+        for value, own in enumerate(numbers):
+            some = np.flatnonzero(own)
+            near = np.abs(shown[:, some]) - np.abs(shown[:, some] - own[some])
+            logs[value] = (near / widths[some]).sum(axis=1)
+        total += float((1 / np.exp(logs - logs.max(axis=0)).sum(axis=0)).sum())
+    return total / DRAWS
+
+
+def _noise(source: Keystream, scales: Sequence[Fraction]) -> Numbers:
+    """A batch of draws, one column for each number."""
+    drawn = np.empty((_BATCH, len(scales)), np.int64)
+    for scale in set(scales):
+        columns = [place for place, each in enumerate(scales) if each == scale]
+        found = discrete_laplace(source, scale, _BATCH * len(columns))
+        drawn[:, columns] = found.reshape(_BATCH, len(columns))
+    return drawn

@@ -15,11 +15,9 @@ from string import Template
 
 from scumble._version import __version__
 from scumble.compare.comparison import Results
-from scumble.compare.comparison_measures import BETA, MEASURES, SHARE
-from scumble.compare.comparison_summaries import DRAWS
-from scumble.compare.comparison_table import as_csv, as_fields
-from scumble.compare.measures import Spread
-from scumble.compare.points import Point, points, sentence
+from scumble.compare.exposure import DRAWS
+from scumble.compare.measures import BETA, MEASURES, SHARE, Spread
+from scumble.compare.points import Point, as_csv, as_fields, points, sentence
 from scumble.private.mechanism import mechanisms
 from scumble.public.plot.comparison import Mark
 
@@ -187,7 +185,7 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
 
 def _figure(found: Sequence[Point], values: int, measure: str) -> str:
     from scumble.public.plot.comparison import comparison
-    from scumble.public.plot.curves import MISSING, available, svg
+    from scumble.public.plot.figures import MISSING, available, svg
 
     if not available():
         return f"<p>{escape(MISSING)}</p>"

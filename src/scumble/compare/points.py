@@ -1,30 +1,37 @@
-"""Points: what the runs of each setting come to, which settings are beaten by others, and each one
+"""Aggregated points, dominated ones, sentences, CSV.
+
+Points: what the runs of each setting come to, which settings are beaten by others, and each one
 in a sentence.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from scumble.compare.advice import publish_command
 from scumble.compare.comparison import Results
-from scumble.compare.comparison_commands import publishing
-from scumble.compare.comparison_measures import (
+from scumble.compare.measures import (
     ERRORS,
     MEASURES,
+    Answers,
     Measured,
+    Spread,
     apart,
     biased,
     measured,
+    spread,
     unrounded,
     within,
 )
-from scumble.compare.comparison_run import Run
-from scumble.compare.measures import Answers, Spread, spread
+from scumble.compare.runs import Run
 from scumble.compare.settings import PRIOR
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
@@ -248,3 +255,111 @@ def _digits(number: float, *, up: bool = False) -> str:
     step = 10.0 ** max(0, math.floor(math.log10(number)) - 1)
     whole = math.ceil(number / step) if up else round(number / step)
     return f"{whole * step:,.0f}"
+
+
+# The points of a comparison for programs: as CSV, and as fields.
+
+
+def as_csv(found: Sequence[Point]) -> str:
+    """One line for each setting."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = list(dict.fromkeys(name for point in found for name in point.numbers))
+    bands = list(dict.fromkeys(band.words for point in found for band in point.bands))
+    head = [
+        "method",
+        "setting",
+        "DP",
+        "whole rows",
+        "success",
+        "basis",
+        "posterior",
+        "delta",
+        "runs",
+    ]
+    head += ["error", "error stderr"]
+    head += [words for name in names for words in (name, f"{name} deviation")]
+    head += ["intervals", "biased", *(f"error at {words}" for words in bands), "beaten by"]
+    writer.writerow(head)
+    for point in found:
+        place = [point.success, point.basis, point.posterior, point.delta, point.error.runs]
+        spreads = [point.numbers.get(name) for name in names]
+        by_band = {band.words: band.error.mean for band in point.bands}
+        writer.writerow(
+            [point.method, point.words, point.private, point.whole, *place]
+            + [point.error.mean, _number(point.error.stderr)]
+            + [x for s in spreads for x in ((s.mean, _number(s.deviation)) if s else (None, None))]
+            + [point.intervals, point.biased, *(by_band.get(words) for words in bands)]
+            + [point.beaten_by]
+        )
+    return text.getvalue()
+
+
+def as_fields(point: Point, values: int) -> dict[str, Any]:
+    """A point for a program to read."""
+    return {
+        "method": point.method,
+        "setting": point.words,
+        "private": point.private,
+        "whole rows": point.whole,
+        "success": point.success,
+        "basis": point.basis,
+        "posterior": point.posterior,
+        "delta": point.delta,
+        "error": point.error.mean,
+        "error stderr": _number(point.error.stderr),
+        "runs": point.error.runs,
+        "measures": {name: _fields(each) for name, each in point.numbers.items()},
+        "intervals": point.intervals,
+        "biased": point.biased,
+        "bands": [
+            {"from": b.low, "below": b.high, "counts": b.counts, **_fields(b.error)}
+            for b in point.bands
+        ],
+        "beaten by": point.beaten_by,
+        "sentence": sentence(point, values),
+        "command": point.command,
+    }
+
+
+def _fields(given: Spread) -> dict[str, float | None]:
+    numbers = asdict(given)
+    del numbers["runs"]
+    return {name: _number(value) for name, value in numbers.items()}
+
+
+def _number(value: float) -> float | None:
+    """What is not known has no number."""
+    return value if math.isfinite(value) else None
+
+
+# The command that publishes a table for good as one setting of a comparison did.
+
+# What one of two flags says.
+_FLAGS = {("adaptive", False): "uniform", ("several", "compound"): "compound"}
+
+
+def publishing(method: str, parameters: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """For the table that was compared on, or any that is like it."""
+    options: dict[str, Any] = {}
+    for name, value in parameters.items():
+        flag = _FLAGS.get((name, value)) if isinstance(value, (bool, str)) else None
+        if flag or value is True:
+            options[flag or _dashed(name)] = True
+        elif value is not False and value is not None:
+            options[_dashed(name)] = _written(value)
+    if method == "workload":
+        options["queries"] = shlex.quote(str(about.get("file") or "QUESTIONS.sql"))
+    options |= {name: _written(value) for name, value in about.get("reading", {}).items()}
+    known = {"schema": str(about.get("schema") or "SCHEMA")}
+    return publish_command(str(about.get("source") or "TABLE"), method, **known, **options)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return shlex.quote(",".join(map(str, value)))
+    return f"{value:.12g}" if isinstance(value, float) else shlex.quote(str(value))

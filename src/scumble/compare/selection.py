@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import whole
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.privacy.guarantee import NEIGHBOURS, delta_share, loss, share
-from scumble.model.privacy.person import Neighbours, Person
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
 
@@ -124,10 +124,10 @@ class _Case:
         strength = float(loss("select", epsilon))
         self.given: dict[str, Any] = {"attributes": self.names, "epsilon": epsilon}
         self.given["neighbours"] = neighbours
-        person = Person(neighbours)
+        person = PrivacyUnit(neighbours)
         self.noise = math.sqrt(2) * person.sensitivity / strength  # of one count, all of ε on it
         if delta is not None:
-            from scumble.model.privacy.concentrated import rho_for
+            from scumble.model.privacy.accounting import rho_for
 
             rho = rho_for(loss("select", epsilon), delta_share("select", delta))
             self.given["delta"] = delta
@@ -251,7 +251,7 @@ class _Case:
         return self.noise * math.sqrt(math.prod((size + 2) / 3 for size in self.sizes.values()))
 
     def _tree_error(self) -> float:
-        from scumble.model.designs.tree_plan import tree_plan
+        from scumble.model.designs.tree import tree_plan
 
         squares = 1.0
         for name, size in self.sizes.items():

@@ -15,7 +15,7 @@ from math import ceil, exp
 from typing import Any
 
 from scumble.compare.truth import TrueTable
-from scumble.compare.workloads import Workload
+from scumble.compare.workloads import QuestionSet
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import exposure_at_most
 from scumble.model.schema.schema import Schema
@@ -46,7 +46,7 @@ class Choice:
 class Settings:
     """Makes choices for one table and workload."""
 
-    def __init__(self, table: TrueTable, workload: Workload, neighbours: str) -> None:
+    def __init__(self, table: TrueTable, workload: QuestionSet, neighbours: str) -> None:
         self._schema = table.schema
         self._table = table
         self._workload = workload
@@ -126,12 +126,12 @@ class Settings:
     def _aroma(self, allowed: float) -> int:
         """The least k with no more exposure than that."""
         from scumble.private.perturbation.aroma import LARGEST_K, Aroma
-        from scumble.private.perturbation.aroma_risk import exposure
+        from scumble.private.perturbation.aroma_guarantee import pool_exposure
 
         low, high = 2, LARGEST_K
         while low < high:
             middle = (low + high) // 2
-            if exposure(Aroma(k=middle).law(self._schema)) <= allowed:
+            if pool_exposure(Aroma(k=middle).law(self._schema)) <= allowed:
                 high = middle
             else:
                 low = middle + 1

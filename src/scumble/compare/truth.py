@@ -1,4 +1,6 @@
-"""True answers of whole workloads: the private table as codes in memory, for its owner's eyes.
+"""True answers; synthetic stand-in.
+
+True answers of whole workloads: the private table as codes in memory, for its owner's eyes.
 
 Counts whose conditions are about one attribute each are read off prefix sums of a contingency
 table, all questions about the same attributes at once. Everything else looks at the rows.
@@ -15,12 +17,13 @@ import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Boolean, Category
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.estimation.clauses import Clauses, portions
-from scumble.public.estimation.conjunctions import BoxSums, Sides, alike
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.tables import BoxSums, Clauses, Sides, alike, portions
+from scumble.public.sandbox import Sandbox
 
 Codes = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -36,7 +39,7 @@ class TrueTable:
         self.schema = schema
         self.rows = rows
         self._codes = dict(codes)
-        self._engine = Engine(schema)
+        self._engine = Sandbox(schema)
         self._sums: dict[tuple[str, ...], BoxSums] = {}
 
     @classmethod
@@ -169,3 +172,29 @@ class TrueTable:
             cells *= self.schema[name].size
             cells += self._codes[name]
         return cells
+
+
+# A synthetic stand-in for a private table: rows drawn from its public schema alone.
+
+
+def stand_in(schema: Schema, rows: int, seed: int = 0) -> TrueTable:
+    """Columns that have nothing to do with each other: of a list the first values are the more
+    frequent ones (the n-th has a share in 1/n), of a scale those in the middle. One value in fifty
+    is missing where it may be.
+    """
+    generator = np.random.default_rng(seed)
+    codes = {each.name: _column(each, rows, generator) for each in schema.published}
+    return TrueTable(schema, codes, rows)
+
+
+def _column(attribute: Attribute, rows: int, generator: np.random.Generator) -> Codes:
+    known = attribute.size - attribute.missing
+    if isinstance(attribute.domain, (Boolean, Category)):
+        shares = 1 / np.arange(1, known + 1)
+        drawn = generator.choice(known, rows, p=shares / shares.sum())
+    else:
+        middle = generator.random(rows) + generator.random(rows)
+        drawn = np.minimum((middle * known / 2).astype(np.int64), known - 1)
+    if attribute.missing:
+        drawn = np.where(generator.random(rows) < 0.02, known, drawn)
+    return drawn.astype(attribute.code_type)

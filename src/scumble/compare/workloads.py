@@ -1,4 +1,6 @@
-"""Workloads: the questions of the papers' experiments, or the owner's own.
+"""Generators of questions.
+
+Workloads: the questions of the papers' experiments, or the owner's own.
 
 Generators draw from an ordinary generator with a seed: questions are no secret. Where one looks at
 private rows (for a selectivity, or for centres that people have) it takes them as a `TrueTable`.
@@ -6,7 +8,7 @@ private rows (for a selectivity, or for centres that people have) it takes them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb, log, prod, sqrt
@@ -17,14 +19,53 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.compare.truth import TrueTable
-from scumble.compare.workloads_frequent import Frequent, frequent
-from scumble.compare.workloads_phrases import Interval, Phrases
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.privacy.guarantee import share
-from scumble.model.query import Query
+from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
-from scumble.private.summaries.statements import statements, unfinished
+from scumble.private.database.space import Space
+from scumble.private.summaries.workload_matrix import statements, unfinished
+from scumble.public.sql.normal_form import spelled
 from scumble.public.sql.parse import parse
+
+# Boxes of codes as questions: conditions are written once and understood once.
+
+Interval = tuple[int, int]  # codes, both ends included
+
+_COUNT = "SELECT COUNT(*) FROM t"
+
+
+class Phrases:
+    """Counts over the attributes of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[tuple[str, Interval], tuple[tuple[Expression, ...], str]] = {}
+
+    def count(self, box: Mapping[str, Interval], groups: Sequence[str] = ()) -> Query:
+        """How many rows have a code in every interval, attributes in the order of the schema; for
+        each of some groups, if any.
+        """
+        parts = [self._part(name, box[name]) for name in self._schema.names if name in box]
+        clauses = tuple(clause for part, _ in parts for clause in part)
+        words = " AND ".join(text for _, text in parts if text)
+        text = f"{_COUNT} WHERE {words}" if words else _COUNT
+        if groups:
+            names = ", ".join(map(spelled, groups))
+            text = f"SELECT {names}, {text.removeprefix('SELECT ')} GROUP BY {names}"
+        return Query("count", clauses=clauses, groups=tuple(groups), text=text)
+
+    def _part(self, name: str, interval: Interval) -> tuple[tuple[Expression, ...], str]:
+        key = name, interval
+        if key not in self._known:
+            text = Space(self._schema, [name]).sql(np.array([interval], np.int64))
+            if text == "TRUE":  # the whole domain is no condition
+                self._known[key] = (), ""
+            else:
+                query = parse(f"{_COUNT} WHERE {text}", self._schema)
+                self._known[key] = query.clauses, text
+        return self._known[key]
+
 
 Codes = npt.NDArray[np.int64]
 Box = dict[str, Interval]
@@ -39,7 +80,7 @@ class FloorError(ParameterError):
 
 
 @dataclass(frozen=True)
-class Workload:
+class QuestionSet:
     """Questions, with a few words for all of them; `wanted` is how many were asked for, if that is
     more than there are.
     """
@@ -59,14 +100,14 @@ def selections(
     ways: int = 3,
     most: int | None = None,
     seed: int = 0,
-) -> Workload:
+) -> QuestionSet:
     """All selections by equality on one to `ways` attributes; or `most` of them, each as likely as
     every other.
     """
     sets = list(_sets(schema, attributes, range(1, ways + 1)))
     phrases, boxes = Phrases(schema), _boxes(schema, sets, most, seed)
     queries = tuple(phrases.count(box) for box in boxes)
-    return Workload(f"selections by up to {ways} attributes", queries)
+    return QuestionSet(f"selections by up to {ways} attributes", queries)
 
 
 def marginals(
@@ -76,7 +117,7 @@ def marginals(
     ways: int = 2,
     most: int | None = None,
     seed: int = 0,
-) -> Workload:
+) -> QuestionSet:
     """The tables of all sets of `ways` attributes, one GROUP BY each; or `most` of them."""
     phrases = Phrases(schema)
     sets = list(_sets(schema, attributes, [ways]))
@@ -85,7 +126,7 @@ def marginals(
     if most is not None and most < len(sets):
         chosen = np.random.default_rng(seed).choice(len(sets), most, replace=False)
         sets = [sets[place] for place in np.sort(chosen).tolist()]
-    return Workload(f"{ways}-way marginals", tuple(phrases.count({}, names) for names in sets))
+    return QuestionSet(f"{ways}-way marginals", tuple(phrases.count({}, names) for names in sets))
 
 
 def breakdowns(
@@ -96,7 +137,7 @@ def breakdowns(
     groups: Sequence[str],
     ways: int = 2,
     seed: int = 0,
-) -> Workload:
+) -> QuestionSet:
     """Conjunctions of one to `ways` other attributes that at least a share `floor` of the rows
     satisfy, every one as likely as every other, each broken down by some groups. All, if no count
     is given.
@@ -106,7 +147,7 @@ def breakdowns(
     others = [name for name in _names(schema, None) if name not in (*hidden, *groups)]
     by = " and ".join(groups)
     if not others:
-        return Workload(f"counts by {by}", (phrases.count({}, groups),))
+        return QuestionSet(f"counts by {by}", (phrases.count({}, groups),))
     generator = np.random.default_rng(seed)
     reached = _reached(table, others, ways, float(share("breakdowns", "floor", floor)), generator)
     drawn = _picked(reached, generator.permutation(sum(len(each.codes) for each in reached)))
@@ -124,7 +165,7 @@ def conjunctions(
     sensitive: Sequence[str] | None = None,
     ways: int = 3,
     seed: int = 0,
-) -> Workload:
+) -> QuestionSet:
     """Random conjunctions of one to `ways` quasi-identifiers, each with every sensitive value;
     those that at least a share `floor` of the rows satisfy. At most `count` questions.
     """
@@ -161,7 +202,7 @@ def ranges(
     centres: Centres = "uniform",
     table: TrueTable | None = None,
     seed: int = 0,
-) -> Workload:
+) -> QuestionSet:
     """Boxes over two random attributes, each interval with a share √volume of the codes, around a
     random person's values (`data`) or any values (`uniform`); moved inside the domain at its ends.
     """
@@ -179,17 +220,19 @@ def ranges(
             for name, middle in zip(pair, middles, strict=True)
         }
         queries.append(phrases.count(box))
-    return Workload(f"boxes over two attributes, {100 * volume:g} % of the domain", tuple(queries))
+    return QuestionSet(
+        f"boxes over two attributes, {100 * volume:g} % of the domain", tuple(queries)
+    )
 
 
-def prefixes(schema: Schema, attribute: str) -> Workload:
+def prefixes(schema: Schema, attribute: str) -> QuestionSet:
     """All counts of an attribute's first codes."""
     phrases, size = Phrases(schema), schema[attribute].size
     queries = tuple(phrases.count({attribute: (0, last)}) for last in range(size))
-    return Workload(f"prefixes of {attribute}", queries)
+    return QuestionSet(f"prefixes of {attribute}", queries)
 
 
-def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> Workload:
+def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> QuestionSet:
     """Intervals of an attribute's codes, every one as likely as every other."""
     phrases, size = Phrases(schema), schema[attribute].size
     generator = np.random.default_rng(seed)
@@ -197,10 +240,10 @@ def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> W
     chosen = generator.integers(len(lows), size=count)
     pairs = zip(lows[chosen].tolist(), highs[chosen].tolist(), strict=True)
     queries = tuple(phrases.count({attribute: pair}) for pair in pairs)
-    return Workload(f"random ranges of {attribute}", queries)
+    return QuestionSet(f"random ranges of {attribute}", queries)
 
 
-def from_sql(given: str | Path | Sequence[str], schema: Schema) -> Workload:
+def from_sql(given: str | Path | Sequence[str], schema: Schema) -> QuestionSet:
     """The owner's questions: a file of SQL, one question a line or with semicolons between, or a
     list of them.
     """
@@ -214,7 +257,7 @@ def from_sql(given: str | Path | Sequence[str], schema: Schema) -> Workload:
                 hint = " Each line is a question; put semicolons after those of several lines."
             raise QueryError(f"Question {number}: {error}{hint}") from None
     named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
-    return Workload(named, tuple(queries))
+    return QuestionSet(named, tuple(queries))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -259,9 +302,9 @@ def _points(names: Sequence[str], cell: Sequence[int]) -> Box:
     return {name: (code, code) for name, code in zip(names, cell, strict=True)}
 
 
-def _workload(words: str, queries: tuple[Query, ...], count: int | None) -> Workload:
+def _workload(words: str, queries: tuple[Query, ...], count: int | None) -> QuestionSet:
     missing = count is not None and len(queries) < count
-    return Workload(words, queries, count if missing else None)
+    return QuestionSet(words, queries, count if missing else None)
 
 
 def _reached(
@@ -348,3 +391,85 @@ def _drawn_pairs(size: int, count: int, generator: np.random.Generator) -> tuple
     second = generator.integers(0, size, count)
     second += second >= first
     return np.minimum(first, second), np.maximum(first, second) - 1
+
+
+# Conjunctions that many rows satisfy: all of them, found without a look at the others.
+#
+# What few rows satisfy has no part that is worth a look: values are joined only if each of them
+# is frequent by itself, so that a column of thousands of rare values costs no more than any
+# other.
+
+_LISTED = 1 << 22  # cells of a table that is counted as a whole
+_MOST_CELLS = 1 << 62  # that have a number
+
+
+@dataclass(frozen=True, eq=False)
+class Frequent:
+    """The cells of some attributes that enough rows are in, a row of codes for each."""
+
+    names: tuple[str, ...]
+    codes: Codes
+
+
+def frequent(table: TrueTable, sets: Iterable[tuple[str, ...]], least: float) -> Iterator[Frequent]:
+    """For each set of attributes its cells that at least so many rows (and one) are in; a set
+    without any is left out.
+    """
+    known = _Known(table, max(least, 1.0))
+    for names in sets:
+        codes = known.cells(names)
+        if len(codes):
+            yield Frequent(names, codes)
+
+
+class _Known:
+    """The frequent values of each attribute, and where among them every row stands."""
+
+    def __init__(self, table: TrueTable, least: float) -> None:
+        self._table = table
+        self._least = least
+        self._values: dict[str, Codes] = {}
+        self._places: dict[str, npt.NDArray[np.int32]] = {}
+
+    def cells(self, names: Sequence[str]) -> Codes:
+        values = [self._of(name) for name in names]
+        if len(names) == 1:
+            return values[0][:, np.newaxis]
+        shape = [len(each) for each in values]
+        size = prod(shape)
+        if not size:
+            return np.empty((0, len(names)), np.int64)
+        if size > _MOST_CELLS:
+            raise ParameterError("There are too many conjunctions: a larger floor, or fewer ways.")
+        inside, cell = self._rows(names, shape)
+        found = np.unravel_index(self._often(cell[inside], size), shape)
+        columns = [own[place] for own, place in zip(values, found, strict=True)]
+        return np.stack(columns, axis=1)
+
+    def _of(self, name: str) -> Codes:
+        if name not in self._values:
+            counts = self._table.cube([name])
+            self._values[name] = np.flatnonzero(counts >= self._least)
+            places = np.full(len(counts), -1, np.int32)
+            places[self._values[name]] = np.arange(len(self._values[name]))
+            self._places[name] = places[self._table.codes(name)]
+        return self._values[name]
+
+    def _rows(
+        self, names: Sequence[str], shape: Sequence[int]
+    ) -> tuple[npt.NDArray[np.bool_], Codes]:
+        """Which rows have a frequent value in all attributes, and the cell of each."""
+        inside = np.ones(self._table.rows, bool)
+        cell = np.zeros(self._table.rows, np.int64)
+        for name, size in zip(names, shape, strict=True):
+            place = self._places[name]
+            inside &= place >= 0
+            cell *= size
+            cell += place
+        return inside, cell
+
+    def _often(self, cells: Codes, size: int) -> Codes:
+        if size <= _LISTED:
+            return np.flatnonzero(np.bincount(cells, minlength=size) >= self._least)
+        there, counts = np.unique(cells, return_counts=True)
+        return there[counts >= self._least]

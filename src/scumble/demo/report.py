@@ -12,11 +12,9 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from scumble._version import __version__
-from scumble.cli.printing import command, exactly
-from scumble.demo.questions import EVERY_CONDITION, QUESTIONS
-from scumble.demo.story import COUNTED, EPSILON, EPSILONS
+from scumble.demo.story import COUNTED, EPSILON, EPSILONS, EVERY_CONDITION, QUESTIONS
 from scumble.public import plot
-from scumble.public.estimate import digits
+from scumble.public.estimate import command, digits, exactly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

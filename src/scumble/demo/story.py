@@ -1,4 +1,7 @@
-"""The demo itself: make the people, publish them both ways, ask both releases and the truth."""
+"""Publish, ask, compare.
+
+The demo itself: make the people, publish them both ways, ask both releases and the truth.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scumble.demo.questions import EVERY_CONDITION, QUESTIONS, Question, true_answers
 from scumble.model.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ Step = Callable[[str], None]
 class Line(NamedTuple):
     """One number: which group of which question, the truth, and what every release answers."""
 
-    question: Question
+    question: DemoQuestion
     group: tuple[Any, ...]
     truth: float
     answers: Mapping[str, Estimate]
@@ -103,7 +105,7 @@ def tell(people: int, folder: Path, step: Step, *, report: bool = True) -> Story
 def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
     import pyarrow.parquet as pq
 
-    from scumble import publish
+    from scumble.private.publish import publish
 
     pq.write_table(table, draft / "census.parquet")
     schema.save(draft / _MARK)
@@ -126,7 +128,7 @@ def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
 
 
 def _ask(
-    table: pa.Table, schema: Schema, question: Question, releases: Mapping[str, Release]
+    table: pa.Table, schema: Schema, question: DemoQuestion, releases: Mapping[str, Release]
 ) -> list[Line]:
     """A line per group that every release answers."""
     truth = true_answers(table, schema, question)
@@ -139,7 +141,7 @@ def _ask(
     ]
 
 
-def _by_group(release: Release, question: Question) -> dict[tuple[Any, ...], Estimate]:
+def _by_group(release: Release, question: DemoQuestion) -> dict[tuple[Any, ...], Estimate]:
     from scumble.public.estimate import Estimates
 
     answer = release.answer(question.sql)
@@ -148,7 +150,7 @@ def _by_group(release: Release, question: Question) -> dict[tuple[Any, ...], Est
 
 def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:
     """Publish at every ε and compare the counts of all conditions with the truth."""
-    from scumble import publish
+    from scumble.private.publish import publish
 
     spreads = {name: Spread([], []) for name in methods(EPSILON)}
     for epsilon in EPSILONS:
@@ -173,3 +175,59 @@ def _check(folder: Path) -> None:
         raise ReleaseError(
             f"The folder '{folder}' exists and was not made by the demo; choose another --output."
         )
+
+
+# Five questions about the fictitious census, and their true answers.
+
+Answer = Mapping[tuple[Any, ...], float]
+
+
+class DemoQuestion(NamedTuple):
+    """A question as a person asks it, and in SQL."""
+
+    words: str
+    sql: str
+
+
+QUESTIONS = (
+    DemoQuestion(
+        "How many people have diabetes?",
+        "SELECT COUNT(*) FROM people WHERE condition = 'Diabetes'",
+    ),
+    DemoQuestion(
+        "How many women and men suffer from migraine?",
+        "SELECT sex, COUNT(*) FROM people WHERE condition = 'Migraine' GROUP BY sex",
+    ),
+    DemoQuestion(
+        "How old are people with high blood pressure on average?",
+        "SELECT AVG(age) FROM people WHERE condition = 'High blood pressure'",
+    ),
+    DemoQuestion(
+        "What do people with depression earn on average?",
+        "SELECT AVG(income) FROM people WHERE condition = 'Depression'",
+    ),
+    DemoQuestion(
+        "How many under 40 with asthma or an allergy earn below 1,000 times their age?",
+        "SELECT COUNT(*) FROM people\n"
+        "WHERE age < 40 AND condition IN ('Asthma', 'Allergy') AND income < 1000 * age",
+    ),
+)
+
+EVERY_CONDITION = DemoQuestion(
+    "How many people have each condition?",
+    "SELECT condition, COUNT(*) FROM people WHERE condition <> 'No condition' GROUP BY condition",
+)
+
+
+def true_answers(people: pa.Table, schema: Schema, question: DemoQuestion) -> Answer:
+    """The answer on the private table itself, by group; only a demo on fiction may show it.
+
+    The average of nobody is not a number.
+    """
+    from scumble.public.sandbox import Sandbox
+
+    found = Sandbox(schema, tables={"people": people}).rows(question.sql)
+    *groups, values = (column.to_pylist() for column in found.columns)
+    keys = zip(*groups, strict=True) if groups else [()]
+    numbers = (math.nan if value is None else float(value) for value in values)
+    return dict(zip(keys, numbers, strict=True))

@@ -10,7 +10,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class Cache(Generic[Key, Value]):
     """Values by their keys; any thread may ask and add. What is there may be gone at the next look,
     for beyond so much in all everything is forgotten.
     """

@@ -1,4 +1,6 @@
-"""Everything that scumble raises on purpose, and the exit code each becomes on the command line.
+"""Every exception, and the dialect in which a message names a parameter.
+
+Everything that scumble raises on purpose, and the exit code each becomes on the command line.
 
     ScumbleError              1   something scumble noticed and can explain
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
@@ -15,7 +17,11 @@ No message carries a private value or an exact count, unless the owner asked to 
 
 from __future__ import annotations
 
-from scumble.model import dialect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from decimal import Decimal
+from fractions import Fraction
 
 _SHOWN = 120  # characters of a line of SQL
 
@@ -34,7 +40,7 @@ class ParameterError(ScumbleError, ValueError):
     @classmethod
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
         """The one sentence used for every bad parameter, in the words of who gave it."""
-        words = dialect.spoken()
+        words = spoken()
         sentence = f"{words.subject(owner, parameter)} must be {allowed}."
         return cls(f"{sentence} Got {words.given(given)} instead.")
 
@@ -103,3 +109,72 @@ def _pointer(text: str, line: int | None, column: int | None) -> str:
     begin = max(0, column - 1 - _SHOWN // 2)  # of a long line, the part around the caret
     caret = " " * (column - 1 - begin) + "^"
     return f" (line {line}, column {column})\n  {source[begin : begin + _SHOWN]}\n  {caret}"
+
+
+# Dialect: how a sentence names a parameter, as Python writes it or as another front does.
+#
+# Sentences are made where something is noticed, and read by somebody far away: in a program, or
+# at a command line, where `outside='drop'` cannot be typed. A front says once how it calls
+# parameters.
+
+
+class Dialect:
+    """The words of Python; fronts have their own."""
+
+    def name(self, parameter: str) -> str:
+        """A parameter: `outside`."""
+        return parameter
+
+    def setting(self, parameter: str, value: object) -> str:
+        """A parameter with a value: `outside='drop'`."""
+        return f"{parameter}={value!r}"
+
+    def subject(self, owner: str, parameter: str) -> str:
+        """A parameter of something, at the beginning of a sentence."""
+        return f"The '{parameter}' parameter of {owner}"
+
+    def given(self, value: object) -> str:
+        """A value as it was written, or its type: a whole table must not get into a message."""
+        if isinstance(value, (list, tuple)) and all(isinstance(each, (str, int)) for each in value):
+            text = self.listed(value)
+            return text if len(text) <= _SHOWN else f"{len(value)} items"
+        if value is None or isinstance(value, (str, int, float, complex, Fraction, Decimal)):
+            text = self.literal(value)
+            return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        return f"an object of type {type(value).__name__}"
+
+    def listed(self, values: list[str | int] | tuple[str | int, ...]) -> str:
+        """Several short values."""
+        return repr(values)
+
+    def literal(self, value: object) -> str:
+        """A number, a text, or nothing."""
+        return repr(value)
+
+
+_spoken: ContextVar[Dialect] = ContextVar("dialect", default=Dialect())  # noqa: B039  # no state
+
+
+@contextmanager
+def speaking(dialect: Dialect) -> Iterator[None]:
+    """All sentences that are made here are in this dialect."""
+    before = _spoken.set(dialect)
+    try:
+        yield
+    finally:
+        _spoken.reset(before)
+
+
+def spoken() -> Dialect:
+    """The dialect of who will read a sentence that is made now."""
+    return _spoken.get()
+
+
+def named(parameter: str) -> str:
+    """A parameter in the words of who reads it: `outside`, or `--outside`."""
+    return spoken().name(parameter)
+
+
+def setting(parameter: str, value: object) -> str:
+    """A parameter with a value in the words of who reads it."""
+    return spoken().setting(parameter, value)

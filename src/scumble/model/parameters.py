@@ -10,8 +10,7 @@ from numbers import Integral
 from types import NoneType
 from typing import Any
 
-from scumble.model.dialect import named
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.privacy.guarantee import loss, positive, share
 from scumble.model.schema.schema import Schema
 

@@ -19,9 +19,9 @@ from scumble.model.privacy.guarantee import Guarantee, large_loss
 from scumble.model.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from scumble.model.privacy.accounting import Loss
+    from scumble.model.privacy.accounting import PrivacyLoss
     from scumble.private.meter.table import PrivateTable
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 # One line each: the name on the command line, and where the class is.
@@ -36,7 +36,7 @@ _REGISTRY = {
     "histogram": "scumble.private.summaries.histogram:Histogram",
     "hierarchy": "scumble.private.summaries.hierarchy:Hierarchy",
     "wavelet": "scumble.private.summaries.wavelet:Wavelet",
-    "marginals": "scumble.private.summaries.marginals_part:Marginals",
+    "marginals": "scumble.private.summaries.marginals:Marginals",
     "fourier": "scumble.private.summaries.fourier:Fourier",
     "datacube": "scumble.private.summaries.datacube:Datacube",
     "sparse": "scumble.private.summaries.sparse:Sparse",
@@ -101,7 +101,7 @@ class Publisher(Mechanism):
     """Perturbs rows: evidence that looks like the table."""
 
     @abstractmethod
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Evidence:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
         """Write the published rows into `folder`."""
 
 
@@ -110,7 +110,7 @@ class Summary(Mechanism):
 
     @property
     @abstractmethod
-    def promise(self) -> Loss:
+    def promise(self) -> PrivacyLoss:
         """The privacy loss that all looks together may cost."""
 
     @abstractmethod

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scumble.model.dialect import named, setting
-from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, create
-from scumble.private.perturbation.aroma_book import BOOK
-from scumble.private.sampling.source import Source
+from scumble.private.perturbation.aroma_views import BOOK
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
-from scumble.public import archive
+from scumble.public import release
 from scumble.public.release import Release
 
 Progress = Callable[[int], None]
@@ -58,7 +57,7 @@ class OwnedRelease(Release):
         """
         mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
         rows = self._rows(source, table, reveal, progress)
-        noise = Source(seed)
+        noise = Keystream(seed)
         with new_folder() as folder:
             evidence = mechanism.republish(self.evidence, self.folder, rows, noise, folder)
             return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
@@ -78,7 +77,7 @@ class OwnedRelease(Release):
         """
         mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
-        noise = Source(seed)
+        noise = Keystream(seed)
         with new_folder() as folder:
             evidence = mechanism.insert(
                 self.evidence, self.folder, rows, noise, self._book(), folder
@@ -114,7 +113,7 @@ class OwnedRelease(Release):
         place = self._place_of_book(Path(folder), book, force)
         if place is None or self.book is None:
             return super().save(folder, force=force, insecure=insecure)
-        archive.refuse(self, Path(folder), force=force, insecure=insecure)
+        release.refuse(self, Path(folder), force=force, insecure=insecure)
         with new_book(self.book, place) as waiting:
             saved = super().save(folder, force=force, insecure=insecure)
             # The old book stays until the new release is there; after a crash just here the new
@@ -170,7 +169,7 @@ class OwnedRelease(Release):
         mechanism: Mechanism,
         evidence: Evidence,
         folder: Path,
-        noise: Source | None,
+        noise: Keystream | None,
         remarks: tuple[str, ...],
     ) -> OwnedRelease:
         seeded = self.manifest.seeded or (noise is not None and noise.seeded)
@@ -184,12 +183,12 @@ def _updated() -> str:
     return f"aroma with {setting('identifier', 'COLUMN')}"
 
 
-def open(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:  # noqa: A001
+def open_release(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
     """Open a release folder, and refuse one that is damaged or was changed.
 
     `book` is the private book of a release that can be updated; only its owner has it.
     """
-    found = archive.load(folder)
+    found = release.load(folder)
     if book is not None and not Path(book).is_file():
         raise ReleaseError(f"{book} is not a file. Give the book that `save` wrote.")
     place = None if book is None else Path(book).resolve()
@@ -201,7 +200,7 @@ def refuse_place_of_book(book: Path, folder: Path, *, force: bool) -> None:
     another file.
     """
     place = book.resolve()
-    released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
+    released = any((parent / release.MANIFEST).exists() for parent in place.parents)
     if released or place.is_relative_to(folder.resolve()):
         raise ReleaseError("The book is private: keep it outside of release folders.")
     if place.exists() and not force:

@@ -17,13 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.laws.law_geometric import Geometric
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, Geometric
 from scumble.model.parameters import flag, whole
-from scumble.model.privacy import calibration, concentrated
+from scumble.model.privacy import accounting
 from scumble.model.privacy.guarantee import delta_share, loss, positive
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 Numbers = int | Sequence[int] | npt.NDArray[Any]
 
@@ -52,7 +50,7 @@ def laplace(
     from scumble.private.sampling.noise import discrete_laplace
 
     law = DiscreteLaplace(_scale("laplace", sensitivity, epsilon))
-    source = Source(seed)
+    source = Keystream(seed)
     return _added(counts, "laplace", law, lambda size: discrete_laplace(source, law.scale, size))
 
 
@@ -76,7 +74,7 @@ def geometric(
     if not flag("geometric", "one_sided", one_sided):
         return laplace(counts, sensitivity=sensitivity, epsilon=epsilon, seed=seed)
     law = Geometric(_scale("geometric", sensitivity, epsilon))
-    source = Source(seed)
+    source = Keystream(seed)
     return _added(counts, "geometric", law, lambda size: draw(source, law.scale, size))
 
 
@@ -96,12 +94,12 @@ def gaussian(
     With `several` one person may change several counts, and `sensitivity` is the square root of the
     sum of the squares of the changes; the variance is then that of zero-concentrated privacy.
     """
-    from scumble.private.sampling.gaussian import discrete_gaussian
+    from scumble.private.sampling.noise import discrete_gaussian
 
     law = DiscreteGaussian(
         gaussian_variance(sensitivity=sensitivity, epsilon=epsilon, delta=delta, several=several)
     )
-    source = Source(seed)
+    source = Keystream(seed)
     draw = lambda size: discrete_gaussian(source, law.parameter, size)  # noqa: E731
     return _added(counts, "gaussian", law, draw)
 
@@ -113,9 +111,9 @@ def gaussian_variance(
     promised, rest = loss("gaussian", epsilon), delta_share("gaussian", delta)
     if flag("gaussian", "several", several):
         length = positive("gaussian", "sensitivity", sensitivity)
-        return length**2 / (2 * concentrated.rho_for(promised, rest))
+        return length**2 / (2 * accounting.rho_for(promised, rest))
     most = whole("gaussian", "sensitivity", sensitivity, least=1)
-    return calibration.discrete_variance(sensitivity=most, epsilon=promised, delta=rest)
+    return accounting.discrete_variance(sensitivity=most, epsilon=promised, delta=rest)
 
 
 def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> float:
@@ -124,7 +122,7 @@ def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> fl
     """
     length = float(positive("analytic_variance", "sensitivity", sensitivity))
     numbers = loss("analytic_variance", epsilon), delta_share("analytic_variance", delta)
-    return calibration.analytic_variance(
+    return accounting.analytic_variance(
         sensitivity=length, epsilon=float(numbers[0]), delta=float(numbers[1])
     )
 
@@ -144,12 +142,12 @@ def choose(
     `monotone` one person changes all scores in the same direction, as if they count people; then
     it is twice as sharp. Scores are whole numbers or Fractions.
     """
-    from scumble.private.sampling.permute_and_flip import permute_and_flip
+    from scumble.private.sampling.selection import permute_and_flip
 
     steps = 1 if flag("choose", "monotone", monotone) else 2
     exact = [score.item() if hasattr(score, "item") else score for score in scores]
     rate = 1 / (steps * _scale("choose", sensitivity, epsilon))
-    return permute_and_flip(Source(seed), exact, rate)
+    return permute_and_flip(Keystream(seed), exact, rate)
 
 
 def _scale(owner: str, sensitivity: object, epsilon: object) -> Fraction:

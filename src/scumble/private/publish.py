@@ -10,10 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from scumble.model.dialect import named, setting
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.privacy.ledger import Account
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, opened
@@ -21,11 +20,11 @@ from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
-from scumble.private.tables.part import PartOfSource
 from scumble.private.tables.rows import Outside, Rows
+from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def publish(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     steps = None if levels is None else _levels(mechanism, levels)
     mechanism.check(known)
-    noise = Source(seed)
+    noise = Keystream(seed)
     owner = None if ledger is None else opened(ledger)
     read = _read(open_source(source, table=table), known, owner, part)
     rows = Rows(read, known, outside=outside, reveal=reveal, progress=progress)
@@ -113,7 +112,7 @@ def publish(
     return found
 
 
-def _bill(mechanism: Mechanism, rows: Rows, noise: Source, ledger: Ledger) -> Bill:
+def _bill(mechanism: Mechanism, rows: Rows, noise: Keystream, ledger: Ledger) -> Bill:
     part = rows.source if isinstance(rows.source, PartOfSource) else None
     return bill_of(
         mechanism,
@@ -142,7 +141,7 @@ def _read(
 
 
 def _made(
-    mechanism: Publisher | Summary, steps: Sequence[Aroma] | None, rows: Rows, noise: Source
+    mechanism: Publisher | Summary, steps: Sequence[Aroma] | None, rows: Rows, noise: Keystream
 ) -> OwnedRelease | list[OwnedRelease]:
     if steps is not None:
         return _publish_levels(steps, rows, noise)
@@ -151,10 +150,12 @@ def _made(
         return _owned(mechanism, evidence, rows, noise, folder)
 
 
-def _evidence(mechanism: Publisher | Summary, rows: Rows, noise: Source, folder: Path) -> Evidence:
+def _evidence(
+    mechanism: Publisher | Summary, rows: Rows, noise: Keystream, folder: Path
+) -> Evidence:
     if isinstance(mechanism, Publisher):
         return mechanism.perturb(rows, noise, folder)
-    account = Account(mechanism.promise)
+    account = BudgetAccount(mechanism.promise)
     return mechanism.measure(PrivateTable(RowCounter(rows), account, noise), folder)
 
 
@@ -162,7 +163,7 @@ def _owned(
     mechanism: Mechanism,
     evidence: Evidence,
     rows: Rows,
-    noise: Source,
+    noise: Keystream,
     folder: Path,
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> OwnedRelease:
@@ -193,7 +194,7 @@ def _levels(mechanism: Mechanism, levels: Sequence[int]) -> list[Aroma]:
     return mechanism.levels(levels)
 
 
-def _publish_levels(steps: Sequence[Aroma], rows: Rows, noise: Source) -> list[OwnedRelease]:
+def _publish_levels(steps: Sequence[Aroma], rows: Rows, noise: Keystream) -> list[OwnedRelease]:
     """One pass over the rows makes all views."""
     with ExitStack() as stack:
         folders = {step.k: stack.enter_context(new_folder()) for step in steps}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scumble.model.errors import ScumbleError
@@ -262,3 +264,17 @@ def digits(number: float, error: float) -> str:
         return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
+
+
+def exactly(number: float) -> str:
+    """A true count as a whole number, a true average with one decimal, or that there is none."""
+    if math.isnan(number):
+        return "none"
+    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
+
+
+def command(folder: Path, sql: str) -> str:
+    """A question as a command for a shell; SQL reads better between double quotes."""
+    plain = not set('"$`\\!') & set(sql)
+    words = f'"{sql}"' if plain else shlex.quote(sql)
+    return f"scumble query {shlex.quote(str(folder))} {words}"

@@ -1,9 +1,16 @@
-"""A release: what was published, what is promised about it, and the one verb `answer`."""
+"""Release, Manifest, save/load with checksums, answer().
+
+A release: what was published, what is promised about it, and the one verb `answer`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import html
+import json
 import math
+import os
+import secrets
 import shutil
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.model.errors import ParameterError
-from scumble.model.evidence.evidence import Evidence, Groups, Records, Tuples
-from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
+from scumble.model.evidence.evidence import Evidence, Groups, Records, Tuples, evidence
+from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
@@ -23,7 +30,7 @@ from scumble.public.estimate import Estimate, Estimates
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from scumble.public.sandbox import Engine
+    from scumble.public.sandbox import Sandbox
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
@@ -103,7 +110,7 @@ class Release:
         """
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
-        from scumble.public.estimation.clauses import portions
+        from scumble.public.estimation.tables import portions
 
         engine = self._engine_with(tables)
         queries = [self._parsed(sql, engine) for sql in questions]
@@ -122,7 +129,7 @@ class Release:
         rounds so that the total stays. Both trade the estimates' lack of bias away; questions are
         answered without them.
         """
-        from scumble.public.estimation.measurements.marginal_table import marginal_table
+        from scumble.public.estimation.measurements.answer import marginal_table
 
         return marginal_table(
             self.evidence,
@@ -145,9 +152,7 @@ class Release:
 
         A release made with a fixed seed is refused unless `insecure` says that it may be written.
         """
-        from scumble.public import archive
-
-        saved = archive.save(self, Path(folder), force=force, insecure=insecure)
+        saved = save(self, Path(folder), force=force, insecure=insecure)
         if self.temporary:  # from now on the saved folder is this release's own
             self.__dict__.pop("_engine", None)
             self.folder, self.temporary = saved.resolve(), False
@@ -175,19 +180,19 @@ class Release:
         return self.schema.select([name for name in self.schema.names if name in named])
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> Sandbox:
         return self._new_engine({})
 
-    def _new_engine(self, tables: Mapping[str, Any]) -> Engine:
-        from scumble.public.sandbox import Engine
+    def _new_engine(self, tables: Mapping[str, Any]) -> Sandbox:
+        from scumble.public.sandbox import Sandbox
 
         beside = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
-        return Engine(self._asked, tables, self.folder / self.evidence.file, beside)
+        return Sandbox(self._asked, tables, self.folder / self.evidence.file, beside)
 
-    def _engine_with(self, tables: Mapping[str, Any] | None) -> Engine:
+    def _engine_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
         return self._new_engine(tables) if tables else self._engine
 
-    def _parsed(self, sql: str | Query, engine: Engine) -> Query:
+    def _parsed(self, sql: str | Query, engine: Sandbox) -> Query:
         if isinstance(sql, Query):
             for name in sql.attributes:
                 self._asked[name]  # a name that is not there has its sentence
@@ -204,13 +209,13 @@ class Release:
 
             return answer_many
         if isinstance(self.evidence, Tuples):
-            from scumble.public.estimation.tuples import answer
+            from scumble.public.estimation.tuples import answer as tuples
 
-            return answer
+            return tuples
         if isinstance(self.evidence, Groups):
-            from scumble.public.estimation.anatomy import answer
+            from scumble.public.estimation.anatomy import answer as anatomy
 
-            return answer
+            return anatomy
         if self.evidence.design.kind == "cells":
             from scumble.public.estimation.measurements import cells
 
@@ -219,9 +224,9 @@ class Release:
             from scumble.public.estimation.measurements import sparse
 
             return sparse
-        from scumble.public.estimation.measurements import answer
+        from scumble.public.estimation.measurements import answer as measurements
 
-        return answer
+        return measurements
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
         found = [(key, self._noted(estimate)) for key, estimate in rows]
@@ -260,3 +265,205 @@ def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]
         codes.append(schema[name].encode(values)[0])
     order: list[int] = np.lexsort(codes[::-1]).tolist()
     return order
+
+
+# A release as a folder: `manifest.json` and its Parquet files, each with a checksum.
+#
+# The checksums find damage and careless edits. They are no signature: who can write the folder
+# can also write new checksums.
+
+MANIFEST = "manifest.json"
+FILES = (
+    "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
+    "sums.parquet", "tables.parquet", "regions.parquet",
+)  # fmt: skip
+
+
+def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
+    """Write a release: all of it, or nothing."""
+    refuse(release, folder, force=force, insecure=insecure)
+    try:
+        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        _fill(release, partial)
+        _swap(partial, folder)
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def refuse(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> None:
+    """Complain about what must not be written, or not to that place."""
+    if release.manifest.seeded and not insecure:
+        raise ReleaseError(
+            "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
+            f"undo it. Publish without a seed, or say {setting('insecure', True)} for a test."
+        )
+    if folder.exists() and not force:
+        raise ReleaseError(
+            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
+            "replace it."
+        )
+    if folder.exists():
+        refuse_strangers(folder)
+
+
+def load(folder: str | Path) -> Release:
+    """Open a release folder, and refuse one that is damaged or was changed."""
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
+    try:
+        text = (path / MANIFEST).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
+        raise ReleaseError(
+            f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
+        ) from None
+    try:
+        data = json.loads(text)
+        version, checksum = data["format"], data.pop("checksum")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
+    if version != FORMAT:
+        raise ReleaseError(
+            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
+            "Upgrade scumble."
+        )
+    if _digest_of_json(data) != checksum:
+        raise ReleaseError(
+            f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
+        )
+    try:
+        manifest = _manifest(data)
+        files = dict(data["files"])
+    except (ScumbleError, ValueError, TypeError, KeyError):
+        raise ReleaseError(
+            f"{path} is damaged: its {MANIFEST} does not describe a release."
+        ) from None
+    if not set(manifest.evidence.files) <= set(files):
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
+    _verify(path, files)
+    return Release(manifest, path)
+
+
+def refuse_strangers(folder: Path) -> None:
+    """Force replaces a release, and never a file that somebody else put there."""
+    if not (folder / MANIFEST).is_file():
+        raise ReleaseError(
+            f"{folder} exists and is not a release: not even {named('force')} replaces it."
+        )
+    own = {MANIFEST, *FILES}
+    strangers = sorted(path.name for path in folder.iterdir() if path.name not in own)
+    if strangers:
+        raise ReleaseError(
+            f"{folder} holds files that are not part of a release ({', '.join(strangers[:3])}): "
+            f"not even {named('force')} replaces it."
+        )
+
+
+def _fill(release: Release, folder: Path) -> None:
+    names = release.evidence.files
+    for name in names:
+        _put(release.folder / name, folder / name, temporary=release.temporary)
+    data = _data(release.manifest, {name: digest(folder / name) for name in names})
+    data["checksum"] = _digest_of_json(data)
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    (folder / MANIFEST).write_text(text, "utf-8")
+    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
+        _to_disk(path)
+
+
+def _put(source: Path, target: Path, *, temporary: bool) -> None:
+    """A temporary file becomes the saved one; of a saved one, the new folder gets a copy of its
+    own.
+    """
+    try:
+        if temporary:
+            os.link(source, target)
+            return
+    except OSError:
+        pass  # another file system, or one without links
+    shutil.copyfile(source, target)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _swap(partial: Path, folder: Path) -> None:
+    """Put the finished folder in place; an old one moves aside first and is removed last."""
+    old = partial.with_name(partial.name + "-old")
+    if folder.exists():
+        folder.rename(old)
+    try:
+        partial.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    _to_disk(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _data(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "format": manifest.format,
+        "software": manifest.software,
+        "mechanism": manifest.mechanism,
+        "parameters": dict(manifest.parameters),
+        "seeded": manifest.seeded,
+        "outside": manifest.outside,
+        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
+        "schema": manifest.schema.to_dict(),
+        "evidence": manifest.evidence.to_dict(),
+        "report": dict(manifest.report),
+        "files": dict(files),
+    }
+
+
+def _manifest(data: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        mechanism=data["mechanism"],
+        parameters=data["parameters"],
+        schema=Schema.from_dict(data["schema"]),
+        guarantees=Guarantees(map(Guarantee.from_dict, data["guarantees"])),
+        evidence=evidence(data["evidence"]),
+        report=data["report"],
+        outside=data["outside"],
+        seeded=data["seeded"],
+        software=data["software"],
+        format=data["format"],
+    )
+
+
+def _verify(folder: Path, files: Mapping[str, str]) -> None:
+    for name, expected in files.items():
+        if Path(name).name != name:
+            raise ReleaseError(f"{folder} is damaged: it names a file outside of itself.")
+        if not (folder / name).is_file():
+            raise ReleaseError(f"{folder} is damaged: {name} is missing.")
+        if digest(folder / name) != expected:
+            raise ReleaseError(
+                f"{folder} is damaged or was changed: {name} does not fit its checksum."
+            )
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_json(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

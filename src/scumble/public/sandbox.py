@@ -1,4 +1,6 @@
-"""A locked-down DuckDB in memory, for public data and for expressions over public domains.
+"""Sandboxed DuckDB, cells of a domain, public side tables.
+
+A locked-down DuckDB in memory, for public data and for expressions over public domains.
 
 It can read the published view and the public side tables that it was given, and nothing else: no
 other file, no network, no extension, no setting can be reached from the SQL that it runs.
@@ -6,10 +8,14 @@ other file, no network, no extension, no setting can be reached from the SQL tha
 
 from __future__ import annotations
 
+import csv
 import glob
+import gzip
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import types
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet, types
 
-from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.errors import ParameterError, QueryError, ReleaseError, SourceError
 from scumble.model.query import Expression, Query, place, quoted
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.public import cells
-from scumble.public.cells import Axis
-from scumble.public.side import side_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +44,7 @@ _SAMPLE_ROWS = 2048
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Engine:
+class Sandbox:
     """Runs SQL over a published view (the table `view`), published files `beside` it and public
     side tables, from any thread.
     """
@@ -99,18 +105,18 @@ class Engine:
         the conditions of the same call hold; elsewhere it becomes 0 if it is not.
         """
         axes = self._axes(names, frame)
-        if (total := cells.count(axes)) > cells.LIMIT:
+        if (total := cell_count(axes)) > CELL_LIMIT:
             raise QueryError(
                 f"An expression over {', '.join(names)} would have to be evaluated for {total} "
-                f"combinations of values; at most {cells.LIMIT} are possible."
+                f"combinations of values; at most {CELL_LIMIT} are possible."
             )
         by_axes: dict[tuple[int, ...], list[int]] = {}
         for index, expression in enumerate(expressions):
-            by_axes.setdefault(cells.used(axes, expression.attributes), []).append(index)
+            by_axes.setdefault(axes_of(axes, expression.attributes), []).append(index)
         found: dict[int, Values] = {}
         for used, indices in by_axes.items():
             values = self._over([axes[i] for i in used], [expressions[i] for i in indices])
-            found |= {i: cells.spread(v, axes, used) for i, v in zip(indices, values, strict=True)}
+            found |= {i: spread(v, axes, used) for i, v in zip(indices, values, strict=True)}
         return _finite([found[index] for index in range(len(expressions))], expressions)
 
     def holds(self, conditions: Sequence[Expression], names: Sequence[str]) -> list[Values]:
@@ -125,16 +131,16 @@ class Engine:
         """Give back the memory; the engine cannot be used afterwards."""
         self._connection.close()
 
-    def _axes(self, names: Sequence[str], frame: pa.Table | None) -> list[Axis]:
+    def _axes(self, names: Sequence[str], frame: pa.Table | None) -> list[CellAxis]:
         rest = [name for name in names if frame is None or name not in frame.column_names]
-        axes = [Axis.of_domain(self.schema[name]) for name in rest]
-        return axes if frame is None else [Axis.of_rows(frame), *axes]
+        axes = [CellAxis.of_domain(self.schema[name]) for name in rest]
+        return axes if frame is None else [CellAxis.of_rows(frame), *axes]
 
-    def _over(self, axes: Sequence[Axis], expressions: Sequence[Expression]) -> list[Values]:
+    def _over(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
         """The values over the product of just these axes, a batch of cells at a time."""
         parts: list[list[Values]] = [[] for _ in expressions]
-        for start in range(0, max(cells.count(axes), 1), _BATCH):
-            table = self._select(expressions, cells.table(axes, start, _BATCH))
+        for start in range(0, max(cell_count(axes), 1), _BATCH):
+            table = self._select(expressions, cell_table(axes, start, _BATCH))
             for part, expression, column in zip(parts, expressions, table.columns, strict=True):
                 part.append(_values(expression, column))
         return [np.concatenate(part) for part in parts]
@@ -276,3 +282,138 @@ def _finite(values: list[Values], expressions: Sequence[Expression]) -> list[Val
 
 def _list(texts: Sequence[str]) -> str:
     return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+
+
+# The cells of a product of domains, listed in row-major order without holding them all.
+
+CELL_LIMIT = 10**8
+_ROW = "scumble row"
+
+
+@dataclass(frozen=True)
+class CellAxis:
+    """One factor of a product: a number of positions, and the values of some attributes at them."""
+
+    size: int
+    names: tuple[str, ...]
+    columns: Callable[[npt.NDArray[np.int64]], list[pa.Array]]
+
+    @classmethod
+    def of_domain(cls, attribute: Attribute) -> CellAxis:
+        """The values of one attribute."""
+        kind = attribute.code_type
+        return cls(
+            attribute.size, (attribute.name,), lambda at: [attribute.decode(at.astype(kind))]
+        )
+
+    @classmethod
+    def of_rows(cls, frame: pa.Table) -> CellAxis:
+        """The rows of a table."""
+        return cls(
+            frame.num_rows,
+            tuple(frame.column_names),
+            lambda at: frame.take(pa.array(at)).combine_chunks().columns,
+        )
+
+
+def cell_count(axes: Sequence[CellAxis]) -> int:
+    """How many cells there are."""
+    return prod(axis.size for axis in axes)
+
+
+def axes_of(axes: Sequence[CellAxis], names: Sequence[str]) -> tuple[int, ...]:
+    """Which axes hold these attributes."""
+    return tuple(i for i, axis in enumerate(axes) if not set(names).isdisjoint(axis.names))
+
+
+def cell_table(axes: Sequence[CellAxis], start: int, most: int) -> pa.Table:
+    """The attributes of at most `most` cells from `start` on."""
+    cell = np.arange(start, min(start + most, cell_count(axes)))
+    columns: dict[str, Any] = {}
+    stride = cell_count(axes)
+    for axis in axes:
+        stride //= max(axis.size, 1)
+        at = cell // max(stride, 1) % max(axis.size, 1)
+        columns |= zip(axis.names, axis.columns(at), strict=True)
+    return pa.table(columns or {_ROW: cell})
+
+
+def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Values:
+    """Values over some of the axes, repeated over the others."""
+    narrow = [axis.size if i in named else 1 for i, axis in enumerate(axes)]
+    wide = np.broadcast_to(values.reshape(narrow), [axis.size for axis in axes])
+    return np.array(wide).reshape(-1)
+
+
+# Public side tables: what a question may look up besides the release. Nothing here is private.
+
+_DELIMITERS = ",;\t|"
+# A column of text becomes another type only if each of its values is written as that type writes
+# it: 01234 is the code of a place, and 12345678901234567 would lose digits as a float.
+_WRITTEN = (
+    (r"(?i:true|false)", pa.bool_()),
+    (r"0|-?[1-9][0-9]{0,17}", pa.int64()),
+    (r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?", pa.float64()),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", pa.date32()),
+)
+
+
+def side_table(given: Any) -> pa.Table:
+    """A table from the path of a CSV (also gzipped) or Parquet file, or from any Arrow-like table.
+
+    Columns of a CSV file become truth values, whole numbers, numbers or dates if all their values
+    are written so, without leading zeros; otherwise they stay text.
+    """
+    if not isinstance(given, str | Path):
+        try:
+            return pa.table(given)
+        except (TypeError, ValueError, pa.ArrowException):
+            kind = type(given).__name__
+        raise ParameterError(
+            f"A side table is a path, an Arrow table or a data frame. Got a {kind} instead."
+        )
+    path = Path(given)
+    if not path.exists():
+        raise SourceError(f"There is no file '{path}'.")
+    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
+    try:
+        return parquet.read_table(path) if is_parquet else _csv_table(path)
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+        raise SourceError(
+            f"The side table '{path}' is not a readable CSV or Parquet file."
+        ) from None
+
+
+def _csv_table(path: Path) -> pa.Table:
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
+        header = text.readline()
+    mark = max(_DELIMITERS, key=header.count)
+    names = next(csv.reader([header], delimiter=mark), [])
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise SourceError(f"The side table '{path}' has two columns named {twice!r}.")
+    table = arrow_csv.read_csv(
+        path,
+        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    columns = [_typed(column.combine_chunks()) for column in table.columns]
+    return pa.table(columns, names=[name.strip() for name in table.column_names])
+
+
+def _typed(text: pa.Array) -> pa.Array:
+    if text.null_count == len(text):
+        return text
+    for pattern, kind in _WRITTEN:
+        if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
+            try:
+                return text.cast(kind)
+            except pa.ArrowInvalid:  # the 30th of February
+                return text
+    return text

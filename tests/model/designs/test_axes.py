@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.model.designs.axes import axis as read
-from scumble.model.designs.nominal import Nominal
-from scumble.model.designs.taxonomy import Taxonomy
-from scumble.model.designs.taxonomy_tree import TaxonomyTree
+from scumble.model.designs.kronecker import axis as read
+from scumble.model.designs.taxonomy import Taxonomy, TaxonomyTree
 from scumble.model.designs.tree import Tree
-from scumble.model.designs.wavelets import Haar
+from scumble.model.designs.wavelets import Haar, Nominal
 from tests.support.axes import AXES, EVEN, UNEVEN, group_weights, matrix
 
 every = pytest.mark.parametrize("name", AXES)

@@ -8,11 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.designs.cuboids import Cube, places_of
-from scumble.model.designs.residual_error import error
-from scumble.model.designs.residual_solver import Solver
-from scumble.model.designs.residuals import Residuals, Table
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.designs.residual_planner import Cube, places_of
+from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, error
+from scumble.model.laws.distributions import DiscreteGaussian
 
 SIZES = (2, 3, 4)
 
@@ -27,7 +25,7 @@ def test_variances_are_those_of_least_squares() -> None:
     cube = _cube(power=1)
     measured = np.array([0b011, 0b110, 0b001])
     law = DiscreteGaussian(Fraction(cube.noise(3)))
-    tables = tuple(Table(places_of(int(number)), "marginal", law) for number in measured)
+    tables = tuple(MarginalTable(places_of(int(number)), "marginal", law) for number in measured)
     design = Residuals(("a", "b", "c"), SIZES, tables)
     solver = Solver(design, np.zeros(design.numbers, np.int64))
     found = cube.variances(measured)

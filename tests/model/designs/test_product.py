@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.designs.by_law import ByLaw
-from scumble.model.designs.kronecker import Product
+from scumble.model.designs.kronecker import ByLaw, Product
 from scumble.model.designs.registry import design as read
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian
 from tests.support.axes import AXES, group_weights, matrix
 from tests.support.products import MIXED, dense, product_of, reconstruction
 

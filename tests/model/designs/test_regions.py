@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from scumble.model.designs.box_tree import FILE, Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums, summed_area
-from scumble.model.designs.regions import FILE, Regions, RegionTree
 from scumble.model.designs.registry import design
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.private.summaries.trees.region_levels import halved, root
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.private.summaries.trees.base import halved, root
 
 SHAPES = [(1,), (7,), (16,), (5, 3), (4, 1, 6), (3, 2, 4, 5)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scumble.model.designs.residual_axis import differences, join, residual, split
+from scumble.model.designs.residuals import differences, join, residual, split
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])

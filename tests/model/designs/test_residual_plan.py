@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_error import error
-from scumble.model.designs.residual_price import cost
-from scumble.model.designs.residual_solver import Solver
-from scumble.model.designs.residuals import Residuals, Table
-from scumble.model.privacy.person import Person
+from scumble.model.designs.residual_planner import cost
+from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, error
+from scumble.model.privacy.accounting import PrivacyUnit
 
 SIZES = (2, 3, 4)
 PAIRS = dict.fromkeys([(0, 1), (0, 2), (1, 2)], 1.0)
-ONE = Person("add_remove")
+ONE = PrivacyUnit("add_remove")
 
 
-def loss(tables: list[Table], workload: dict, sizes: tuple[int, ...] = SIZES) -> float:
+def loss(tables: list[MarginalTable], workload: dict, sizes: tuple[int, ...] = SIZES) -> float:
     """The weighted sum of the variances of all cells, by the estimates themselves."""
     names = tuple("abcdefghij"[: len(sizes)])
     design = Residuals(names, sizes, tuple(tables))
@@ -105,11 +103,11 @@ def test_budgets_of_contrasts() -> None:
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
     ways=st.integers(1, 3),
-    person=st.builds(Person, st.sampled_from(["replace", "add_remove"]), st.integers(1, 3)),
+    person=st.builds(PrivacyUnit, st.sampled_from(["replace", "add_remove"]), st.integers(1, 3)),
     spent=st.fractions(Fraction(1, 10**6), 10),
 )
 def test_never_above_what_may_be_spent(
-    sizes: list[int], ways: int, person: Person, spent: Fraction
+    sizes: list[int], ways: int, person: PrivacyUnit, spent: Fraction
 ) -> None:
     shape = tuple(sizes)
     sets = list(itertools.combinations(range(len(shape)), min(ways, len(shape))))

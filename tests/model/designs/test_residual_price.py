@@ -10,12 +10,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scumble.model.designs import residual_price
-from scumble.model.designs.residual_price import NEAR, closeness, cost, share
-from scumble.model.designs.residuals import Form, Table
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.person import Person
+from scumble.model.designs import residual_planner
+from scumble.model.designs.residual_planner import NEAR, closeness, cost, share
+from scumble.model.designs.residuals import Form, MarginalTable
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import PrivacyUnit
 from tests.support.marginal_matrices import marginal, subtraction
 
 SIZES = (2, 3, 3)
@@ -23,7 +22,7 @@ SUBSETS = [places for size in range(4) for places in itertools.combinations(rang
 WIDE = 400  # a Gaussian noise for which every residual of this domain has its lower price
 
 
-def _changes(sizes: tuple[int, ...], person: Person) -> list[np.ndarray]:
+def _changes(sizes: tuple[int, ...], person: PrivacyUnit) -> list[np.ndarray]:
     """Every change of the counts by one person with at most so many rows."""
     cells = np.eye(math.prod(sizes))
     sets = [
@@ -53,9 +52,9 @@ def test_residuals_against_all_neighbours(neighbours: str, rows: int) -> None:
     """The price is the largest Σ |P change|²/2σ², over all tables together."""
     sizes = SIZES if rows == 1 else (2, 3)
     subsets = [places for places in SUBSETS if all(place < len(sizes) for place in places)]
-    person = Person(neighbours, rows)
+    person = PrivacyUnit(neighbours, rows)
     tables = [
-        Table(places, "residual", DiscreteGaussian(Fraction(WIDE + 37 * number)))
+        MarginalTable(places, "residual", DiscreteGaussian(Fraction(WIDE + 37 * number)))
         for number, places in enumerate(subsets)
     ]
     worst = max(
@@ -77,9 +76,9 @@ def test_laplace_against_all_neighbours(form: Form, neighbours: str, rows: int) 
     sizes = (2, 2, 2) if form == "contrast" else SIZES
     sizes = sizes if rows == 1 else sizes[:2]
     subsets = [places for places in SUBSETS if all(place < len(sizes) for place in places)]
-    person = Person(neighbours, rows)
+    person = PrivacyUnit(neighbours, rows)
     tables = [
-        Table(places, form, DiscreteLaplace(Fraction(3 + number)))
+        MarginalTable(places, form, DiscreteLaplace(Fraction(3 + number)))
         for number, places in enumerate(subsets)
     ]
     matrices = [
@@ -100,10 +99,12 @@ def test_laplace_against_all_neighbours(form: Form, neighbours: str, rows: int) 
 
 def test_many_attributes_have_a_bound_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond so many attributes the worst swap of each table is added up: never less."""
-    person = Person("replace")
-    tables = [Table(places, "residual", DiscreteGaussian(Fraction(WIDE))) for places in SUBSETS]
+    person = PrivacyUnit("replace")
+    tables = [
+        MarginalTable(places, "residual", DiscreteGaussian(Fraction(WIDE))) for places in SUBSETS
+    ]
     exact = cost(tables, SIZES, person).rho
-    monkeypatch.setattr(residual_price, "MOST_JOINT", 2)
+    monkeypatch.setattr(residual_planner, "MOST_JOINT", 2)
     bound = cost(tables, SIZES, person).rho
     largest = sum(
         max(_residual_length(SIZES, places, change) for change in _changes(SIZES, person))
@@ -169,18 +170,19 @@ def test_the_lower_price_bounds_the_divergence(alpha: float) -> None:
     moved = np.roll(law, 1)
     middle = slice(2 * reach - 150, 2 * reach + 151)
     logs = alpha * np.log(law[middle]) + (1 - alpha) * np.log(moved[middle])
-    table = Table((0,), "residual", DiscreteGaussian(Fraction(20)))
+    table = MarginalTable((0,), "residual", DiscreteGaussian(Fraction(20)))
     assert closeness((2,), variance) < NEAR
-    rho = float(cost([table], (2,), Person("add_remove")).rho)
+    rho = float(cost([table], (2,), PrivacyUnit("add_remove")).rho)
     assert rho == pytest.approx(0.5 / (2 * variance))
     assert math.log(np.exp(logs).sum()) / (alpha - 1) == pytest.approx(alpha * rho, rel=1e-6)
 
 
 def test_little_noise_has_the_whole_price() -> None:
     narrow, wide = (
-        Table((0, 1), "residual", DiscreteGaussian(Fraction(parameter))) for parameter in (5, 50)
+        MarginalTable((0, 1), "residual", DiscreteGaussian(Fraction(parameter)))
+        for parameter in (5, 50)
     )
-    person = Person("add_remove")
+    person = PrivacyUnit("add_remove")
     assert closeness((2, 3), 5.0) > NEAR > closeness((2, 3), 50.0)
     assert float(cost([narrow], (2, 3), person).rho) == pytest.approx(1 / 10)
     assert float(cost([wide], (2, 3), person).rho) == pytest.approx(1 / 100 / 3)
@@ -189,8 +191,8 @@ def test_little_noise_has_the_whole_price() -> None:
 
 def test_two_kinds_of_noise_have_no_price() -> None:
     tables = [
-        Table((0,), "marginal", DiscreteLaplace(Fraction(1))),
-        Table((0,), "marginal", DiscreteGaussian(Fraction(1))),
+        MarginalTable((0,), "marginal", DiscreteLaplace(Fraction(1))),
+        MarginalTable((0,), "marginal", DiscreteGaussian(Fraction(1))),
     ]
     with pytest.raises(ValueError, match="no common price"):
-        cost(tables, (2,), Person("replace"))
+        cost(tables, (2,), PrivacyUnit("replace"))

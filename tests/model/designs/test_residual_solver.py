@@ -10,11 +10,8 @@ import pytest
 from scipy.linalg import block_diag
 
 from scumble.model.designs.registry import design as from_manifest
-from scumble.model.designs.residual_error import covariance, error
-from scumble.model.designs.residual_solver import Solver
-from scumble.model.designs.residuals import Residuals, Table
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, covariance, error
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.support.marginal_matrices import marginal, measured
 
 SIZES = (2, 3, 4)
@@ -29,21 +26,23 @@ def _gaussian(parameter: Fraction | int) -> DiscreteGaussian:
     return DiscreteGaussian(Fraction(parameter))
 
 
+_table = MarginalTable
+
 DESIGNS = {
     "two marginals": [
-        Table((0, 1), "marginal", _laplace(3)), Table((1, 2), "marginal", _laplace(5)),
+        _table((0, 1), "marginal", _laplace(3)), _table((1, 2), "marginal", _laplace(5)),
     ],
     "every form": [
-        Table((0, 1), "marginal", _laplace(3)), Table((1, 2), "marginal", _gaussian(7)),
-        Table((1,), "residual", _gaussian(Fraction(1, 2))), Table((), "residual", _laplace(1)),
-        Table((0,), "contrast", _laplace(2)), Table((1, 2), "residual", _laplace(2)),
+        _table((0, 1), "marginal", _laplace(3)), _table((1, 2), "marginal", _gaussian(7)),
+        _table((1,), "residual", _gaussian(Fraction(1, 2))), _table((), "residual", _laplace(1)),
+        _table((0,), "contrast", _laplace(2)), _table((1, 2), "residual", _laplace(2)),
     ],
     "all residuals": [
-        Table(places, "residual", _gaussian(3 + number)) for number, places in enumerate(SUBSETS)
+        _table(places, "residual", _gaussian(3 + number)) for number, places in enumerate(SUBSETS)
     ],
     "everything and a part": [
-        Table((0, 1, 2), "marginal", _laplace(3)), Table((1,), "marginal", _gaussian(1)),
-        Table((1,), "marginal", _laplace(2)),
+        _table((0, 1, 2), "marginal", _laplace(3)), _table((1,), "marginal", _gaussian(1)),
+        _table((1,), "marginal", _laplace(2)),
     ],
 }  # fmt: skip
 
@@ -51,7 +50,7 @@ DESIGNS = {
 class Dense:
     """The same estimate by matrices over all cells."""
 
-    def __init__(self, tables: list[Table], seed: int = 1) -> None:
+    def __init__(self, tables: list[MarginalTable], seed: int = 1) -> None:
         rng = np.random.default_rng(seed)
         counts, noises = zip(*(measured(SIZES, table) for table in tables), strict=True)
         spots = [(table, part.shape[1]) for table, part in zip(tables, noises, strict=True)]
@@ -106,7 +105,7 @@ def test_a_design_survives_its_manifest(name: str) -> None:
 def test_an_attribute_of_one_value_is_no_obstacle() -> None:
     """Its residuals are empty, so that nobody has to measure them."""
     sizes = (1, 3)
-    tables = tuple(Table(places, "residual", _gaussian(4)) for places in [(), (1,)])
+    tables = tuple(_table(places, "residual", _gaussian(4)) for places in [(), (1,)])
     solver = Solver(Residuals(("a", "b"), sizes, tables), np.array([30, 3, 6]))
     assert solver.determines((0, 1))
     assert solver.marginal((0, 1)) == pytest.approx(np.array([[13.0, 10.0, 7.0]]))

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from scumble.model.designs.strategies import choose
-from scumble.model.designs.strategy import Strategy, rounded, whole
-from scumble.model.designs.strategy_convex import optimum, singular_value_bound
-from scumble.model.designs.strategy_eigen import eigen_design
-from scumble.model.designs.strategy_fixed import hierarchy, identity, intervals, wavelet, widths
-from scumble.model.designs.strategy_solver import Bordered
-from scumble.model.designs.strategy_sums import objective, weighted_sums
+from scumble.model.designs.matrix import Bordered, Strategy, rounded, whole
+from scumble.model.designs.strategies import (
+    choose,
+    eigen_design,
+    hierarchy,
+    identity,
+    intervals,
+    objective,
+    optimum,
+    singular_value_bound,
+    wavelet,
+    weighted_sums,
+    widths,
+)
 
 
 def prefixes(cells: int) -> tuple[np.ndarray, int]:

@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.designs.tree import Tree
-from scumble.model.designs.tree_plan import TreePlan, tree_plan
+from scumble.model.designs.tree import Tree, TreePlan, tree_plan
 
 
 def brute(plan: TreePlan) -> float:

@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 
 @pytest.mark.parametrize(

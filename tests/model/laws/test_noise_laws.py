@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws import from_dict, inversion
-from scumble.model.laws.base import Law
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.laws.law_normal import Normal
+from scumble.model.laws import from_dict, weighted_sum
+from scumble.model.laws.base import Law, Normal
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 
 BASES = [
@@ -200,7 +198,7 @@ def test_many_different_real_weights_are_gathered_and_still_cover() -> None:
 def test_the_normal_law_is_as_close_as_it_says(count: int) -> None:
     law = NoiseSum(DiscreteLaplace(Fraction(1)), {1: count})
     assert law.method == "normal"
-    table = inversion.lattice_law(law._reduced, inversion.lattice_size(law._reduced))
+    table = weighted_sum.lattice_law(law._reduced, weighted_sum.lattice_size(law._reduced))
     gaps = [abs(law.cdf(k) - table.cdf(k)) for k in range(-400, 401)]
     assert max(gaps) <= law.approximation_error
     assert law.approximation_error <= 5 * max(gaps)

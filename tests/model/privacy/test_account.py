@@ -5,39 +5,38 @@ from fractions import Fraction
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
 
 TENTH = Fraction(1, 10)
 
 
 def test_pure_losses_add_up_to_the_last_digit():
-    account = Account(Loss(Fraction(1)))
+    account = BudgetAccount(PrivacyLoss(Fraction(1)))
     for _ in range(10):
-        account.charge("look", Loss(TENTH))
+        account.charge("look", PrivacyLoss(TENTH))
     assert account.left == 0
     with pytest.raises(sc.PromiseError, match=r"would cost ε = 1e-09, but only ε = 0 is left"):
-        account.charge("look", Loss(Fraction(1, 10**9)))
+        account.charge("look", PrivacyLoss(Fraction(1, 10**9)))
     assert account.used == 1
 
 
 def test_concentrated_losses_add_up_with_pure_ones_at_half_their_square():
-    account = Account(Loss(rho=Fraction(1, 8)))
-    account.charge("look", Loss(rho=TENTH))
-    account.charge("choice", Loss(Fraction(1, 5)))  # ε²/2 = 1/50
+    account = BudgetAccount(PrivacyLoss(rho=Fraction(1, 8)))
+    account.charge("look", PrivacyLoss(rho=TENTH))
+    account.charge("choice", PrivacyLoss(Fraction(1, 5)))  # ε²/2 = 1/50
     assert account.left == Fraction(1, 8) - TENTH - Fraction(1, 50)
     with pytest.raises(sc.PromiseError):
-        account.charge("choice", Loss(Fraction(1, 5)))
+        account.charge("choice", PrivacyLoss(Fraction(1, 5)))
 
 
 def test_a_pure_promise_pays_for_no_concentrated_loss():
-    account = Account(Loss(Fraction(100)))
+    account = BudgetAccount(PrivacyLoss(Fraction(100)))
     with pytest.raises(sc.PromiseError, match="no promise of a pure ε pays for"):
-        account.charge("look", Loss(rho=Fraction(1, 10**9)))
+        account.charge("look", PrivacyLoss(rho=Fraction(1, 10**9)))
     assert account.used == 0
 
 
 @pytest.mark.parametrize("wrong", [{}, {"epsilon": 1, "rho": 1}, {"epsilon": -1}])
 def test_a_loss_is_one_number_above_zero(wrong):
     with pytest.raises(sc.ParameterError, match="either an epsilon or a rho"):
-        Loss(**{name: Fraction(number) for name, number in wrong.items()})
+        PrivacyLoss(**{name: Fraction(number) for name, number in wrong.items()})

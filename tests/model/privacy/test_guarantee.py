@@ -131,7 +131,9 @@ def test_bad_numbers(value: object) -> None:
 
 
 def test_round_trip() -> None:
-    promise = guarantee.Guarantee("ε-DP", {"epsilon": 1.0}, "the whole release", "replace one person",
-                          "central", "proof", "A sentence.", ("One limit.",))  # fmt: skip
+    promise = guarantee.Guarantee(
+        "ε-DP", {"epsilon": 1.0}, "the whole release", "replace one person", "central", "proof",
+        "A sentence.", ("One limit.",),
+    )  # fmt: skip
     assert guarantee.Guarantee.from_dict(promise.to_dict()) == promise
     assert str(promise) == "A sentence."

@@ -9,13 +9,7 @@ from fractions import Fraction
 import pytest
 
 from scumble.model.laws.base import normal_cdf
-from scumble.model.privacy.concentrated import (
-    epsilon_for,
-    log_constant,
-    log_delta,
-    rho_for,
-    surprise,
-)
+from scumble.model.privacy.accounting import epsilon_for, log_constant, log_delta, rho_for, surprise
 
 
 def gaussian_delta(rho: float, epsilon: float) -> float:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
-from scumble.model.schema.cell_keys import Radix, smallest
+from scumble.model.schema.cell_keys import CellKeys, smallest
 
 SIZES = st.lists(
     st.one_of(st.integers(1, 300), st.integers(1, 2**64), st.just(2**64)), min_size=1, max_size=8
@@ -31,7 +31,7 @@ def columns_of(sizes, rows):
 @given(tuples())
 def test_numbers_are_those_of_python(drawn):
     sizes, rows = drawn
-    radix = Radix(sizes)
+    radix = CellKeys(sizes)
     keys = radix.pack(columns_of(sizes, rows))
     expected = []
     for row in rows:
@@ -49,7 +49,7 @@ def test_numbers_are_those_of_python(drawn):
 def test_unpacking_gives_the_columns_back(drawn):
     sizes, rows = drawn
     columns = columns_of(sizes, rows)
-    radix = Radix(sizes)
+    radix = CellKeys(sizes)
     found = radix.unpack(radix.pack(columns))
     for column, back in zip(columns, found, strict=True):
         assert back.dtype == column.dtype
@@ -59,7 +59,7 @@ def test_unpacking_gives_the_columns_back(drawn):
 @given(tuples())
 def test_order_is_lexicographic(drawn):
     sizes, rows = drawn
-    keys = Radix(sizes).pack(columns_of(sizes, rows))
+    keys = CellKeys(sizes).pack(columns_of(sizes, rows))
     keyed = [tuple(np.atleast_1d(key).tolist()) for key in keys]
     assert sorted(range(len(rows)), key=lambda k: keyed[k]) == sorted(
         range(len(rows)), key=lambda k: rows[k]
@@ -68,20 +68,20 @@ def test_order_is_lexicographic(drawn):
 
 @given(SIZES)
 def test_words_are_as_few_as_neighbours_allow(sizes):
-    radix = Radix(sizes)
+    radix = CellKeys(sizes)
     assert radix.size == np.prod([int(size) for size in sizes], dtype=object)
     assert (radix.words == 1) == (radix.size <= 2**64)
 
 
 def test_chosen_types_and_nothing_at_all():
-    radix = Radix([10, 20])
+    radix = CellKeys([10, 20])
     key = radix.pack([np.array([3], np.uint8), np.array([4], np.uint8)])
     wide = radix.unpack(key, [np.dtype(np.int64)] * 2)
     assert [column.dtype for column in wide] == [np.int64, np.int64]
     empty = radix.pack([np.empty(0, np.uint8)] * 2)
     assert [len(column) for column in radix.unpack(empty)] == [0, 0]
     assert radix.from_integers([]).shape == (0,)
-    assert Radix([]).size == 1
+    assert CellKeys([]).size == 1
 
 
 def test_smallest_type_holds_the_last_code():
@@ -93,10 +93,10 @@ def test_smallest_type_holds_the_last_code():
 
 def test_refusals():
     with pytest.raises(ParameterError, match="'sizes' parameter of Radix must be"):
-        Radix([3, 0])
+        CellKeys([3, 0])
     with pytest.raises(
         ParameterError, match=r"'columns' parameter of Radix\.pack must be 2 arrays"
     ):
-        Radix([3, 2]).pack([np.zeros(1, np.uint8)])
+        CellKeys([3, 2]).pack([np.zeros(1, np.uint8)])
     with pytest.raises(ParameterError, match=r"from 0 to 5\. Got 6 instead"):
-        Radix([3, 2]).from_integers([6])
+        CellKeys([3, 2]).from_integers([6])

@@ -103,9 +103,9 @@ def test_schemas_that_cannot_be(attributes, sentence):
 
 def test_the_schema_does_not_load_the_private_side():
     code = (
-        "import sys, scumble.schema; "
+        "import sys, scumble.model.schema.schema; "
         "print([m for m in sys.modules if m in ('duckdb', 'pandas') "
-        "or m.startswith('scumble.engine.')])"
+        "or m.startswith('scumble.private')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -40,7 +40,10 @@ def test_the_page_names_every_key():
         assert f"| `{role}` |" in text
 
 
-@pytest.mark.parametrize("module", ["attribute", "radix", "engine.infer", "options"])
+@pytest.mark.parametrize(
+    "module",
+    ["model.schema.attribute", "model.schema.cell_keys", "private.tables.infer", "cli.options"],
+)
 def test_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"scumble.{module}"))
     assert result.attempted > 0

@@ -12,7 +12,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.private.database.inspect import Reading
+from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.session import Session
 from tests.support.database.small_database import (
     count,
@@ -201,7 +201,7 @@ def test_status_history_and_pictures(db, tmp_path):
     assert [list(curve.get_ydata()) for curve in curves] == [[0, 1, 1], [0, 1]]
     [image] = db.plot("age", "sex").axes[0].images
     assert image.get_array().tolist() == [[4, 4, 4, 1, 1, 0]] * 2
-    with Reading(tmp_path / "db") as reading:
+    with DatabaseInspection(tmp_path / "db") as reading:
         assert reading.status() == db.status()
         assert reading.history() == db.history()
         assert reading.verify(reading.seal) == []

@@ -13,12 +13,11 @@ from threading import Barrier
 import pytest
 
 import scumble as sc
-from scumble.private.database.inspect import Reading
-from scumble.private.database.state import Memory
-from scumble.private.database.tables import Table, grow
+from scumble.private.database.inspect import DatabaseInspection
+from scumble.private.database.state import DatabaseState
+from scumble.private.database.tables import SourceTable, grow
 from scumble.private.journal.entries import digest
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.turn import Turn
+from scumble.private.journal.journal import Journal, Turn
 from tests.support.database.append_child import MORE, OPTIONS, SCHEMA, STEPS, TABLE
 from tests.support.database.small_database import given
 
@@ -53,13 +52,13 @@ def killed(tmp_path_factory):
 def test_a_kill_leaves_no_batch_or_a_whole_one(killed, step):
     """And with its key it can be tried again."""
     folder = killed[step]
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         assert reading.verify() == []
         assert reading.status()["batches"] == (2 if step in WHOLE else 1)
     if step not in WHOLE:
         with sc.Database.open(folder, TABLE) as db:
             assert db.answer(LOW).status == "repeated"
-    assert grow(folder, Table(MORE), "k") == 2
+    assert grow(folder, SourceTable(MORE), "k") == 2
     with sc.Database.open(folder, TABLE, batches=[MORE]) as db:
         assert db.answer("SELECT COUNT(*) FROM t").value == 800
         assert db.answer(LOW).numbers == 2
@@ -82,7 +81,7 @@ def test_a_program_without_the_new_rows_is_told_so(tmp_path):
     create(folder).close()
     asker = child("stale", folder)
     assert asker.stdout.readline() == "ready\n"
-    grow(folder, Table(MORE))
+    grow(folder, SourceTable(MORE))
     answered, forecast, rest = asker.communicate("\n")[0].splitlines()
     assert "Rows were added to this database as batch 2" in answered
     assert answered == forecast
@@ -115,7 +114,7 @@ def test_threads_ask_while_rows_are_added(tmp_path):
 
 def test_a_failure_leaves_memory_right(tmp_path, monkeypatch):
     """After the entry was written into the turn, which is undone."""
-    learn = Memory.learn
+    learn = DatabaseState.learn
 
     def torn(memory, entry):
         learn(memory, entry)
@@ -123,10 +122,10 @@ def test_a_failure_leaves_memory_right(tmp_path, monkeypatch):
 
     with create(tmp_path / "db") as db:
         db.answer(LOW)
-        monkeypatch.setattr(Memory, "learn", torn)
+        monkeypatch.setattr(DatabaseState, "learn", torn)
         with pytest.raises(OSError, match="torn"):
             db.append(MORE)
-        monkeypatch.setattr(Memory, "learn", learn)
+        monkeypatch.setattr(DatabaseState, "learn", learn)
         assert db.status()["batches"] == 1
         assert db.answer(LOW).status == "repeated"
         assert db.append(MORE) == 2
@@ -187,17 +186,17 @@ def swap(one: int, other: int) -> list[str]:
     ],
 )
 def test_tampering_with_batches_is_found(grown, statements, sentence):
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         assert reading.verify() == []
         seal = reading.seal
     meddle(grown, *statements)
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         assert sentence in " ".join(reading.verify())
         assert sentence in " ".join(reading.verify(seal))
         with pytest.raises(sc.LedgerError, match="tampered"):
             reading.status()
     with pytest.raises(sc.LedgerError, match="tampered"):
-        grow(grown, Table(MORE))
+        grow(grown, SourceTable(MORE))
     # Before the chain is read, the batches may already not be those that are given.
     with pytest.raises(sc.LedgerError), sc.Database.open(grown, TABLE, batches=_batches()) as db:
         db.answer(LOW)
@@ -205,7 +204,10 @@ def test_tampering_with_batches_is_found(grown, statements, sentence):
 
 def test_history_does_not_tell_what_was_changed(grown):
     meddle(grown, "UPDATE entries SET payload = '{}' WHERE number = 3")
-    with Reading(grown) as reading, pytest.raises(sc.LedgerError, match=r"Entry 3 .* was changed"):
+    with (
+        DatabaseInspection(grown) as reading,
+        pytest.raises(sc.LedgerError, match=r"Entry 3 .* was changed"),
+    ):
         reading.history()
 
 
@@ -215,11 +217,11 @@ def _batches():
 
 def test_a_forged_chain_without_a_batch_does_not_fit_its_seal(grown):
     """All hashes and the head are made anew, as if batch 3 had never come."""
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         seal = reading.seal
     meddle(grown, "DELETE FROM entries WHERE number > 4")
     meddle_heads(grown)
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         assert reading.verify() == []  # nobody can tell from the folder alone
         assert "cut off" in " ".join(reading.verify(seal))
     with pytest.raises(sc.LedgerError, match="that are given: 2"):
@@ -228,7 +230,7 @@ def test_a_forged_chain_without_a_batch_does_not_fit_its_seal(grown):
 
 def meddle_heads(folder: Path) -> None:
     """Write both lines of the head anew, for the ledger as it is."""
-    from scumble.private.journal.head import HeadFile
+    from scumble.private.journal.store import HeadFile
 
     with Journal.open(folder) as journal:
         head = journal.head
@@ -240,7 +242,7 @@ def test_a_batch_of_an_unknown_kind_is_not_passed_over(grown):
     """What a later version writes is not read as if it were nothing."""
     with Journal.open(grown) as journal, journal.turn() as turn:
         turn.append("shrink", {})
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         assert reading.verify() == []
         with pytest.raises(sc.LedgerError, match=r"Entry 7 .*'shrink'.*Upgrade"):
             reading.status()
@@ -273,7 +275,7 @@ def test_reordered_batches_do_not_fit_their_rows(grown):
     meddle_heads(grown)
     with pytest.raises(sc.LedgerError, match="was made of other rows"):
         sc.Database.open(grown, TABLE, batches=_batches())
-    with Reading(grown) as reading:
+    with DatabaseInspection(grown) as reading:
         assert reading.verify() == [
             "Entry 3 adds batch 3 where batch 2 is next: batches were removed or reordered.",
             "Entry 5 adds batch 2 where batch 3 is next: batches were removed or reordered.",

@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database.given import COUNT, Given
+from scumble.private.database.state import COUNT, PastAnswer
 from scumble.private.journal.journal import Journal
 from tests.support.database.exact_amounts import (
     EPSILON,
@@ -38,7 +38,7 @@ def random_rows(seed: int, size: int) -> pa.Table:
     return rows([POINTS[place] for place in places])
 
 
-def loss(numbers: list[Given], before: dict[int, tuple], after: dict[int, tuple]) -> Fraction:
+def loss(numbers: list[PastAnswer], before: dict[int, tuple], after: dict[int, tuple]) -> Fraction:
     """The largest log ratio of the probabilities of one vector of answers, when in some batches a
     row moves from one point to another; all other rows cancel out.
     """
@@ -53,7 +53,7 @@ def loss(numbers: list[Given], before: dict[int, tuple], after: dict[int, tuple]
     return sum(changes, start=Fraction(0))
 
 
-def exact_loss(numbers: list[Given], batches: int) -> Fraction:
+def exact_loss(numbers: list[PastAnswer], batches: int) -> Fraction:
     """Of a person in one batch, over all pairs of neighbouring databases."""
     return max(
         loss(numbers, {batch: one}, {batch: other})
@@ -69,10 +69,10 @@ def test_the_loss_by_enumeration_of_databases():
     """
     left, right = np.array([[0, 2], [0, 1]]), np.array([[3, 5], [0, 1]])
     numbers = [
-        Given(COUNT, left, 0),
-        Given("sum age+1", left, 0, 6),
-        Given(COUNT, left, 0, batch=2),
-        Given(COUNT, right, 0, batch=2),
+        PastAnswer(COUNT, left, 0),
+        PastAnswer("sum age+1", left, 0, 6),
+        PastAnswer(COUNT, left, 0, batch=2),
+        PastAnswer(COUNT, right, 0, batch=2),
     ]
     points = [(0, 0), (2, 1), (5, 0)]
     databases = list(
@@ -101,7 +101,7 @@ def test_the_loss_by_enumeration_of_databases():
     assert Fraction(worst[2], 6 * NOISE) == both > single
 
 
-def total(number: Given, database) -> int:
+def total(number: PastAnswer, database) -> int:
     return sum(amount(number, row) for row in database[number.batch - 1])
 
 

@@ -3,22 +3,22 @@
 import numpy as np
 
 import scumble as sc
-from scumble.private.database.buckets import Histogram
 from scumble.private.database.space import Space
+from scumble.private.database.trackers import HistogramTracker
 
 AGE, INCOME = (0, 99), (0, 109_999)
 LOWER = [(0, 99), (0, 39_999)]
 CORE = [(30, 50), (40_000, 70_000)]
 
 
-def started() -> Histogram:
+def started() -> HistogramTracker:
     schema = sc.Schema(
         [
             sc.Attribute("age", "quasi", sc.IntegerRange(*AGE)),
             sc.Attribute("income", "quasi", sc.IntegerRange(*INCOME)),
         ]
     )
-    return Histogram(Space(schema, schema.names), 3, 100)
+    return HistogramTracker(Space(schema, schema.names), 3, 100)
 
 
 def ask(tracker, age, income):
@@ -78,7 +78,7 @@ def test_what_is_still_full_after_a_cut_is_cut_again():
 
 def test_no_more_buckets_than_allowed_even_within_a_split():
     tracker = started()
-    tracker = Histogram(tracker.space, 1, 3)
+    tracker = HistogramTracker(tracker.space, 1, 3)
     ask(tracker, *CORE)
     found = buckets(tracker)
     assert len(found) == 3

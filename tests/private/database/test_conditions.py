@@ -11,7 +11,7 @@ import scumble as sc
 from scumble.model.errors import QueryError
 from scumble.private.database.conditions import boxes_of
 from scumble.private.database.space import Space
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 from tests.support.database.drawn_boxes import cells
 
@@ -25,7 +25,7 @@ SCHEMA = sc.Schema(
     ]
 )
 SPACE = Space(SCHEMA, SCHEMA.names)
-ENGINE = Engine(SCHEMA)
+ENGINE = Sandbox(SCHEMA)
 
 ATOMS = """
 age = 3 | age <> 3 | age < 5 | age BETWEEN 2 AND 7 | age NOT BETWEEN 4 AND 20 | age IN (1, 2, 8)
@@ -144,7 +144,7 @@ def test_too_many_cells_are_refused_in_a_sentence():
         sc.Schema([sc.Attribute(n, "quasi", sc.IntegerRange(0, 9999)) for n in "ab"]), ["a", "b"]
     )
     with pytest.raises(QueryError, match="cuts a, b into 100000000 cells, and at most"):
-        boxes("a % 2 = 0 OR b % 2 = 0", wide, Engine(space_schema(wide)))
+        boxes("a % 2 = 0 OR b % 2 = 0", wide, Sandbox(space_schema(wide)))
 
 
 def test_an_attribute_outside_the_space_is_named():
@@ -164,7 +164,7 @@ def test_long_lists_mean_what_short_ones_do(negation):
             sc.Attribute("code", "quasi", sc.Category(tuple(range(50, 900, 3)))),
         ]
     )
-    space, engine = Space(schema, schema.names), Engine(schema)
+    space, engine = Space(schema, schema.names), Sandbox(schema)
     numbers = [str(n) for n in range(-900, 900, 7)] * 4
     texts = ["'" + job.replace("'", "''") + "'" for job in (*jobs[::3], "it", " it's 1")]
     join = " AND " if negation else " OR "

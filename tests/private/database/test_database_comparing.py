@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database.comparing import compared
-from scumble.private.database.conditions import boxes_of
+from scumble.private.database.conditions import boxes_of, compared
 from scumble.private.database.space import Space
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 
 SCHEMA = sc.Schema(
@@ -65,7 +64,7 @@ PLAIN = st.one_of(
 
 @pytest.fixture(scope="module")
 def engine():
-    found = Engine(SCHEMA)
+    found = Sandbox(SCHEMA)
     yield found
     found.close()
 

@@ -12,7 +12,7 @@ from scipy.signal import fftconvolve
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.database.average_law import Average
+from scumble.private.database.answers import Average
 from scumble.private.journal.journal import Journal
 from tests.support.database.small_database import database
 

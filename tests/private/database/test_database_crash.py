@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scumble as sc
-from scumble.private.database.inspect import Reading
+from scumble.private.database.inspect import DatabaseInspection
 from tests.support.database.database_child import OPTIONS, SCHEMA, STEPS, TABLE, VALUES, question
 from tests.support.database.nursery import Nursery
 from tests.support.database.small_database import given
@@ -52,7 +52,7 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
 
 def check(folder: Path, told: dict[str, str]) -> None:
     """The ledger is whole and holds what left, at most one answer more, and no point too often."""
-    with Reading(folder) as reading:
+    with DatabaseInspection(folder) as reading:
         assert reading.verify() == []
         keys = [entry["key"] for entry in reading.history()]
         status = reading.status()

@@ -11,8 +11,8 @@ from threading import Barrier
 import pytest
 
 import scumble as sc
-from scumble.private.database.state import Memory
-from scumble.private.journal.turn import Turn
+from scumble.private.database.state import DatabaseState
+from scumble.private.journal.journal import Turn
 from tests.support.database.database_child import OPTIONS, SCHEMA, TABLE
 from tests.support.database.small_database import count, database, given, most_popular, some_people
 
@@ -158,7 +158,7 @@ def test_many_requests_of_one_commit(tmp_path):
 
 def test_a_failure_after_the_decision_leaves_memory_right(tmp_path, monkeypatch):
     """The turn is undone, and memory is built anew from the ledger."""
-    append, learn = Turn.append, Memory.learn
+    append, learn = Turn.append, DatabaseState.learn
     with database(tmp_path / "db") as db:
         db.answer(count(0, 3))
 
@@ -166,10 +166,10 @@ def test_a_failure_after_the_decision_leaves_memory_right(tmp_path, monkeypatch)
             memory.given.append(None)  # half of the work
             raise OSError("no memory")
 
-        monkeypatch.setattr(Memory, "learn", torn)
+        monkeypatch.setattr(DatabaseState, "learn", torn)
         with pytest.raises(OSError, match="no memory"):
             db.answer(count(1, 3))
-        monkeypatch.setattr(Memory, "learn", learn)
+        monkeypatch.setattr(DatabaseState, "learn", learn)
         assert len(given(tmp_path / "db")) == 1
         assert db.answer(count(1, 3)).status == "answered"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.database.given import COUNT, Given
+from scumble.private.database.state import COUNT, PastAnswer
 from scumble.private.journal.journal import Journal
 from tests.support.database.exact_amounts import (
     EPSILON,
@@ -41,7 +41,7 @@ from tests.support.database.small_database import (
 )
 
 
-def exact_loss(numbers: list[Given]) -> Fraction:
+def exact_loss(numbers: list[PastAnswer]) -> Fraction:
     """The largest log ratio of the probabilities of one and the same vector of answers, over all
     pairs of neighbouring tables: each number has discrete Laplace noise of scale λ · times, whose
     ratio is exp(|difference| / scale) as soon as the answer lies on one side of both true values.
@@ -65,7 +65,10 @@ def test_the_loss_by_enumeration_of_tables():
     no ratio of exact probabilities is above it, and one reaches it.
     """
     whole = np.array([[0, 5], [0, 1]])
-    numbers = [Given(COUNT, np.array([[0, 2], [0, 1]]), 0), Given("sum age+1", whole, 0, 6)]
+    numbers = [
+        PastAnswer(COUNT, np.array([[0, 2], [0, 1]]), 0),
+        PastAnswer("sum age+1", whole, 0, 6),
+    ]
     tables = list(combinations_with_replacement([(0, 0), (2, 1), (5, 0)], 2))
     worst = Fraction(0)
     for one, other in product(tables, repeat=2):

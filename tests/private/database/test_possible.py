@@ -7,7 +7,7 @@ import pytest
 
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.private.database.live import Possible
+from scumble.private.database.answers import Possible
 
 LAW = NoiseSum(DiscreteLaplace(Fraction(20)), {1.0: 1})
 

@@ -6,9 +6,9 @@ import pytest
 
 from scumble.demo.census import census
 from scumble.model.errors import LedgerError, ParameterError
-from scumble.private.database import picture
+from scumble.private.database import inspect
 from scumble.private.database.database import Database
-from scumble.private.database.inspect import Reading
+from scumble.private.database.inspect import DatabaseInspection
 
 ATTRIBUTES = ["age", "sex", "income"]
 
@@ -33,7 +33,7 @@ def ask(database, *ages):
 
 def test_reading_says_what_the_database_says(database, tmp_path):
     ask(database, (20, 40), (20, 41), (20, 42), (20, 40))
-    with Reading(tmp_path / "db") as reading:
+    with DatabaseInspection(tmp_path / "db") as reading:
         assert reading.status() == database.status()
         assert reading.history() == database.history()
         assert [entry["status"] for entry in reading.history()] == [
@@ -48,7 +48,7 @@ def test_reading_says_what_the_database_says(database, tmp_path):
 
 
 def test_reading_follows_a_database_that_goes_on(database, tmp_path):
-    with Reading(tmp_path / "db") as reading:
+    with DatabaseInspection(tmp_path / "db") as reading:
         for answered in (1, 2):
             ask(database, (20 + answered, 40))
             assert reading.status()["answered"] == answered
@@ -92,7 +92,7 @@ def test_bounds_follow_the_volumes(database):
     """ελ = 4: with boxes of one volume s it is 4/(2s(1-s)), with several 4/s'."""
 
     def found(*volumes):
-        return [bound.value for bound in picture._bounds(database.terms, volumes)]
+        return [bound.value for bound in inspect._bounds(database.terms, volumes)]
 
     half, small = Fraction(1, 2), Fraction(1, 100)
     assert found() == found(Fraction(1)) == found(half, Fraction(1)) == []
@@ -109,8 +109,8 @@ def test_the_curve_shows_the_bound(database):
 
 def test_without_the_plotting_library_it_is_said(database, monkeypatch):
     from scumble.model.errors import ScumbleError
-    from scumble.public.plot import curves
+    from scumble.public.plot import figures
 
-    monkeypatch.setattr(curves, "available", lambda: False)
+    monkeypatch.setattr(figures, "available", lambda: False)
     with pytest.raises(ScumbleError, match="matplotlib is not installed"):
         database.plot()

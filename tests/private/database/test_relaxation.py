@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scumble.private.database.columns import Shelf
-from scumble.private.database.regression import combine
-from scumble.private.database.relaxation import Compound, Distance, relax
+from scumble.private.database.relaxation import Compound, Distance, Shelf, combine, relax
 
 
 class Accepted:

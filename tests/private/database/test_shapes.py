@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database import shapes
-from scumble.private.database.shapes import Shapes
+from scumble.private.database import question
+from scumble.private.database.question import Shapes
 from scumble.public.sql.parse import parse
 
 SCHEMA = sc.Schema(
@@ -58,7 +58,7 @@ def test_positions_of_groups_are_no_literals():
 def test_only_the_first_of_a_shape_is_parsed(literal, parsed):
     reader = Shapes(SCHEMA)
     reader.read("SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'f'")
-    with patch.object(shapes, "parse", wraps=parse) as parser:
+    with patch.object(question, "parse", wraps=parse) as parser:
         reader.read(f"SELECT COUNT(*) FROM t WHERE age < {literal} AND sex = 'm'")
         assert parser.call_count == parsed
 

@@ -11,7 +11,7 @@ import scumble as sc
 from scumble.model.errors import ParameterError
 from scumble.private.database.conditions import boxes_of
 from scumble.private.database.space import Space
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 from tests.support.drawn import attributes
 
@@ -53,7 +53,7 @@ def test_an_interval_is_written_for_people(name, interval, sql):
     box[SCHEMA.names.index(name)] = interval
     assert space.sql(box) == sql
     query = parse(f"SELECT COUNT(*) FROM t WHERE {sql}", SCHEMA)
-    assert boxes_of(query.clauses, space, Engine(SCHEMA)).tolist() == [box.tolist()]
+    assert boxes_of(query.clauses, space, Sandbox(SCHEMA)).tolist() == [box.tolist()]
 
 
 def test_the_whole_space_and_several_attributes():
@@ -75,7 +75,7 @@ def test_any_interval_of_any_attribute_is_read_back(attribute, data):
     box = np.array([sorted(data.draw(st.tuples(ends, ends)))])
     text = f"SELECT COUNT(*) FROM t WHERE {space.sql(box)}"
     assume("\0" not in text and len(text) < 100_000)
-    assert boxes_of(parse(text, schema).clauses, space, Engine(schema)).tolist() == [box.tolist()]
+    assert boxes_of(parse(text, schema).clauses, space, Sandbox(schema)).tolist() == [box.tolist()]
 
 
 def test_a_space_may_be_larger_than_any_number_of_the_machine():

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.errors import ParameterError, PromiseError
-from scumble.private.database.buckets import Histogram
-from scumble.private.database.exact import Exact
-from scumble.private.database.trackers import make_tracker
+from scumble.private.database.trackers import ExactTracker, HistogramTracker, make_tracker
 from tests.support.database.drawn_boxes import Dense, boxes, cells, space_of, spaces
 
 ENOUGH = 2000  # buckets, of spaces of at most 6^4 points
@@ -69,7 +67,7 @@ def test_after_the_same_history_each_tracker_accepts_what_the_next_one_does(sess
     space, limit, asked = session
     limit += 1
     exact, apart = make_tracker("exact", space, limit), make_tracker("disjoint", space, limit)
-    enough, small = Histogram(space, limit, ENOUGH), Histogram(space, limit, few)
+    enough, small = HistogramTracker(space, limit, ENOUGH), HistogramTracker(space, limit, few)
     for some, units in asked:
         rooms = [each.room(some, units) for each in (exact, enough, small, apart)]
         assert rooms[0] == rooms[1]
@@ -105,7 +103,7 @@ def test_the_map_shows_no_less_than_the_largest_popularity(kind, buckets, sessio
 @settings(max_examples=60)
 def test_buckets_are_few_disjoint_and_cover_the_space(session, buckets):
     space, limit, asked = session
-    tracker, truth = Histogram(space, limit, buckets), Dense(space)
+    tracker, truth = HistogramTracker(space, limit, buckets), Dense(space)
     for some, units in asked:
         if tracker.room(some, units):
             tracker.add(some, units)
@@ -124,7 +122,7 @@ def test_many_buckets_keep_their_counters():
     force, on a space of 20 × 15 × 10 points with several hundred buckets.
     """
     rng, space, limit = np.random.default_rng(5), space_of([20, 15, 10]), 12
-    tracker, truth, accepted = Histogram(space, limit, 2500), Dense(space), []
+    tracker, truth, accepted = HistogramTracker(space, limit, 2500), Dense(space), []
     for _ in range(400):
         box = np.sort(np.stack([rng.integers(0, n, 2) for n in space.sizes]), axis=1)[None]
         assert not tracker.room(box) or truth.largest(box) < limit
@@ -146,7 +144,7 @@ def test_large_domains_are_cut_line_by_line(session):
     """The same questions, every code a billion times as wide, have the same answers."""
     (space, limit, asked), scale = session, 10**9
     wide = space_of([size * scale for size in space.sizes])
-    tracker, truth = Histogram(wide, limit, ENOUGH), make_tracker("exact", space, limit)
+    tracker, truth = HistogramTracker(wide, limit, ENOUGH), make_tracker("exact", space, limit)
     for some, units in asked:
         scaled = some * scale + [0, scale - 1]
         assert tracker.room(scaled, units) == truth.room(some, units)
@@ -176,8 +174,8 @@ def test_counters_are_wide_enough_for_the_limit():
 
 
 def test_auto_is_exact_where_it_fits():
-    assert isinstance(make_tracker("auto", space_of([10, 10]), 5), Exact)
-    assert isinstance(make_tracker("auto", space_of([10**5, 10**4]), 5), Histogram)
+    assert isinstance(make_tracker("auto", space_of([10, 10]), 5), ExactTracker)
+    assert isinstance(make_tracker("auto", space_of([10**5, 10**4]), 5), HistogramTracker)
 
 
 @pytest.mark.parametrize(
@@ -197,5 +195,5 @@ def test_what_is_not_allowed_is_said(kind, limit, buckets, sentence):
 
 def test_a_map_needs_two_attributes():
     tracker = make_tracker("exact", space_of([3, 4]), 1)
-    with pytest.raises(sc.errors.ParameterError, match="A map needs two attributes"):
+    with pytest.raises(sc.ParameterError, match="A map needs two attributes"):
         tracker.popularity(1, 1)

@@ -64,7 +64,7 @@ def test_creating_leaves_all_or_nothing(tmp_path, monkeypatch):
     def refuse(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("scumble.private.journal.head.HeadFile.create", refuse)
+    monkeypatch.setattr("scumble.private.journal.store.HeadFile.create", refuse)
     with pytest.raises(sc.LedgerError, match="No space left on device"):
         Journal.create(tmp_path / "db", PROMISE)
     assert list(tmp_path.iterdir()) == []

@@ -7,9 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scumble.private.journal.chain import START, inspect
 from scumble.private.journal.entries import Entry, digest, new_entry
-from scumble.private.journal.head import Head
+from scumble.private.journal.store import START, Head, inspect
 
 LENGTH = 6
 

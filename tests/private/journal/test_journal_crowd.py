@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import scumble as sc
-from scumble.private.journal.group_commit import Committer
+from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal
 
 CHILD = "tests.support.database.ledger_child"
@@ -69,7 +69,7 @@ def test_ten_thousand_retries_are_charged_once_each(journal):
         return key, f"{entry.number} {entry.text} {entry.time} {entry.hash}"
 
     chance = random.Random(3)
-    committer = Committer(journal, decide)
+    committer = GroupCommit(journal, decide)
     requests = [f"request {number}" for number in range(400)] * 25
     chance.shuffle(requests)
     with ThreadPoolExecutor(16) as threads:
@@ -92,7 +92,7 @@ def test_those_who_wait_are_served_together(journal):
             assert released.wait(30)
         return append_all(turn, requests)
 
-    committer = Committer(journal, decide)
+    committer = GroupCommit(journal, decide)
     with ThreadPoolExecutor(10) as threads:
         first = threads.submit(committer.submit, 0)
         assert held.wait(30)
@@ -104,7 +104,7 @@ def test_those_who_wait_are_served_together(journal):
     assert sizes == [1, 9]
 
 
-def together(committer: Committer, requests: list) -> list:
+def together(committer: GroupCommit, requests: list) -> list:
     """The outcomes of requests that are all in one batch."""
     with ThreadPoolExecutor(len(requests)) as threads:
         committer._led = True  # as if somebody were at work
@@ -115,7 +115,7 @@ def together(committer: Committer, requests: list) -> list:
         return [future.exception() or future.result() for future in futures]
 
 
-def wait_for_waiting(committer: Committer, number: int) -> None:
+def wait_for_waiting(committer: GroupCommit, number: int) -> None:
     while len(committer._waiting) < number:
         time.sleep(0.001)
 
@@ -129,7 +129,7 @@ def test_an_exception_strikes_only_its_own_request(journal):
             raise ZeroDivisionError("three")
         return entries
 
-    outcomes = together(Committer(journal, decide), [1, 2, 3, 4, 5])
+    outcomes = together(GroupCommit(journal, decide), [1, 2, 3, 4, 5])
     assert isinstance(outcomes.pop(2), ZeroDivisionError)
     assert [outcome.payload["value"] for outcome in outcomes] == [1, 2, 4, 5]
     assert sorted(values(journal)) == [1, 2, 4, 5]
@@ -142,7 +142,7 @@ def test_an_exception_can_be_a_result(journal):
         refused = sc.PromiseError("No room.")
         return [good.pop(0) if request else refused for request in requests]
 
-    outcomes = together(Committer(journal, decide), [1, 0, 2])
+    outcomes = together(GroupCommit(journal, decide), [1, 0, 2])
     assert str(outcomes[1]) == "No room."
     assert sorted(values(journal)) == [1, 2]
 
@@ -153,7 +153,7 @@ def test_a_ledger_that_fails_is_told_to_all(tmp_path):
             raise sc.LedgerError("The disk is full.")
 
     with Journal.create(tmp_path / "db", {}, step=fail) as journal:
-        outcomes = together(Committer(journal, append_all), [1, 2, 3])
+        outcomes = together(GroupCommit(journal, append_all), [1, 2, 3])
         assert [str(outcome) for outcome in outcomes] == ["The disk is full."] * 3
         assert values(journal) == []
 
@@ -162,7 +162,7 @@ def test_results_that_do_not_fit_the_requests_are_not_committed(journal):
     def decide(turn, requests):
         return [*append_all(turn, requests), "one more"]
 
-    for outcome in together(Committer(journal, decide), [1, 2]):
+    for outcome in together(GroupCommit(journal, decide), [1, 2]):
         assert isinstance(outcome, ValueError)
     assert values(journal) == []
 
@@ -176,6 +176,6 @@ def test_an_interrupted_leader_leaves_the_others_to_the_next(journal):
             raise KeyboardInterrupt
         return append_all(turn, requests)
 
-    outcomes = together(Committer(journal, decide), [1, 2, 3])
+    outcomes = together(GroupCommit(journal, decide), [1, 2, 3])
     assert sum(isinstance(outcome, KeyboardInterrupt) for outcome in outcomes) == 1
     assert len(values(journal)) == 2

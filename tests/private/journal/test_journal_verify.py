@@ -8,8 +8,8 @@ import pytest
 
 import scumble as sc
 from scumble.private.journal.entries import digest
-from scumble.private.journal.head import Head, HeadFile
 from scumble.private.journal.journal import Journal
+from scumble.private.journal.store import Head, HeadFile
 
 ENTRIES = 9  # with the promise
 

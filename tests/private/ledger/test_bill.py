@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import people
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.concentrated import rho_for
-from scumble.private.database.terms import Terms as DatabaseTerms
+from scumble.model.privacy.accounting import PrivacyLoss, rho_for
+from scumble.private.database.terms import DatabaseTerms
 from scumble.private.ledger.cost import Bill, bill_of, bill_of_database
-from scumble.private.ledger.terms import Terms
+from scumble.private.ledger.terms import LedgerTerms
 from scumble.private.mechanism import Summary
 from scumble.private.summaries.base import AttributeSummary
+from tests.support import people
 
 HALF = Fraction(1, 2)
 SCHEMA = people.schema()
@@ -30,12 +29,14 @@ class Noisy(AttributeSummary):
         raise AssertionError("nothing is measured")
 
 
-def terms(neighbours: str, contribution: int = 1, sensitive: tuple[str, ...] = ("job",)) -> Terms:
+def terms(
+    neighbours: str, contribution: int = 1, sensitive: tuple[str, ...] = ("job",)
+) -> LedgerTerms:
     names = sensitive if neighbours == "values" else ()
-    return Terms("people", neighbours, contribution, names)
+    return LedgerTerms("people", neighbours, contribution, names)
 
 
-def bill(mechanism, ledger: Terms, schema=SCHEMA, **how) -> Bill:
+def bill(mechanism, ledger: LedgerTerms, schema=SCHEMA, **how) -> Bill:
     return bill_of(mechanism, schema, ledger, **{"outside": "error", "seeded": False, **how})
 
 
@@ -54,7 +55,7 @@ def histogram(neighbours: str, **more) -> sc.Histogram:
     ],
 )
 def test_summaries_by_the_relation(ledger: str, promised: str, times: int) -> None:
-    assert bill(histogram(promised), terms(ledger)).loss == Loss(times * HALF)
+    assert bill(histogram(promised), terms(ledger)).loss == PrivacyLoss(times * HALF)
 
 
 def test_a_replaced_person_says_nothing_about_one_who_was_not_there() -> None:
@@ -64,29 +65,31 @@ def test_a_replaced_person_says_nothing_about_one_who_was_not_there() -> None:
 
 
 def test_rows_of_a_person() -> None:
-    assert bill(histogram("replace"), terms("replace", 3)).loss == Loss(3 * HALF)
-    assert bill(histogram("replace", contribution=2), terms("replace", 3)).loss == Loss(2 * HALF)
-    assert bill(histogram("replace", contribution=5), terms("replace", 3)).loss == Loss(HALF)
+    assert bill(histogram("replace"), terms("replace", 3)).loss == PrivacyLoss(3 * HALF)
+    assert bill(histogram("replace", contribution=2), terms("replace", 3)).loss == PrivacyLoss(
+        2 * HALF
+    )
+    assert bill(histogram("replace", contribution=5), terms("replace", 3)).loss == PrivacyLoss(HALF)
 
 
 def test_rows_that_are_limited_need_no_factor() -> None:
     schema = sc.Schema((*SCHEMA, sc.Attribute("id", "identifier")))
     limited = histogram("replace", contribution=2, person="id")
-    assert bill(limited, terms("replace", 7), schema).loss == Loss(HALF)
+    assert bill(limited, terms("replace", 7), schema).loss == PrivacyLoss(HALF)
 
 
 def test_gaussian_noise_grows_with_the_square_of_the_steps() -> None:
     rho = rho_for(HALF, Fraction(1, 10**6))
     found = Noisy(["age"], epsilon=0.5, delta=1e-6, neighbours="add_remove")
-    assert bill(found, terms("add_remove")).loss == Loss(rho=rho)
-    assert bill(found, terms("replace")).loss == Loss(rho=4 * rho)
-    assert bill(found, terms("replace", 3)).loss == Loss(rho=36 * rho)
+    assert bill(found, terms("add_remove")).loss == PrivacyLoss(rho=rho)
+    assert bill(found, terms("replace")).loss == PrivacyLoss(rho=4 * rho)
+    assert bill(found, terms("replace", 3)).loss == PrivacyLoss(rho=36 * rho)
 
 
 @pytest.mark.parametrize("publisher", [sc.Uniform(epsilon=0.1), sc.Subset(epsilon=0.1)])
 def test_publishers_of_rows_protect_sensitive_values_only(publisher) -> None:
-    assert bill(publisher, terms("values")).loss == Loss(Fraction(1, 10))
-    assert bill(publisher, terms("values", 2)).loss == Loss(Fraction(1, 5))
+    assert bill(publisher, terms("values")).loss == PrivacyLoss(Fraction(1, 10))
+    assert bill(publisher, terms("values", 2)).loss == PrivacyLoss(Fraction(1, 5))
     assert bill(publisher, terms("replace")).loss is None
     assert bill(publisher, terms("add_remove")).loss is None
 
@@ -102,15 +105,17 @@ def test_columns_that_the_ledger_protects_must_be_hidden() -> None:
     found = bill(uniform, terms("values", sensitive=("age", "job")))
     assert found.loss is None
     assert "does not hide age" in found.remark
-    assert bill(uniform, terms("values", sensitive=("health", "job"))).loss == Loss(Fraction(1))
+    assert bill(uniform, terms("values", sensitive=("health", "job"))).loss == PrivacyLoss(
+        Fraction(1)
+    )
     assert "none of the columns" in bill(uniform, terms("values", sensitive=("jbo",))).remark
     # A summary hides all columns alike.
-    assert bill(histogram("replace"), terms("values", sensitive=("age",))).loss == Loss(HALF)
+    assert bill(histogram("replace"), terms("values", sensitive=("age",))).loss == PrivacyLoss(HALF)
 
 
 def test_frapp_perturbs_whole_rows() -> None:
-    assert bill(sc.Frapp(epsilon=0.5), terms("replace")).loss == Loss(HALF)
-    assert bill(sc.Frapp(epsilon=0.5), terms("values")).loss == Loss(HALF)
+    assert bill(sc.Frapp(epsilon=0.5), terms("replace")).loss == PrivacyLoss(HALF)
+    assert bill(sc.Frapp(epsilon=0.5), terms("values")).loss == PrivacyLoss(HALF)
     assert bill(sc.Frapp(epsilon=0.5), terms("add_remove")).loss is None
 
 
@@ -139,14 +144,14 @@ def test_what_no_number_covers_is_not_counted() -> None:
     ledger = terms("values")
     assert "fixed seed" in bill(histogram("replace"), ledger, seeded=True).remark
     assert "left out" in bill(sc.Uniform(epsilon=1), ledger, outside="drop").remark
-    assert bill(histogram("replace"), ledger, outside="drop").loss == Loss(HALF)
+    assert bill(histogram("replace"), ledger, outside="drop").loss == PrivacyLoss(HALF)
     inferred = sc.Schema.infer(people.people(50, SCHEMA), sensitive=["job"])
     assert "read from the private data" in bill(sc.Uniform(epsilon=1), ledger, inferred).remark
 
 
 def test_a_database_costs_all_that_it_may_answer() -> None:
     promised = DatabaseTerms.read(epsilon=0.5, noise=40)
-    assert bill_of_database(promised, SCHEMA, terms("replace", 2)).loss == Loss(2 * HALF)
+    assert bill_of_database(promised, SCHEMA, terms("replace", 2)).loss == PrivacyLoss(2 * HALF)
     assert bill_of_database(promised, SCHEMA, terms("add_remove")).loss is None
 
 

@@ -8,13 +8,13 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-import people
 import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import Loss
-from scumble.private.database.inspect import Reading
+from scumble.model.privacy.accounting import PrivacyLoss
+from scumble.private.database.inspect import DatabaseInspection
+from tests.support import people
 
 CHILD = "tests.support.database.publishing_child"
 SCHEMA = people.schema()
@@ -48,8 +48,8 @@ def test_two_releases_of_one_table_add_up(ledger: sc.Ledger) -> None:
     assert again.totals[None].epsilon == Fraction(1, 2)
     assert [each.state for each in again.charges] == ["made", "made"]
     assert [each.bill.loss for each in again.charges] == [
-        Loss(Fraction(1, 10)),
-        Loss(Fraction(2, 5)),
+        PrivacyLoss(Fraction(1, 10)),
+        PrivacyLoss(Fraction(2, 5)),
     ]
     assert repr(again) == (
         "Ledger of our people, protecting what the rows of one person say; limit: ε = 1\n"
@@ -275,7 +275,7 @@ def test_an_owners_ledger_is_no_database(ledger: sc.Ledger) -> None:
     with pytest.raises(sc.LedgerError, match="owner's ledger of releases, no database"):
         sc.Database.open(ledger.folder, TABLE)
     with pytest.raises(sc.LedgerError, match="owner's ledger of releases, no database"):
-        Reading(ledger.folder)
+        DatabaseInspection(ledger.folder)
 
 
 def test_a_database_has_another_ledger(tmp_path: Path) -> None:

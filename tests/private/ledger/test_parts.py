@@ -5,25 +5,25 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
-import people
 import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category
-from scumble.private.ledger.charge import Charge, totals_of
 from scumble.private.ledger.cost import Bill
+from scumble.private.ledger.ledger import Charge, totals_of
 from scumble.private.tables.open import open_source
-from scumble.private.tables.part import PartOfSource
+from scumble.private.tables.source import PartOfSource
+from tests.support import people
 
 SCHEMA = people.schema()
 TABLE = people.people(400, SCHEMA)
 
 
 def bill(loss: str, part: str | None = None) -> Bill:
-    return Bill("histogram", {}, "", Loss(Fraction(loss)), part=part)
+    return Bill("histogram", {}, "", PrivacyLoss(Fraction(loss)), part=part)
 
 
 def publish(ledger: sc.Ledger, epsilon: float, part: object = None) -> sc.Release:

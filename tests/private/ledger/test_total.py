@@ -10,10 +10,8 @@ from itertools import pairwise, product
 import pytest
 from scipy import integrate, stats
 
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.concentrated import rho_for
-from scumble.private.ledger.limit import Limit
-from scumble.private.ledger.total import Total, steps
+from scumble.model.privacy.accounting import PrivacyLoss, rho_for
+from scumble.private.ledger.terms import Limit, Total, steps
 
 TENTH = Fraction(1, 10)
 LIMITS = [
@@ -25,10 +23,10 @@ LIMITS = [
 
 
 def pure(*losses: Fraction | float) -> Total:
-    return Total(tuple(Loss(Fraction(str(loss))) for loss in losses))
+    return Total(tuple(PrivacyLoss(Fraction(str(loss))) for loss in losses))
 
 
-def beyond(loss: Loss, epsilon: float) -> float:
+def beyond(loss: PrivacyLoss, epsilon: float) -> float:
     """The exact δ at ε of the worst release with this loss: an answer that is true with odds e^ε,
     or Gaussian noise. ε may be negative.
     """
@@ -43,7 +41,7 @@ def beyond(loss: Loss, epsilon: float) -> float:
     return float(above - math.exp(epsilon) * stats.norm.sf((epsilon + rho) / spread))
 
 
-def after(first: Loss, then, epsilon: float) -> float:
+def after(first: PrivacyLoss, then, epsilon: float) -> float:
     """The exact δ of a first release and one that `then` chooses by the loss that the first had."""
     if first.pure:
         size = float(first.epsilon)
@@ -63,20 +61,20 @@ def test_pure_losses_add_exactly() -> None:
     total = pure(*["0.1"] * 10)
     assert total.epsilon == 1
     assert Limit(Fraction(1)).allows(total)
-    assert not Limit(Fraction(1)).allows(total.plus(Loss(Fraction(1, 10**30))))
+    assert not Limit(Fraction(1)).allows(total.plus(PrivacyLoss(Fraction(1, 10**30))))
     assert Limit(Fraction(1)).left_epsilon(pure("0.3")) == Fraction(7, 10)
 
 
 def test_concentrated_losses_add_exactly() -> None:
-    total = Total((Loss(rho=TENTH), Loss(rho=TENTH / 3), Loss(TENTH)))
+    total = Total((PrivacyLoss(rho=TENTH), PrivacyLoss(rho=TENTH / 3), PrivacyLoss(TENTH)))
     assert total.rho == TENTH + TENTH / 3
     assert total.concentrated == total.rho + TENTH**2 / 2
     assert not total.pure
 
 
 def test_steps_to_a_neighbour_further_off() -> None:
-    assert steps(Loss(TENTH), 3) == Loss(3 * TENTH)
-    assert steps(Loss(rho=TENTH), 3) == Loss(rho=9 * TENTH)
+    assert steps(PrivacyLoss(TENTH), 3) == PrivacyLoss(3 * TENTH)
+    assert steps(PrivacyLoss(rho=TENTH), 3) == PrivacyLoss(rho=9 * TENTH)
 
 
 def test_many_small_losses_are_less_than_their_sum() -> None:
@@ -88,7 +86,7 @@ def test_many_small_losses_are_less_than_their_sum() -> None:
 
 def test_mixed_totals_take_the_better_way() -> None:
     delta = Fraction(1, 10**9)
-    gaussian = Loss(rho=rho_for(Fraction(1, 2), delta))
+    gaussian = PrivacyLoss(rho=rho_for(Fraction(1, 2), delta))
     mixed = pure("0.5").plus(gaussian)
     assert mixed.at(delta) == 1
     assert Total((gaussian, gaussian)).at(delta) < Fraction(3, 4)
@@ -96,30 +94,34 @@ def test_mixed_totals_take_the_better_way() -> None:
 
 def test_without_delta_nothing_but_pure_losses_is_allowed() -> None:
     limit = Limit(Fraction(10))
-    assert not limit.allows(Total((Loss(rho=Fraction(1, 10**9)),)))
+    assert not limit.allows(Total((PrivacyLoss(rho=Fraction(1, 10**9)),)))
     assert limit.left_rho(Total()) == limit.left_gaussian(Total()) == 0
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), LIMITS)
 def test_a_limit_has_room_for_what_it_is_named_after(epsilon: Fraction, delta: Fraction) -> None:
     limit = Limit(epsilon, delta)
-    one = Total((Loss(rho=rho_for(epsilon, delta)),))
+    one = Total((PrivacyLoss(rho=rho_for(epsilon, delta)),))
     assert limit.allows(one)
     assert limit.used(one) == epsilon
     assert limit.left_gaussian(Total()) == epsilon
-    assert limit.allows(Total((Loss(epsilon),)))
-    assert not limit.allows(one.plus(Loss(rho=rho_for(epsilon / 10, delta))))
+    assert limit.allows(Total((PrivacyLoss(epsilon),)))
+    assert not limit.allows(one.plus(PrivacyLoss(rho=rho_for(epsilon / 10, delta))))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), LIMITS)
 def test_what_is_left_fits_and_no_more(epsilon: Fraction, delta: Fraction) -> None:
     limit = Limit(epsilon, delta)
-    for total in (Total(), pure(epsilon / 5), Total((Loss(rho=limit.left_rho(Total()) / 3),))):
+    for total in (
+        Total(),
+        pure(epsilon / 5),
+        Total((PrivacyLoss(rho=limit.left_rho(Total()) / 3),)),
+    ):
         largest, rho = limit.left_epsilon(total), limit.left_rho(total)
-        assert limit.allows(total.plus(Loss(largest)))
-        assert not limit.allows(total.plus(Loss(largest * Fraction(1001, 1000))))
-        assert limit.allows(total.plus(Loss(rho=rho)))
-        assert not limit.allows(total.plus(Loss(rho=rho * Fraction(1001, 1000))))
+        assert limit.allows(total.plus(PrivacyLoss(largest)))
+        assert not limit.allows(total.plus(PrivacyLoss(largest * Fraction(1001, 1000))))
+        assert limit.allows(total.plus(PrivacyLoss(rho=rho)))
+        assert not limit.allows(total.plus(PrivacyLoss(rho=rho * Fraction(1001, 1000))))
         named = rho_for(limit.left_gaussian(total), delta)
         assert Fraction(999, 1000) * rho < named <= rho
 
@@ -127,10 +129,10 @@ def test_what_is_left_fits_and_no_more(epsilon: Fraction, delta: Fraction) -> No
 def test_a_part_kept_for_pure_releases() -> None:
     delta = Fraction(1, 10**9)
     half = Limit(Fraction(1), delta, Fraction(1, 2))
-    gaussian = Loss(rho=rho_for(Fraction(1, 2), delta))
+    gaussian = PrivacyLoss(rho=rho_for(Fraction(1, 2), delta))
     assert half.allows(pure("0.5").plus(gaussian))
     assert not Limit(Fraction(1), delta).allows(pure("0.5").plus(gaussian))
-    assert not half.allows(Total((Loss(rho=rho_for(Fraction(1), delta)),)))
+    assert not half.allows(Total((PrivacyLoss(rho=rho_for(Fraction(1), delta)),)))
 
 
 @pytest.mark.parametrize(("limit", "share"), list(product(LIMITS, (0.1, 0.5, 0.9))))
@@ -142,18 +144,18 @@ def test_no_choice_after_looking_breaks_a_limit(
     """
     found = Limit(*limit)
     firsts = [
-        Loss(found.left_epsilon(Total()) * Fraction(share)),
-        Loss(rho=found.left_rho(Total()) * Fraction(share)),
+        PrivacyLoss(found.left_epsilon(Total()) * Fraction(share)),
+        PrivacyLoss(rho=found.left_rho(Total()) * Fraction(share)),
     ]
     for first in firsts:
         total = Total((first,))
         rest = [
-            Loss(left) if kind else Loss(rho=left)
+            PrivacyLoss(left) if kind else PrivacyLoss(rho=left)
             for kind, left in ((1, found.left_epsilon(total)), (0, found.left_rho(total)))
             if left
         ]
 
-        def worst(loss: float, rest: list[Loss] = rest) -> Loss:
+        def worst(loss: float, rest: list[PrivacyLoss] = rest) -> PrivacyLoss:
             return max(rest, key=lambda each: beyond(each, float(found.epsilon) - loss))
 
         spent = after(first, worst, float(found.epsilon))

@@ -18,8 +18,8 @@ import scumble as sc
 from scumble.model.evidence.evidence import Tuples
 from scumble.model.evidence.presence import Included
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_epsilon
-from scumble.private.perturbation.alphabeta_odds import odds_of
-from scumble.private.sampling.source import Source
+from scumble.private.perturbation.alphabeta_guarantee import odds_of
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.rows import Rows
 from scumble.public.release import Manifest, Release
 
@@ -42,7 +42,7 @@ def _sized(**sizes: int) -> sc.Schema:
     )
 
 
-class Silent(Source):
+class Silent(Keystream):
     """A source that must not be asked."""
 
     def fill(self, out: object) -> None:

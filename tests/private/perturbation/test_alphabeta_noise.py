@@ -16,10 +16,10 @@ import pytest
 from scipy.stats import chi2
 
 import scumble as sc
-from scumble.model.schema.cell_keys import Radix
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.perturbation.tuple_views import TupleNoise
-from scumble.private.sampling.source import Source
-from scumble.private.tables.tuple_keys import among, distinct
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables.sorted_keys import among, distinct
 
 COPIES = 60_000
 
@@ -58,14 +58,14 @@ def test_uniform_noise(sizes: tuple[int, ...], mean: Fraction) -> None:
     In the second domain, of two words, only the number of tuples can be seen: within 6 standard
     deviations, false alarm 2e-9.
     """
-    radix = Radix(sizes)
+    radix = CellKeys(sizes)
     if radix.words == 1:
-        keys = TupleNoise(radix, mean).draw(Source(5))
+        keys = TupleNoise(radix, mean).draw(Keystream(5))
         patterns = _patterns(keys, 6)
         assert not _rejects(patterns, _independent([mean] * 6))
         assert _rejects(patterns, _independent([mean * 21 / 20] * 6))
         return
-    keys = TupleNoise(radix, mean * COPIES / radix.size).draw(Source(5))
+    keys = TupleNoise(radix, mean * COPIES / radix.size).draw(Keystream(5))
     assert abs(len(keys) - mean * COPIES) < 6 * (COPIES * mean) ** 0.5
     assert len({tuple(key) for key in keys.tolist()}) == len(keys)
     assert (np.lexsort(keys.T[::-1]) == np.arange(len(keys))).all()
@@ -78,10 +78,10 @@ def test_noise_like_a_source() -> None:
         (Fraction(1, 6), Fraction(1, 3), Fraction(1, 2)),
     )
     mean = Fraction(1, 4)
-    noise = TupleNoise(Radix((COPIES, 2, 3)), mean, {1: first, 2: second})
+    noise = TupleNoise(CellKeys((COPIES, 2, 3)), mean, {1: first, 2: second})
     presences = [mean * 6 * p * q for p, q in product(first, second)]
     assert (noise.smallest, noise.largest) == (min(presences), max(presences))
-    patterns = _patterns(noise.draw(Source(6)), 6)
+    patterns = _patterns(noise.draw(Keystream(6)), 6)
     # Some tuples are so rare that all patterns together would be too few of a kind.
     for places in ((5, 4, 2), (5, 1, 0), (3, 4, 0)):
         found = sum((patterns >> place & 1) << bit for bit, place in enumerate(places))

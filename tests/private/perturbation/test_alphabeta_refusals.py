@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.rows import Rows
 from tests.support.people import people, schema
 
@@ -21,7 +21,7 @@ def _sized(**sizes: int) -> sc.Schema:
     )
 
 
-class Silent(Source):
+class Silent(Keystream):
     """A source that must not be asked."""
 
     def fill(self, out: object) -> None:

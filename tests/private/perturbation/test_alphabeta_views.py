@@ -12,8 +12,7 @@ import pytest
 import scumble as sc
 from scumble.model.evidence.evidence import Tuples
 from scumble.model.evidence.presence import Included
-from scumble.private.perturbation.alphabeta_odds import odds_of
-from scumble.private.perturbation.alphabeta_request import fade_of
+from scumble.private.perturbation.alphabeta_guarantee import fade_of, odds_of
 from tests.support.people import people, schema
 
 LARGE = schema(ages=2000)

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.perturbation.anatomy_groups import LEFT_OUT, capped, counted, eligible, grouped
-from scumble.private.sampling.source import Source
+from scumble.private.perturbation.anatomy import LEFT_OUT, capped, counted, eligible, grouped
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 from tests.support.people import JOBS, people, schema
 
@@ -37,7 +37,7 @@ def _files(release: sc.Release) -> tuple[pa.Table, pa.Table]:
 def _groups(codes: list[int], least: int, seed: int = 0) -> np.ndarray:
     array = np.array(codes, np.uint8)
     counts = counted(array, max(codes, default=0) + 1)
-    return grouped(Source(seed), array, counts, capped(counts, least), least)[0]
+    return grouped(Keystream(seed), array, counts, capped(counts, least), least)[0]
 
 
 @given(st.lists(st.integers(0, 7), max_size=60), st.integers(2, 5), st.integers(0, 1000))
@@ -110,7 +110,7 @@ def test_refused_before_anything_is_drawn_or_written(tmp_path, monkeypatch) -> N
     def drawn(*_: object) -> None:
         raise AssertionError("randomness was drawn")
 
-    monkeypatch.setattr(Source, "fill", drawn)
+    monkeypatch.setattr(Keystream, "fill", drawn)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     with pytest.raises(sc.PromiseError):

@@ -8,9 +8,13 @@ from math import exp
 import numpy as np
 import pytest
 
-from scumble.model.evidence.bag_laws import bag_law
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.private.perturbation.aroma_risk import acceptance, again_in_paper, exposure, profile
+from scumble.model.evidence.channels import PoolLaw, bag_law
+from scumble.private.perturbation.aroma_guarantee import (
+    acceptance,
+    again_in_paper,
+    pool_exposure,
+    profile,
+)
 from tests.support.mechanisms.pool_bags import SMALL, bags, pool_law
 
 every_pool = pytest.mark.parametrize(("weights", "k", "closeness"), SMALL)
@@ -96,7 +100,7 @@ def test_exposure_and_acceptance(weights: tuple[int, ...], k: int, closeness: in
     found = [bags(law, true) for true in range(law.values)]
     shown = {bag for known, _ in found for bag in known}
     best = sum(max(known.get(bag, Fraction(0)) for known, _ in found) for bag in shown)
-    assert 0 <= exposure(law) - best / law.values < 1e-8
+    assert 0 <= pool_exposure(law) - best / law.values < 1e-8
     least = min(accepted for _, accepted in found)
     assert 0 <= least - Fraction(acceptance(law)) < Fraction(1, 10**8)
 
@@ -117,8 +121,8 @@ def test_figures_of_the_spec() -> None:
     law = PoolLaw((1,) * 15, 49)
     deltas = profile(law, (0.5, 1.0))
     assert [round(delta, 4) for delta in deltas] == [0.1668, 0.0858]
-    assert round(exposure(law), 3) == 0.137
-    assert exposure(law) > exp(0.5) / (exp(0.5) + 14)  # more than a 0.5-DP method may reach
+    assert round(pool_exposure(law), 3) == 0.137
+    assert pool_exposure(law) > exp(0.5) / (exp(0.5) + 14)  # more than a 0.5-DP method may reach
     capped = PoolLaw((1000,) * 10, 30, (10,) * 10)
     assert round(again_in_paper(capped.weights, 30, [10.0] * 10), 3) == 0.061
     assert round(1 - acceptance(capped), 4) == 0.0009

@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import chi2
 
 import scumble as sc
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.private.perturbation import aroma_bags
+from scumble.model.evidence.channels import PoolLaw
+from scumble.private.perturbation import aroma_views
 from tests.support.mechanisms.pool_bags import drawn
 from tests.support.people import JOBS, people, schema
 
@@ -81,8 +81,8 @@ def joint(
     draws = sum(sizes[-1] - 1 for sizes in levels)
     cells = np.array(list(itertools.product(range(len(weights)), repeat=draws + 1)))
     law = PoolLaw(tuple(weights), max(sizes[-1] for sizes in levels))
-    patch.setattr(aroma_bags, "Pool", Tape(cells[:, 1:], len(weights)))
-    made = [aroma_bags.draw_nested(None, law, cells[:, 0], sizes) for sizes in levels]
+    patch.setattr(aroma_views, "Pool", Tape(cells[:, 1:], len(weights)))
+    made = [aroma_views.draw_nested(None, law, cells[:, 0], sizes) for sizes in levels]
     small, large = (np.asarray(bags, np.int64) for bags in itertools.chain(*made))
     found: Joint = {}
     for (true, *others), less, more in zip(cells.tolist(), small, large, strict=True):
@@ -122,7 +122,7 @@ def test_colluding_readers_know_no_more_than_the_smallest_view(
     """Exactly, by all draws through the code that makes the bags, in both layouts. The check finds
     a rule that is wrong: with draws of its own the larger view tells more.
     """
-    monkeypatch.setattr("scumble.private.perturbation.aroma_bags.counted", lambda *_: counted)
+    monkeypatch.setattr("scumble.private.perturbation.aroma_views.counted", lambda *_: counted)
     beliefs = [Fraction(part, sum(prior)) for part in prior]
     nested = joint(weights, beliefs, [[first, second]], monkeypatch)
     assert sum(sum(belief) for belief in nested.values()) == 1

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.perturbation.aroma_book import BOOK
+from scumble.private.perturbation.aroma_views import BOOK
 from tests.support.people import JOBS, schema
 
 DOMAIN = sc.Schema([sc.Attribute("pid", "identifier"), *schema(ages=1000)])
@@ -46,8 +46,8 @@ def shown(release: sc.Release) -> dict[int, tuple[int, ...]]:
 def release(request, monkeypatch) -> sc.Release:
     """Forty persons, their bags as counts and as codes."""
     k, counted = request.param
-    for room in ("bag_columns", "aroma_bags"):
-        monkeypatch.setattr(f"scumble.publishers.{room}.counted", lambda *_: counted)
+    for module in ("subset", "aroma_views"):
+        monkeypatch.setattr(f"scumble.private.perturbation.{module}.counted", lambda *_: counted)
     mechanism = sc.Aroma(k=k, identifier="pid")
     return sc.publish(rows(list(range(40))), DOMAIN, mechanism)
 

@@ -18,8 +18,8 @@ from scipy.stats import chi2
 
 import scumble as sc
 from scumble.model.privacy.guarantee import gamma_for_epsilon
-from scumble.private.perturbation.frapp_promise import Counts
-from scumble.private.sampling.source import Source
+from scumble.private.perturbation.frapp import Counts
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.rows import Rows
 from tests.support.people import people, schema
 
@@ -173,7 +173,7 @@ def test_keep_and_k_say_which_posterior_follows() -> None:
     assert promise == PUBLISHED.guarantee(_wide(6), 1000)[0]
 
 
-class Silent(Source):
+class Silent(Keystream):
     """A source that must not be asked."""
 
     def fill(self, out: object) -> None:

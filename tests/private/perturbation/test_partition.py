@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.model.evidence.channels import SplitChannel
+from scumble.model.evidence.channels import PartitionChannel
 from scumble.private.mechanism import create
 from scumble.private.perturbation.partition_groups import gamma_of, split
 from tests.support.goodness import rejects
@@ -116,13 +116,13 @@ def test_rows_of_a_value_go_to_parts_at_random() -> None:
     """Value x4 has four rows in the first part and one in the second: that one is each of the five
     equally often. Chi-square over 2000 deals, false alarm 1e-6.
     """
-    from scumble.private.perturbation.deal import Deal
-    from scumble.private.sampling.source import Source
+    from scumble.private.perturbation.partition_groups import Deal
+    from scumble.private.sampling.source import Keystream
 
     split_table = split(dict(enumerate(WORKED)), Fraction(1, 3), Fraction(2, 3))
     cells = np.repeat(np.arange(10), WORKED).astype(np.uint64)
     ours = np.flatnonzero(cells == 3)
-    noise, found = Source(7), Counter()
+    noise, found = Keystream(7), Counter()
     for _ in range(2000):
         deal = Deal(split_table, 10)
         dealt = [deal.through(noise, batch)[0] for batch in (cells[:20], cells[20:])]
@@ -139,13 +139,13 @@ def test_what_is_published_follows_the_channel_of_each_part() -> None:
     """Chi-square of what the rows of one value show, by part, on the worked example times 2000;
     false alarm 1e-6 each.
     """
-    from scumble.private.perturbation.deal import Deal
-    from scumble.private.sampling.source import Source
+    from scumble.private.perturbation.partition_groups import Deal
+    from scumble.private.sampling.source import Keystream
 
     counts = {value: 2000 * count for value, count in enumerate(WORKED)}
     parts = split(counts, Fraction(1, 3), Fraction(2, 3))
     cells = np.repeat(np.arange(10), [2000 * count for count in WORKED]).astype(np.uint64)
-    numbers, shown = Deal(parts, 10).through(Source(3), cells)
+    numbers, shown = Deal(parts, 10).through(Keystream(3), cells)
     for number, part in enumerate(parts):
         size, keep = len(part.domain), float(part.keep)
         for value, count in part.counts.items():
@@ -237,7 +237,7 @@ def test_rows_that_are_dropped_are_not_counted() -> None:
 
 @pytest.mark.parametrize("later", [[12, 8, 6], [*WORKED, 1], [11, 9, *WORKED[2:]], [0] * 9 + [42]])
 def test_a_table_that_changes_between_the_passes(later: list[int], tmp_path) -> None:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
     domain = schema(jobs=(*VALUES, "x11"))
@@ -248,7 +248,7 @@ def test_a_table_that_changes_between_the_passes(later: list[int], tmp_path) -> 
     rows = Rows(_table(WORKED), domain)
     rows.batches = lambda names: next(passes).batches(names)
     with pytest.raises(sc.SourceError, match="changed while it was read"):
-        sc.Partition(rho1="1/3", rho2="2/3").perturb(rows, Source(1), tmp_path)
+        sc.Partition(rho1="1/3", rho2="2/3").perturb(rows, Keystream(1), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -316,7 +316,7 @@ def test_answers_are_unbiased_exactly() -> None:
     """All 18 tables that three rows in two parts may become, whatever dealt them: the mean of the
     estimate is the truth, and its variance that of the channels.
     """
-    channel = SplitChannel(
+    channel = PartitionChannel(
         ("job",), "part", ((0, 1, 2), (2, 3)), (Fraction(2, 5), Fraction(1, 3)), (2, 1)
     )
     domain = schema(ages=4, jobs=("a", "b", "c", "d"))

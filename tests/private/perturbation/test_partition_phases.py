@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scumble.model.privacy.guarantee import gamma_for_rho
-from scumble.private.perturbation.balance import MOST_GROUPS, balance_level, balanced
-from scumble.private.perturbation.merge import Merging, error_bound
-from scumble.private.perturbation.partition_groups import bound_part, gamma_of, keep_for, split
-from scumble.private.perturbation.rearrange import best_order
+from scumble.private.perturbation.partition_groups import (
+    MOST_GROUPS,
+    Merging,
+    balance_level,
+    balanced,
+    best_order,
+    bound_part,
+    error_bound,
+    gamma_of,
+    keep_for,
+    split,
+)
 
 WORKED = dict(enumerate([12, 8, 6, 5, 4, 3, 1, 1, 1, 1]))
 ONE_THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)

@@ -13,12 +13,12 @@ import pytest
 from scipy.stats import chi2
 
 import scumble as sc
-from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.evidence.channels import SubsetLaw
 from scumble.model.privacy.guarantee import gamma_for_epsilon
 from scumble.private.perturbation.subset import _law, spread
-from scumble.private.sampling.source import Source
-from scumble.private.sampling.subsets import subsets
-from scumble.public.estimation.rows.bag_lens import BagLens
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.without_replacement import subsets
+from scumble.public.estimation.rows.inverse_channels import MultisetInverse
 from tests.support.people import people, schema
 
 REQUESTS = [
@@ -77,7 +77,7 @@ def test_the_size_is_the_best_one(values: int, gamma: str) -> None:
 def test_the_variance_is_that_of_the_estimates(values: int, size: int) -> None:
     """What ω is chosen by is what the estimator says of its counts, added up over all values."""
     law = _law(values, size, Fraction(3))
-    lens, every = BagLens(law), np.eye(values)
+    lens, every = MultisetInverse(law), np.eye(values)
     variances = lens.covariance(every, every)  # of each count (rows), for each true value
     assert variances.sum(axis=0) == pytest.approx(float(spread(law)), rel=1e-12)
 
@@ -96,7 +96,7 @@ def test_every_set_comes_as_often_as_it_should(values: int, size: int) -> None:
     is found.
     """
     inclusion, own, rows = Fraction(3, 5), values - 1, 300_000
-    drawn = subsets(Source(values + size), np.full(rows, own, np.uint8), values, size, inclusion)
+    drawn = subsets(Keystream(values + size), np.full(rows, own, np.uint8), values, size, inclusion)
     assert drawn.shape == (rows, size)
     keys = (1 << drawn.astype(np.int64)).sum(axis=1)
     law = {some: row[own] for some, row in _matrix(SubsetLaw(values, size, inclusion)).items()}
@@ -119,7 +119,7 @@ def test_draws_that_do_not_divide_the_words_are_refused() -> None:
     """A source whose first words are all refused gives the sets of the words after them."""
     codes = np.zeros(2, np.uint8)
 
-    class Refused(Source):
+    class Refused(Keystream):
         filled = 0
 
         def fill(self, out) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.channel import keep_or_replace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.randomized_response import keep_or_replace
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 from tests.support.scripted import Scripted, halves, words
 
@@ -64,7 +64,7 @@ def test_frequencies(size: int, dtype: type) -> None:
     """False alarm 1e-6 each (two tests a case); sees a keep that is 2 % off."""
     keep, rows, code = Fraction(3, 5), 400_000, size - 1
     codes = np.full(rows, code, dtype)
-    out = keep_or_replace(Source(size), codes, size, keep)
+    out = keep_or_replace(Keystream(size), codes, size, keep)
     assert out.dtype == dtype
     assert (codes == code).all()
     same = float(keep + (1 - keep) / size)
@@ -81,28 +81,28 @@ def test_frequencies(size: int, dtype: type) -> None:
 
 def test_keep_one_keeps_and_keep_zero_forgets() -> None:
     codes = np.arange(200, dtype=np.uint8)
-    out = keep_or_replace(Source(1), codes, 200, Fraction(1))
+    out = keep_or_replace(Keystream(1), codes, 200, Fraction(1))
     assert (out == codes).all()
     assert out is not codes
-    assert (keep_or_replace(Source(1), codes, 1, Fraction(1, 2)) == codes).all()
-    zeros = keep_or_replace(Source(1), np.zeros(100_000, np.uint8), 4, Fraction(0))
+    assert (keep_or_replace(Keystream(1), codes, 1, Fraction(1, 2)) == codes).all()
+    zeros = keep_or_replace(Keystream(1), np.zeros(100_000, np.uint8), 4, Fraction(0))
     assert not rejects(np.bincount(zeros), [0.25] * 4)
 
 
 def test_probabilities_with_long_fractions() -> None:
     """False alarm 1e-6: a fraction of 200 bits next to 1/2 keeps as 1/2 does."""
     keep = Fraction(2**199 + 1, 2**200 + 3)
-    kept = int((keep_or_replace(Source(2), np.ones(10**5, np.uint8), 100, keep) == 1).sum())
+    kept = int((keep_or_replace(Keystream(2), np.ones(10**5, np.uint8), 100, keep) == 1).sum())
     assert not rejects([kept, 10**5 - kept], [0.505, 0.495])
-    assert len(keep_or_replace(Source(2), np.empty(0, np.uint8), 5, keep)) == 0
+    assert len(keep_or_replace(Keystream(2), np.empty(0, np.uint8), 5, keep)) == 0
 
 
 def test_strided_codes_are_read_in_order() -> None:
     codes = np.arange(200, dtype=np.uint8)[::-2]
-    assert (keep_or_replace(Source(1), codes, 200, Fraction(10**9, 10**9 + 1)) == codes).all()
+    assert (keep_or_replace(Keystream(1), codes, 200, Fraction(10**9, 10**9 + 1)) == codes).all()
 
 
 @pytest.mark.parametrize("keep", [0.5, Fraction(3, 2), -1])
 def test_keep_is_an_exact_probability(keep: object) -> None:
     with pytest.raises(ParameterError, match="The 'keep' parameter of keep_or_replace must be"):
-        keep_or_replace(Source(1), np.zeros(1, np.uint8), 2, keep)  # type: ignore[arg-type]
+        keep_or_replace(Keystream(1), np.zeros(1, np.uint8), 2, keep)  # type: ignore[arg-type]

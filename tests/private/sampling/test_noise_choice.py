@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.permute_and_flip import permute_and_flip
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.selection import permute_and_flip
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 
 DRAWS = 8000
@@ -55,7 +55,7 @@ def test_permute_and_flip_follows_its_law(scores: list[int | Fraction], rate: Fr
     """Chi-square of 8,000 choices against all orders, false alarm 1e-6; a rate of a half of it
     is rejected where scores differ.
     """
-    source = Source(11)
+    source = Keystream(11)
     counts = np.bincount(
         [permute_and_flip(source, scores, rate) for _ in range(DRAWS)], minlength=len(scores)
     )
@@ -74,7 +74,7 @@ def test_permute_and_flip_follows_its_law(scores: list[int | Fraction], rate: Fr
 
 def test_far_candidates_are_never_taken() -> None:
     """e^-1000 is no probability that one meets, even a thousand times."""
-    source = Source(1)
+    source = Keystream(1)
     scores: list[int | Fraction] = [0, *[-1000] * 1000]
     assert {permute_and_flip(source, scores, Fraction(1)) for _ in range(20)} == {0}
 
@@ -98,4 +98,4 @@ def test_permute_and_flip_is_private_by_enumeration() -> None:
 @pytest.mark.parametrize("scores", [[], [0.5], [True, 1]])
 def test_bad_scores(scores: list[int]) -> None:
     with pytest.raises(ParameterError, match="whole numbers or Fractions"):
-        permute_and_flip(Source(1), scores, Fraction(1))
+        permute_and_flip(Keystream(1), scores, Fraction(1))

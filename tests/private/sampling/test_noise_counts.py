@@ -13,10 +13,10 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from scumble.model.errors import ParameterError
+from scumble.private.sampling.bits import integers
 from scumble.private.sampling.counts import binomial
-from scumble.private.sampling.integers import integers
 from scumble.private.sampling.randomized_response import Categorical, _alias
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 from tests.support.scripted import Scripted, words
 
@@ -24,7 +24,7 @@ from tests.support.scripted import Scripted, words
 @pytest.mark.parametrize("bound", [1, 2, 7, 1000, 2**40 + 1])
 def test_integers_are_uniform(bound: int) -> None:
     """False alarm 1e-6; sees one part in eight 2 % too frequent."""
-    drawn = integers(Source(bound), bound, 400_000)
+    drawn = integers(Keystream(bound), bound, 400_000)
     assert drawn.dtype == np.uint64
     assert int(drawn.max()) < bound
     bins = min(bound, 8)
@@ -45,9 +45,9 @@ def test_a_refused_word_is_drawn_again() -> None:
 
 
 def test_integers_beyond_64_bits() -> None:
-    assert integers(Source(1), 2**64, 3).dtype == np.uint64
+    assert integers(Keystream(1), 2**64, 3).dtype == np.uint64
     bound = 10**30
-    drawn = integers(Source(1), bound, 2000)
+    drawn = integers(Keystream(1), bound, 2000)
     assert drawn.dtype == object
     assert all(0 <= number < bound for number in drawn)
     assert not rejects(np.bincount([int(n * 4 // bound) for n in drawn], minlength=4), [0.25] * 4)
@@ -73,14 +73,14 @@ def test_alias_columns_add_up_to_the_weights_exactly(shares: list[int]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(weights)
 def test_categories_of_weight_zero_never_come(given_weights: list[int | Fraction]) -> None:
-    drawn = Categorical(given_weights).draw(Source(3), 1000)
+    drawn = Categorical(given_weights).draw(Keystream(3), 1000)
     assert all(given_weights[outcome] > 0 for outcome in set(drawn.tolist()))
 
 
 def test_category_frequencies() -> None:
     """False alarm 1e-6; sees a weight that is 5 % off."""
     given_weights = [3, 1, Fraction(1, 2), 0, 7, 2]
-    counts = np.bincount(Categorical(given_weights).draw(Source(4), 300_000), minlength=6)
+    counts = np.bincount(Categorical(given_weights).draw(Keystream(4), 300_000), minlength=6)
     shares = np.array([3, 1, 0.5, 7, 2])
     assert counts[3] == 0
     assert not rejects(np.delete(counts, 3), (shares / shares.sum()).tolist())
@@ -121,7 +121,7 @@ def test_binomial_by_enumeration_of_all_coins() -> None:
 @pytest.mark.parametrize(("trials", "probability"), [(20, Fraction(1, 3)), (1000, Fraction(2, 7))])
 def test_binomial_frequencies(trials: int, probability: Fraction) -> None:
     """False alarm 1e-6; sees a probability that is 2 % off."""
-    drawn = binomial(Source(5), trials, probability, 100_000)
+    drawn = binomial(Keystream(5), trials, probability, 100_000)
     mean = trials * float(probability)
     edges = sorted({int(mean + z * (mean * 0.7) ** 0.5) for z in np.linspace(-2.4, 2.4, 9)})
 
@@ -134,10 +134,10 @@ def test_binomial_frequencies(trials: int, probability: Fraction) -> None:
 
 
 def test_binomial_edges() -> None:
-    assert binomial(Source(1), 5, Fraction(0), 3).tolist() == [0, 0, 0]
-    assert binomial(Source(1), 5, Fraction(1), 3).tolist() == [5, 5, 5]
-    assert binomial(Source(1), 0, Fraction(1, 2), 2).tolist() == [0, 0]
-    many = int(binomial(Source(1), 10**7, Fraction(1, 3), 1)[0])
+    assert binomial(Keystream(1), 5, Fraction(0), 3).tolist() == [0, 0, 0]
+    assert binomial(Keystream(1), 5, Fraction(1), 3).tolist() == [5, 5, 5]
+    assert binomial(Keystream(1), 0, Fraction(1, 2), 2).tolist() == [0, 0]
+    many = int(binomial(Keystream(1), 10**7, Fraction(1, 3), 1)[0])
     assert abs(many - 10**7 / 3) < 6 * (10**7 * 2 / 9) ** 0.5
     with pytest.raises(ParameterError, match="at most"):
-        binomial(Source(1), 2**63, Fraction(1, 2), 1)
+        binomial(Keystream(1), 2**63, Fraction(1, 2), 1)

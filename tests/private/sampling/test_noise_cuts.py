@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from scumble.private.sampling.bernoulli import bernoulli
-from scumble.private.sampling.bits import Cuts
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.bits import Cuts, bernoulli
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 from tests.support.scripted import Scripted, halves, words
 
@@ -88,6 +87,6 @@ def test_bernoulli_ties(probability: Fraction) -> None:
 
 def test_bernoulli_frequency() -> None:
     """False alarm 1e-6; sees a probability that is 1 % off."""
-    yes = int(bernoulli(Source(11), Fraction(1, 3), 10**6).sum())
+    yes = int(bernoulli(Keystream(11), Fraction(1, 3), 10**6).sum())
     assert not rejects([yes, 10**6 - yes], [1 / 3, 2 / 3])
     assert rejects([yes, 10**6 - yes], [1.01 / 3, 1 - 1.01 / 3])

@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.private.sampling.exponential import exponential
-from scumble.private.sampling.gaussian import _constants, discrete_gaussian
-from scumble.private.sampling.noise import _sampler, discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.private.sampling.noise import (
+    _constants,
+    _sampler,
+    discrete_gaussian,
+    discrete_laplace,
+    exponential,
+)
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects_law
 from tests.support.scripted import Scripted, halves, words
 
@@ -101,7 +104,7 @@ SCALES = [
 @pytest.mark.parametrize("scale", SCALES)
 def test_laplace_law(scale: Fraction) -> None:
     """False alarm 1e-6; sees a scale that is 30 % off, and from scale 1 on one that is 2 % off."""
-    drawn = discrete_laplace(Source(21), scale, 400_000)
+    drawn = discrete_laplace(Keystream(21), scale, 400_000)
     assert drawn.dtype == np.int64
     edges = sorted({floor(edge * scale) for edge in EDGES})
     assert not rejects_law(drawn, DiscreteLaplace(scale).cdf, edges)
@@ -113,17 +116,17 @@ def test_laplace_law(scale: Fraction) -> None:
 
 def test_low_digits_are_right_where_the_scale_is_large() -> None:
     """False alarm 1e-6: at scale 10**6 the lowest byte of |x| is as good as uniform."""
-    drawn = np.abs(discrete_laplace(Source(22), Fraction(10**6), 400_000)) % 256
+    drawn = np.abs(discrete_laplace(Keystream(22), Fraction(10**6), 400_000)) % 256
     assert not rejects_law(drawn, lambda x: min((floor(x) + 1) / 256, 1), list(range(15, 255, 16)))
 
 
 def test_laplace_beyond_64_bits_and_far_below_one() -> None:
     """False alarm 1e-6."""
     scale = Fraction(10**40)
-    drawn = discrete_laplace(Source(23), scale, 5000)
+    drawn = discrete_laplace(Keystream(23), scale, 5000)
     assert drawn.dtype == object
     assert not rejects_law(drawn, DiscreteLaplace(scale).cdf, [floor(e * scale) for e in EDGES])
-    assert not discrete_laplace(Source(23), Fraction(1, 1000), 10_000).any()
+    assert not discrete_laplace(Keystream(23), Fraction(1, 1000), 10_000).any()
 
 
 def test_what_64_bits_cannot_hold_is_returned_as_python_integers() -> None:
@@ -144,7 +147,7 @@ VARIANCES = [Fraction(1, 5), Fraction(1), Fraction(50, 3), Fraction(10**6), Frac
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_gaussian_law(variance: Fraction) -> None:
     """False alarm 1e-6; sees a standard deviation that is 30 % off, and from 1 on 2 %."""
-    drawn = discrete_gaussian(Source(31), variance, 300_000)
+    drawn = discrete_gaussian(Keystream(31), variance, 300_000)
     assert drawn.dtype == np.int64
     sigma = float(variance) ** 0.5
     edges = sorted({floor(edge * sigma) for edge in EDGES if abs(edge) <= 2})
@@ -158,11 +161,11 @@ def test_gaussian_law(variance: Fraction) -> None:
 def test_gaussian_beyond_64_bits_and_far_below_one() -> None:
     """False alarm 1e-6."""
     variance = Fraction(10**50)
-    drawn = discrete_gaussian(Source(32), variance, 2000)
+    drawn = discrete_gaussian(Keystream(32), variance, 2000)
     assert drawn.dtype == object
     edges = [floor(z * 10**25) for z in (-1.5, -0.7, 0, 0.7, 1.5)]
     assert not rejects_law(drawn, DiscreteGaussian(variance).cdf, edges)
-    assert not discrete_gaussian(Source(32), Fraction(1, 10**5), 1000).any()
+    assert not discrete_gaussian(Keystream(32), Fraction(1, 10**5), 1000).any()
 
 
 @settings(max_examples=100, deadline=None)
@@ -192,6 +195,6 @@ def test_the_compiled_loop_agrees_with_exact_arithmetic_on_both_sides_of_its_enc
 @pytest.mark.parametrize("bad", [0, -1, 0.5, True])
 def test_scales_are_exact_and_positive(bad: object) -> None:
     with pytest.raises(ParameterError, match="The 'scale' parameter of discrete_laplace must be"):
-        discrete_laplace(Source(1), bad, 1)  # type: ignore[arg-type]
+        discrete_laplace(Keystream(1), bad, 1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="The 'variance' parameter of discrete_gaussian"):
-        discrete_gaussian(Source(1), bad, 1)  # type: ignore[arg-type]
+        discrete_gaussian(Keystream(1), bad, 1)  # type: ignore[arg-type]

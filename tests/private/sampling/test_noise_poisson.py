@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.coins import Coins
-from scumble.private.sampling.poisson import _LAST, _beyond, _table, poisson
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.bits import Coins
+from scumble.private.sampling.counts import _LAST, _beyond, _table, poisson
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
 from tests.support.scripted import Scripted, halves, words
 
@@ -20,7 +20,7 @@ from tests.support.scripted import Scripted, halves, words
 @pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)])
 def test_poisson_numbers_follow_their_law(mean: Fraction) -> None:
     """Chi-square of 6,000 numbers, false alarm 1e-6; a mean 15 % off is rejected."""
-    source = Source(7)
+    source = Keystream(7)
     drawn = np.array([poisson(source, mean) for _ in range(6000)])
 
     def rejected(rate: float) -> bool:
@@ -37,8 +37,8 @@ def test_poisson_numbers_follow_their_law(mean: Fraction) -> None:
 def test_a_large_mean() -> None:
     """Within 5.5 standard deviations, which a true law misses with probability 4e-8."""
     mean = Fraction(10**6) + Fraction(1, 7)
-    assert abs(poisson(Source(1), mean) - mean) < 5500
-    assert poisson(Source(1), Fraction(0)) == 0
+    assert abs(poisson(Keystream(1), mean) - mean) < 5500
+    assert poisson(Keystream(1), Fraction(0)) == 0
 
 
 def test_the_table_of_mean_one_is_that_of_its_law() -> None:
@@ -52,7 +52,7 @@ def test_what_lies_beyond_the_table() -> None:
     """P(i) is proportional to 20!/(20 + i)!; chi-square of 20,000 numbers, false alarm 1e-6."""
     weights = [Fraction(factorial(_LAST), factorial(_LAST + i)) for i in range(30)]
     total = sum(weights)
-    source = Source(2)
+    source = Keystream(2)
     drawn = np.minimum([_beyond(source) for _ in range(20_000)], 2)
     shares = [float(weights[0] / total), float(weights[1] / total)]
     assert not rejects(np.bincount(drawn, minlength=3), [*shares, 1 - sum(shares)])
@@ -68,14 +68,14 @@ def test_a_number_beyond_the_table_is_continued() -> None:
 @pytest.mark.parametrize("mean", [Fraction(-1, 2), 1.5, 3])
 def test_bad_means(mean: object) -> None:
     with pytest.raises(ParameterError, match="a Fraction of at least 0"):
-        poisson(Source(1), mean)  # type: ignore[arg-type]
+        poisson(Keystream(1), mean)  # type: ignore[arg-type]
 
 
 def test_coins_follow_their_kinds() -> None:
     """Chi-square of 100,000 throws of each kind, false alarm 1e-6 each; 3 % off is rejected."""
     kinds = np.repeat(np.arange(4, dtype=np.uint8), 100_000)
     coins = Coins([Fraction(1, 3), Fraction(1), Fraction(0), Fraction(7, 8)])
-    yes = coins.throw(Source(3), kinds).reshape(4, -1).sum(axis=1)
+    yes = coins.throw(Keystream(3), kinds).reshape(4, -1).sum(axis=1)
     assert yes[1] == 100_000
     assert yes[2] == 0
     for found, share in ((yes[0], 1 / 3), (yes[3], 7 / 8)):

@@ -13,9 +13,8 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.pools import Pool, _block
-from scumble.private.sampling.pools_table import PrefixTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.pools import Pool, PrefixTable, _block
+from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects, rejects_law
 from tests.support.scripted import Scripted, halves
 
@@ -80,7 +79,7 @@ def test_packed_counts_are_the_plain_ones(values: int, draws: int) -> None:
     pool, size = Pool((1,) * values), 300
     for block, times in pool._blocks(draws):
         each = -(-times // 4)
-        script = Source(draws).words(size * each)
+        script = Keystream(draws).words(size * each)
         spare = halves(np.arange(5000) * 13 % 65536)
         packed = np.zeros((size, 2), np.uint64)
         block.tally_packed(Scripted(script, spare), times, packed)
@@ -105,7 +104,7 @@ def test_counts_follow_the_law(weights: tuple[int, ...], draws: int) -> None:
     5 % off in the first.
     """
     size = 60_000
-    counts = Pool(weights).counts(Source(3), draws, size)
+    counts = Pool(weights).counts(Keystream(3), draws, size)
     assert counts.shape == (size, len(weights))
     assert (counts.sum(axis=1, dtype=np.int64) == draws).all()
     total = sum(weights)
@@ -132,7 +131,7 @@ def test_draws_of_a_row_are_independent() -> None:
     """False alarm 1e-6: pairs of three values, in order of no account; sees pairs that are 5 % too
     often equal.
     """
-    bags = Pool((1, 2, 3)).members(Source(5), 2, 200_000)
+    bags = Pool((1, 2, 3)).members(Keystream(5), 2, 200_000)
     names = np.sort(bags, axis=1)
     found = np.bincount(names[:, 0] * 3 + names[:, 1], minlength=9)
     p = np.array([1, 2, 3]) / 6
@@ -146,7 +145,7 @@ def test_draws_of_a_row_are_independent() -> None:
 
 def test_members_of_many_values() -> None:
     """False alarm 1e-6: a thousand values, in ten parts."""
-    bags = Pool((1,) * 1000).members(Source(6), 19, 5000)
+    bags = Pool((1,) * 1000).members(Keystream(6), 19, 5000)
     assert bags.shape == (5000, 19)
     assert not rejects(np.bincount(bags.reshape(-1) // 100), [0.1] * 10)
 
@@ -159,5 +158,5 @@ def test_bad_weights(bad: list[int]) -> None:
 
 def test_bad_draws() -> None:
     with pytest.raises(ParameterError, match="The 'draws' parameter of"):
-        Pool([1, 2]).counts(Source(1), 0, 5)
-    assert Pool([1, 2]).counts(Source(1), 3, 0).shape == (0, 2)
+        Pool([1, 2]).counts(Keystream(1), 0, 5)
+    assert Pool([1, 2]).counts(Keystream(1), 3, 0).shape == (0, 2)

@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 
 from scumble.private.sampling.bits import CHUNK
-from scumble.private.sampling.shuffle import shuffle
-from scumble.private.sampling.shuffle_kernels import below
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.kernels import below
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.without_replacement import shuffle
 from tests.support.goodness import rejects
 
 
@@ -22,7 +22,7 @@ def test_all_orders_are_equally_likely() -> None:
     """The 24 orders of four items in 20,000 parts of one array; chi-square, false alarm 1e-6."""
     parts = 20_000
     items = np.tile(np.arange(4), parts)
-    shuffle(Source(3), items, np.arange(0, 4 * parts + 1, 4))
+    shuffle(Keystream(3), items, np.arange(0, 4 * parts + 1, 4))
     orders = Counter(map(tuple, items.reshape(parts, 4).tolist()))
     counts = [orders[order] for order in itertools.permutations(range(4))]
     assert not rejects(counts, [1 / 24] * 24)
@@ -32,7 +32,7 @@ def test_items_stay_in_their_parts() -> None:
     """Also where the words of one filling do not reach to the end of a part."""
     size = CHUNK + 1000
     items = np.arange(size)
-    shuffle(Source(1), items, _starts(0, 0, 10, size - 5, size - 5, size))
+    shuffle(Keystream(1), items, _starts(0, 0, 10, size - 5, size - 5, size))
     for start, end in ((0, 10), (10, size - 5), (size - 5, size)):
         assert sorted(items[start:end].tolist()) == list(range(start, end))
     assert (items[10 : size - 5] != np.arange(10, size - 5)).mean() > 0.99
@@ -40,8 +40,8 @@ def test_items_stay_in_their_parts() -> None:
 
 def test_nothing_to_shuffle() -> None:
     items = np.empty(0, np.int64)
-    shuffle(Source(1), items, _starts(0))
-    shuffle(Source(1), items, _starts(0, 0, 0))
+    shuffle(Keystream(1), items, _starts(0))
+    shuffle(Keystream(1), items, _starts(0, 0, 0))
 
 
 def test_words_that_would_bias_are_refused() -> None:

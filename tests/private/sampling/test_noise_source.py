@@ -13,25 +13,25 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.source import Source, _key_of_seed
+from scumble.private.sampling.source import Keystream, _key_of_seed
 from tests.support.goodness import rejects
 
 
 def test_a_seed_repeats_and_says_so() -> None:
-    assert (Source(7).words(100) == Source(7).words(100)).all()
-    assert (Source(7).words(100) != Source(8).words(100)).any()
-    assert Source(7).seeded
-    assert not Source().seeded
+    assert (Keystream(7).words(100) == Keystream(7).words(100)).all()
+    assert (Keystream(7).words(100) != Keystream(8).words(100)).any()
+    assert Keystream(7).seeded
+    assert not Keystream().seeded
 
 
 def test_without_a_seed_two_sources_differ() -> None:
-    assert (Source().words(4) != Source().words(4)).all()
+    assert (Keystream().words(4) != Keystream().words(4)).all()
 
 
 def test_the_stream_is_aes_in_counter_mode_however_it_is_cut() -> None:
     cipher = Cipher(algorithms.AES(_key_of_seed(1)), modes.CTR(bytes(16))).encryptor()
     expected = cipher.update(bytes(3_000_000))
-    source = Source(1)
+    source = Keystream(1)
     sizes = [1, 7, 16, 100_000, 300_001, 3_000_000]
     drawn = b""
     for size in sizes:
@@ -42,7 +42,7 @@ def test_the_stream_is_aes_in_counter_mode_however_it_is_cut() -> None:
 
 
 def test_bits_are_whole_numbers_of_that_many_bits() -> None:
-    source = Source(2)
+    source = Keystream(2)
     assert all(source.bits(3) < 8 for _ in range(100))
     assert {source.bits(1) for _ in range(100)} == {0, 1}
     assert source.bits(200).bit_length() > 150
@@ -51,7 +51,7 @@ def test_bits_are_whole_numbers_of_that_many_bits() -> None:
 def test_bytes_are_uniform() -> None:
     """False alarm 1e-6; sees every other byte 3 % too frequent."""
     part = np.empty(1 << 22, np.uint8)
-    Source(3).fill(part)
+    Keystream(3).fill(part)
     counts = np.bincount(part, minlength=256)
     assert not rejects(counts, [1 / 256] * 256)
     biased = counts.copy()
@@ -61,8 +61,8 @@ def test_bytes_are_uniform() -> None:
 
 FORK = """
 import os
-from scumble.noise.source import Source
-source, seeded = Source(), Source(1)
+from scumble.private.sampling.source import Keystream
+source, seeded = Keystream(), Keystream(1)
 source.words(1), seeded.words(1)
 read, write = os.pipe()
 child = os.fork()
@@ -83,7 +83,7 @@ def test_a_forked_child_does_not_repeat_its_parent() -> None:
 
 
 def test_threads_share_one_stream_without_repeats() -> None:
-    source = Source(5)
+    source = Keystream(5)
     parts: list[list[int]] = []
 
     def work() -> None:
@@ -95,26 +95,26 @@ def test_threads_share_one_stream_without_repeats() -> None:
     for thread in threads:
         thread.join()
     together = sorted(word for part in parts for word in part)
-    assert together == sorted(Source(5).words(4 * 50 * 64).tolist())
+    assert together == sorted(Keystream(5).words(4 * 50 * 64).tolist())
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_source_cannot_be_duplicated(duplicate: object) -> None:
     with pytest.raises(TypeError, match="would repeat"):
-        duplicate(Source())  # type: ignore[operator]
+        duplicate(Keystream())  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "1"])
 def test_seeds_are_whole_numbers(seed: object) -> None:
     with pytest.raises(ParameterError, match="The 'seed' parameter of Source must be"):
-        Source(seed)  # type: ignore[arg-type]
+        Keystream(seed)  # type: ignore[arg-type]
 
 
 def test_laws_need_neither_numba_nor_the_cipher() -> None:
     code = (
-        "import sys, scumble.noise.laws;"
+        "import sys, scumble.model.laws;"
         "assert not {'numba', 'scipy', 'cryptography'} & set(sys.modules);"
-        "import scumble.noise.channel, scumble.noise.gaussian, scumble.noise.binomial;"
+        "from scumble.private.sampling import counts, noise, randomized_response;"
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import Urns
 from tests.support.goodness import rejects
 
@@ -17,18 +17,20 @@ def test_every_ball_is_drawn_once() -> None:
     balls = [[3, 0, 2], [1], [0, 4]]
     urns = Urns(balls)
     rows = np.repeat([0, 1, 2], [5, 1, 4])
-    drawn = urns.draw(Source(1), np.random.default_rng(0).permutation(rows))
+    drawn = urns.draw(Keystream(1), np.random.default_rng(0).permutation(rows))
     assert np.bincount(drawn, minlength=6).tolist() == [3, 0, 2, 1, 0, 4]
     assert urns.left == 0
     with pytest.raises(LookupError):
-        urns.draw(Source(1), np.array([1]))
+        urns.draw(Keystream(1), np.array([1]))
 
 
 def test_batches_go_on_where_the_last_one_ended() -> None:
     urns = Urns([[2, 2]])
-    parts = [urns.draw(Source(seed), np.zeros(size, np.int64)) for seed, size in enumerate((1, 2))]
+    parts = [
+        urns.draw(Keystream(seed), np.zeros(size, np.int64)) for seed, size in enumerate((1, 2))
+    ]
     assert urns.left == 1
-    last = urns.draw(Source(9), np.zeros(1, np.int64))
+    last = urns.draw(Keystream(9), np.zeros(1, np.int64))
     assert np.bincount(np.concatenate([*parts, last])).tolist() == [2, 2]
 
 
@@ -40,7 +42,7 @@ def test_every_order_is_equally_likely(colours: str) -> None:
     number = 90_000
     urns = Urns([[colours.count(name) for name in names]] * number)
     asked = np.tile(np.arange(number), len(colours))
-    drawn = urns.draw(Source(3), asked).reshape(len(colours), number)
+    drawn = urns.draw(Keystream(3), asked).reshape(len(colours), number)
     drawn = drawn - len(names) * np.arange(number)
     weights = len(names) ** np.arange(len(colours))
     keys = {int(weights @ order): place for place, order in enumerate(orders)}

@@ -14,10 +14,18 @@ import pytest
 from numpy.typing import NDArray
 
 from scumble.private.sampling.noise import geometric
-from scumble.private.sampling.passing import Filtered, Passing, Sampled
-from scumble.private.sampling.priority import Lottery, drawn, empty_cells, more_cells, tickets
-from scumble.private.sampling.source import Source
-from scumble.private.sampling.sparse import scattered
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.sparse import (
+    Filtered,
+    Lottery,
+    Passing,
+    Sampled,
+    drawn,
+    empty_cells,
+    more_cells,
+    scattered,
+    tickets,
+)
 from tests.support.goodness import rejects
 
 RULES = [
@@ -69,7 +77,7 @@ def test_the_lots_of_threshold_sampling_have_the_law_of_the_rule() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_noises_that_pass_have_the_conditional_law(rule: Passing) -> None:
     """Chi-square of 20,000 noises, false alarm 1e-6."""
-    values = rule.draw(Source(4), 20_000)
+    values = rule.draw(Keystream(4), 20_000)
     chances = {v: noise(rule, v) * float(kept(rule, v)) for v in range(-300, 301)}
     total = sum(chances.values())
     common = [v for v, chance in chances.items() if chance / total * 20_000 >= 10]
@@ -85,7 +93,7 @@ def test_noises_that_pass_have_the_conditional_law(rule: Passing) -> None:
 
 def test_geometric_numbers_follow_their_law() -> None:
     """Chi-square of 30,000 numbers, false alarm 1e-6; a scale 5 % off is rejected."""
-    found = np.minimum(geometric(Source(5), Fraction(5, 2), 30_000), 8)
+    found = np.minimum(geometric(Keystream(5), Fraction(5, 2), 30_000), 8)
     counts = np.bincount(found, minlength=9)
 
     def shares(scale: float) -> list[float]:
@@ -101,7 +109,7 @@ def test_every_cell_passes_by_itself(rule: Filtered) -> None:
     """All eight sets of three cells, chi-square of 3,000 draws, false alarm 1e-6; for a probability
     below a quarter (thrown) and above it (gone through one by one).
     """
-    source = Source(6)
+    source = Keystream(6)
     found = Counter(tuple(scattered(source, [3], rule).tolist()) for _ in range(3000))
     p = rule.chance(64)[0] / 2**64
     sets = [tuple(np.flatnonzero(bits).tolist()) for bits in product((0, 1), repeat=3)]
@@ -116,7 +124,7 @@ def test_domains_of_several_words() -> None:
     """
     rule = Filtered(Fraction(1), 62)
     mean = 10**30 * rule.chance(200)[0] / 2**200
-    found = scattered(Source(7), [10**18, 10**12], rule)
+    found = scattered(Keystream(7), [10**18, 10**12], rule)
     assert abs(len(found) - mean) < 5.5 * mean**0.5
     listed = [tuple(row) for row in found.tolist()]
     assert listed == sorted(set(listed))
@@ -126,7 +134,7 @@ def test_domains_of_several_words() -> None:
 
 def test_hardly_possible_cells() -> None:
     """e^-200 per cell: no cell, and no precision that is not reached."""
-    assert len(scattered(Source(1), [10**18], Filtered(Fraction(1), 200))) == 0
+    assert len(scattered(Keystream(1), [10**18], Filtered(Fraction(1), 200))) == 0
 
 
 def priority_law(bits: int, level: int, scale: Fraction) -> dict[tuple[int, int], float]:
@@ -147,8 +155,8 @@ def test_empty_cells_of_high_priority(level: int) -> None:
     """
     scale, cells = Fraction(1), 40_000
     for found, law in (
-        (empty_cells(Source(8), [cells], scale, level, 3), priority_law(3, level, scale)),
-        (more_cells(Source(9), [cells], scale, level, 3), _ring(3, level, scale)),
+        (empty_cells(Keystream(8), [cells], scale, level, 3), priority_law(3, level, scale)),
+        (more_cells(Keystream(9), [cells], scale, level, 3), _ring(3, level, scale)),
     ):
         counts = Counter(zip(found.values.tolist(), found.tickets.tolist(), strict=True))
         assert set(counts) <= set(law)
@@ -170,7 +178,7 @@ def _ring(bits: int, level: int, scale: Fraction) -> dict[tuple[int, int], float
 
 def test_long_tickets() -> None:
     """Beyond 64 bits: those that pass do, and their first bits are uniform (chi-square, 1e-6)."""
-    found = empty_cells(Source(3), [10**18, 10**12], Fraction(1), 87, 128)
+    found = empty_cells(Keystream(3), [10**18, 10**12], Fraction(1), 87, 128)
     assert len(found) > 1000
     assert found.passing(87, 128).all()
     assert 0.4 < found.passing(88, 128).mean() < 0.6
@@ -211,7 +219,7 @@ def test_priority_sampling_is_unbiased() -> None:
     for each of five cells.
     """
     values = np.array([5, -2, 1, 30, 9])
-    source = Source(10)
+    source = Keystream(10)
     weights = np.zeros((4000, 5))
     for trial in weights:
         rows, threshold = drawn(

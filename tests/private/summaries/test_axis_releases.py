@@ -13,8 +13,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.reading import NoisyTotal
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Weights
 from tests.support.mechanisms.axis_tables import (
     changes,
     domain,

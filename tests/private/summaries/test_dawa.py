@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.box_tree import Forest
+from scumble.model.designs.box_tree import Forest, RegionTree
 from scumble.model.designs.boxes import Boxes
-from scumble.model.designs.regions import RegionTree
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.person import Person
-from scumble.private.meter.partitions import Buckets
-from scumble.private.meter.private_partition import noisy_partition
-from scumble.private.summaries.trees.bucket_tree import bucket_tree
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.meter.splits import Buckets, noisy_partition
+from scumble.private.summaries.trees.dawa import bucket_tree
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
     grown,
@@ -62,7 +59,7 @@ def test_sensitivity_of_distances_by_brute_force(relation: str) -> None:
         rows = [np.abs(one - other)[a:b].sum() for a, b in _intervals(4)]
         assert (change <= rows).all()
         largest = max(largest, int(change.max()))
-    assert largest == Person(relation).sensitivity
+    assert largest == PrivacyUnit(relation).sensitivity
 
 
 def _partitions(size: int) -> list[tuple[int, ...]]:
@@ -142,7 +139,7 @@ def test_epsilon_of_a_partition_by_enumeration(relation: str) -> None:
             for one, other in pairs
         )
 
-    scale = 2 * Person(relation).sensitivity / epsilon
+    scale = 2 * PrivacyUnit(relation).sensitivity / epsilon
     assert epsilon / 2 < largest(scale) <= epsilon + 1e-9
     assert largest(scale / 2) > epsilon
 
@@ -152,7 +149,9 @@ def test_partitions_have_their_probabilities() -> None:
     counts, runs = np.array([3, 0, 1]), 2000
     seen: Counter[tuple[int, ...]] = Counter()
     for seed in range(20):
-        private = private_counts(counts, Loss(Fraction(10**6)), Person("add_remove"), seed=seed)
+        private = private_counts(
+            counts, PrivacyLoss(Fraction(10**6)), PrivacyUnit("add_remove"), seed=seed
+        )
         seen.update(
             tuple(noisy_partition(private, epsilon=Fraction(1), price=2).tolist())
             for _ in range(runs // 20)
@@ -165,7 +164,9 @@ def test_partitions_have_their_probabilities() -> None:
 
 
 def test_the_meter_stops_a_partition_that_costs_too_much() -> None:
-    private = private_counts(np.zeros(4, np.int64), Loss(Fraction(1)), Person("replace"))
+    private = private_counts(
+        np.zeros(4, np.int64), PrivacyLoss(Fraction(1)), PrivacyUnit("replace")
+    )
     with pytest.raises(sc.PromiseError, match="partition of a would cost"):
         noisy_partition(private, epsilon=Fraction(2), price=1)
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.identity import Identity
+from scumble.model.designs.axis import IdentityAxis
 from scumble.model.designs.kronecker import Product
-from scumble.model.designs.taxonomy_tree import TaxonomyTree
+from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Tree
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.axis_tables import domain
@@ -73,7 +72,7 @@ def test_products_beat_cells_for_boxes() -> None:
 def test_attributes_without_order_are_counted_value_by_value() -> None:
     plain = _hierarchy(["age", "job"]).design(schema(ages=100))
     assert isinstance(plain.axes[0], Tree)
-    assert plain.axes[1] == Identity(5)
+    assert plain.axes[1] == IdentityAxis(5)
     nested = [["cook", "driver"], ["nurse", "smith", "teacher"]]
     grouped = _hierarchy(["job"], taxonomy={"job": nested}).design(schema())
     assert isinstance(grouped.axes[0], TaxonomyTree)

@@ -13,11 +13,9 @@ import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.model.privacy.person import Person
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
 from tests.support.people import people, schema
@@ -38,9 +36,9 @@ def _table(rows: list[tuple[str, tuple[int, int]]]) -> pa.Table:
     return pa.Table.from_pylist(dicts, schema=types)
 
 
-def _counts(rows: list, person: Person) -> np.ndarray:
+def _counts(rows: list, person: PrivacyUnit) -> np.ndarray:
     table = PrivateTable(
-        RowCounter(Rows(_table(rows), TINY)), Account(Loss(Fraction(1))), Source(1)
+        RowCounter(Rows(_table(rows), TINY)), BudgetAccount(PrivacyLoss(Fraction(1))), Keystream(1)
     )
     return table.counts(["a", "b"], person)._counts
 
@@ -51,7 +49,7 @@ def test_sensitivity_by_brute_force(neighbours: str, bound: int) -> None:
     """All tables of two other rows, all ways to add or to exchange a person with up to three
     rows.
     """
-    person = Person(neighbours, bound, "id")
+    person = PrivacyUnit(neighbours, bound, "id")
     others = [[("x", one), ("y", other)] for one in CELLS for other in CELLS[::3]]
     persons = [
         [("z", cell) for cell in cells]
@@ -73,7 +71,7 @@ def test_epsilon_by_enumeration(neighbours: str, change: tuple[int, int]) -> Non
     more.
     """
     epsilon = Fraction(7, 10)
-    law = DiscreteLaplace(Person(neighbours).sensitivity / epsilon)
+    law = DiscreteLaplace(PrivacyUnit(neighbours).sensitivity / epsilon)
     outputs = range(-12, 13)
     ratios = [
         law.pmf(x) * law.pmf(y) / (law.pmf(x - change[0]) * law.pmf(y - change[1]))
@@ -97,8 +95,8 @@ def test_the_scale_follows_neighbours_and_contribution() -> None:
 
 def test_rows_of_one_person_beyond_the_bound_are_left_out() -> None:
     rows = [("x", (0, 0))] * 5 + [("y", (1, 1))] * 2
-    assert _counts(rows, Person("replace", 3, "id")).tolist() == [3, 0, 0, 2]
-    assert _counts(rows, Person("replace", 3)).tolist() == [5, 0, 0, 2]
+    assert _counts(rows, PrivacyUnit("replace", 3, "id")).tolist() == [3, 0, 0, 2]
+    assert _counts(rows, PrivacyUnit("replace", 3)).tolist() == [5, 0, 0, 2]
     release = sc.publish(
         _table(rows), TINY,
         sc.Histogram(["a"], epsilon=1, neighbours="replace", contribution=3, person="id"), seed=1,
@@ -113,14 +111,14 @@ def test_person_must_be_an_identifier() -> None:
 
 
 def test_the_meter_stops_what_was_not_promised() -> None:
-    account = Account(Loss(Fraction(1)))
-    table = PrivateTable(RowCounter(Rows(people(9, schema()), schema())), account, Source(1))
+    account = BudgetAccount(PrivacyLoss(Fraction(1)))
+    table = PrivateTable(RowCounter(Rows(people(9, schema()), schema())), account, Keystream(1))
     half = Fraction(1, 2)
-    table.noisy_counts(["age"], Person("replace"), epsilon=half)
-    table.noisy_counts(["job"], Person("replace"), epsilon=half)
+    table.noisy_counts(["age"], PrivacyUnit("replace"), epsilon=half)
+    table.noisy_counts(["job"], PrivacyUnit("replace"), epsilon=half)
     assert account.left == 0
     with pytest.raises(sc.PromiseError, match="only ε = 0 is left"):
-        table.noisy_counts(["sex"], Person("replace"), epsilon=Fraction(1, 10**9))
+        table.noisy_counts(["sex"], PrivacyUnit("replace"), epsilon=Fraction(1, 10**9))
     assert account.used == 1
 
 
@@ -132,9 +130,9 @@ def test_the_meter_charges_before_it_touches() -> None:
             raise AssertionError("rows were read")
 
     rows = Untouchable(people(9, schema()), schema())
-    table = PrivateTable(RowCounter(rows), Account(Loss(Fraction(1))), Source(1))
+    table = PrivateTable(RowCounter(rows), BudgetAccount(PrivacyLoss(Fraction(1))), Keystream(1))
     with pytest.raises(sc.PromiseError):
-        table.noisy_counts(["age"], Person("replace"), epsilon=Fraction(2))
+        table.noisy_counts(["age"], PrivacyUnit("replace"), epsilon=Fraction(2))
 
 
 def test_every_cell_is_there_and_nothing_of_the_rows() -> None:
@@ -183,7 +181,7 @@ def test_the_posterior_in_the_sentence_by_enumeration(neighbours: str) -> None:
     presence and for what the row says.
     """
     epsilon = Fraction(1)
-    law = DiscreteLaplace(Person(neighbours).sensitivity / epsilon)
+    law = DiscreteLaplace(PrivacyUnit(neighbours).sensitivity / epsilon)
     sentence = str(sc.Histogram(["age"], epsilon=1, neighbours=neighbours).guarantee(schema())[0])
     outputs = range(-15, 16)
 

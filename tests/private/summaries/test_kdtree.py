@@ -11,12 +11,11 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.boxes import Boxes
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.person import Person
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.sampling.noise import geometric
 from scumble.private.sampling.selection import noisy_least
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
     domain,
@@ -60,7 +59,7 @@ def test_epsilon_of_a_median_by_enumeration(relation: str) -> None:
     times as probable in one as in the other, and some is nearly so.
     """
     epsilon = 1.0
-    scale = 2 * Person(relation).sensitivity / epsilon
+    scale = 2 * PrivacyUnit(relation).sensitivity / epsilon
     known: dict[tuple[int, ...], np.ndarray] = {}
 
     def odds(counts: np.ndarray) -> np.ndarray:
@@ -78,7 +77,7 @@ def test_epsilon_of_a_median_by_enumeration(relation: str) -> None:
 
 def test_epsilon_of_two_boxes_together() -> None:
     """A replaced row leaves one box and enters another: the choices in both together are ε-DP."""
-    scale = 2 * Person("replace").sensitivity / 1.0
+    scale = 2 * PrivacyUnit("replace").sensitivity / 1.0
     largest = 0.0
     for cells in itertools.product(range(3), repeat=6):
         counts = np.array(cells)
@@ -113,7 +112,7 @@ def test_cuts_have_their_probabilities() -> None:
     counts = np.tile(column, (boxes, 1))
     each = np.arange(boxes)
     rows = Boxes(np.stack([each, each * 0]), np.stack([each, each * 0 + 4]))
-    private = private_counts(counts, Loss(Fraction(1)), Person("add_remove"), seed=3)
+    private = private_counts(counts, PrivacyLoss(Fraction(1)), PrivacyUnit("add_remove"), seed=3)
     last = median_cuts(private, counts.shape, rows, 1, epsilon=Fraction(1, 2))
     expected = boxes * _cut_odds(column, 4.0)
     seen = np.bincount(last, minlength=4)
@@ -123,14 +122,14 @@ def test_cuts_have_their_probabilities() -> None:
 def test_equal_scores_are_equally_likely() -> None:
     """3 × 20,000 codes between the rows: chi-square with 2 degrees of freedom, false alarm 1e-6."""
     starts = np.arange(20_000) * 3
-    won = noisy_least(Source(1), np.zeros(60_000, np.int64), starts, Fraction(5)) - starts
+    won = noisy_least(Keystream(1), np.zeros(60_000, np.int64), starts, Fraction(5)) - starts
     seen = np.bincount(won, minlength=3)
     assert ((seen - 20_000 / 3) ** 2 / (20_000 / 3)).sum() < 27.7
 
 
 def test_geometric_noise() -> None:
     """Chi-square of 0 to 8 and the rest, 9 degrees of freedom: false alarm 1e-6 at 45.1."""
-    drawn = geometric(Source(2), Fraction(2), 50_000)
+    drawn = geometric(Keystream(2), Fraction(2), 50_000)
     alpha = math.exp(-0.5)
     shares = [(1 - alpha) * alpha**k for k in range(9)]
     expected = 50_000 * np.array([*shares, 1 - sum(shares)])
@@ -144,7 +143,7 @@ def test_a_median_with_much_budget_is_the_median() -> None:
     counts[:, 30] = 1000
     counts[:, 31] = 1000
     boxes = Boxes(np.array([[0, 2], [0, 10]]), np.array([[1, 3], [49, 10]]))
-    private = private_counts(counts, Loss(Fraction(9)), Person("add_remove"))
+    private = private_counts(counts, PrivacyLoss(Fraction(9)), PrivacyUnit("add_remove"))
     assert median_cuts(private, (4, 50), boxes, 1, epsilon=Fraction(8)).tolist() == [30, 10]
     with pytest.raises(sc.PromiseError, match="medians of a, b would cost"):
         median_cuts(private, (4, 50), boxes, 1, epsilon=Fraction(8))
@@ -155,7 +154,7 @@ def test_means() -> None:
     counts[0, 40] = counts[0, 20] = 50_000
     counts[1, 63] = 90_000
     boxes = Boxes(np.array([[0, 1], [0, 0]]), np.array([[0, 1], [63, 63]]))
-    private = private_counts(counts, Loss(Fraction(9)), Person("add_remove"))
+    private = private_counts(counts, PrivacyLoss(Fraction(9)), PrivacyUnit("add_remove"))
     found = mean_cuts(private, (2, 64), boxes, 1, epsilon=Fraction(5))
     assert abs(int(found[0]) - 30) <= 1
     assert found[1] == 62  # the last code cannot be the last of a lower part

@@ -13,14 +13,11 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.residuals import Residuals
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.private.meter.private_residuals import noisy_tables
-from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
+from scumble.private.meter.table import PrivateTable, noisy_tables
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.reading import NoisyTotal
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Weights
 from tests.support.mechanisms.table_trials import laplace_loss, measured, readers, squares
 from tests.support.people import people, schema
 
@@ -178,8 +175,8 @@ def test_the_meter_charges_before_it_touches() -> None:
 
     mechanism = _marginals(epsilon=2)
     design = Residuals(SMALL.names, (3, 4, 5), tuple(mechanism.tables(SMALL)))
-    account = Account(Loss(Fraction(1)))
-    table = PrivateTable(Untouchable(SMALL, SMALL.names, COUNTS), account, Source(1))
+    account = BudgetAccount(PrivacyLoss(Fraction(1)))
+    table = PrivateTable(Untouchable(SMALL, SMALL.names, COUNTS), account, Keystream(1))
     with pytest.raises(sc.PromiseError, match=r"would cost ε = 1\.99"):
         noisy_tables(table, design, mechanism.person)
     assert not account.charges
@@ -188,9 +185,9 @@ def test_the_meter_charges_before_it_touches() -> None:
 @pytest.mark.parametrize("delta", [None, 1e-9])
 def test_all_but_a_trifle_of_the_promise_is_used(delta: float | None, tmp_path: Path) -> None:
     mechanism = _marginals(delta=delta, neighbours="replace", contribution=3)
-    account = Account(mechanism.promise)
+    account = BudgetAccount(mechanism.promise)
     counter = TensorCounter(SMALL, SMALL.names, COUNTS)
-    mechanism.measure(PrivateTable(counter, account, Source(1)), tmp_path)
+    mechanism.measure(PrivateTable(counter, account, Keystream(1)), tmp_path)
     whole = account.left + account.used
     assert 0 <= account.left < whole / 10_000
 
@@ -227,7 +224,7 @@ def test_lists_of_sets_with_weights() -> None:
 
 
 def test_the_promise_puts_the_difference_of_the_laws_aside() -> None:
-    from scumble.model.privacy.concentrated import rho_for
+    from scumble.model.privacy.accounting import rho_for
 
     promised = _marginals(delta=1e-9).promise.rho
     assert 0 < rho_for(1, 1e-9) - promised < Fraction(1, 10**10)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import scumble as sc
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.private.meter.private_splits import SplitRule
-from scumble.private.summaries.trees.patch_tree import _asked, grouped, patch_plan
+from scumble.model.privacy.accounting import PrivacyLoss
+from scumble.private.meter.splits import SplitRule
+from scumble.private.summaries.trees.base import refined, regular
+from scumble.private.summaries.trees.mosaic import _asked, grouped, patch_plan
 from scumble.private.summaries.trees.privtree import split_rule
-from scumble.private.summaries.trees.region_levels import refined, regular
 from scumble.public.estimation.measurements.box_tree import RegionsReader
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
@@ -65,7 +65,7 @@ def test_what_is_spent(shape: tuple[int, ...], relation: str) -> None:
 def test_the_meter_stops_it() -> None:
     mechanism = _mosaic((8, 8))
     with pytest.raises(sc.PromiseError, match=r"is left of the promised 0\.99"):
-        mechanism.grow(private_table(np.ones((8, 8), int), Loss(Fraction(99, 100)), 1))
+        mechanism.grow(private_table(np.ones((8, 8), int), PrivacyLoss(Fraction(99, 100)), 1))
 
 
 # --- the exact law of the patches of four cells ---------------------------------------------------

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.person import Person
-from scumble.private.meter.private_splits import SplitRule, split_boxes
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.meter.splits import SplitRule, split_boxes
 from scumble.private.summaries.trees.privtree import split_rule
 from tests.support.mechanisms.region_tables import (
     domain,
@@ -83,8 +82,8 @@ def test_the_trees_of_a_domain_have_probability_one() -> None:
 @pytest.mark.parametrize("rule", [SplitRule(Fraction(3), 3), SplitRule(Fraction(3, 2), 1)])
 def test_all_neighbours_of_four_cells(rule: SplitRule, relation: str) -> None:
     largest = _largest(rule, neighbours(4, 4, relation), 4)
-    assert largest <= rule.loss(Person(relation)) + 1e-12
-    assert largest > 0.5 * rule.loss(Person(relation))
+    assert largest <= rule.loss(PrivacyUnit(relation)) + 1e-12
+    assert largest > 0.5 * rule.loss(PrivacyUnit(relation))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
@@ -93,12 +92,12 @@ def test_the_bound_is_reached(epsilon: Fraction) -> None:
     change is the bound but for boxes that a deeper domain would have. A scale that is half of what
     it should be breaks the promise here.
     """
-    rule = split_rule(epsilon, 2, Person("add_remove"))
+    rule = split_rule(epsilon, 2, PrivacyUnit("add_remove"))
     rows = 1 + 4 * rule.decay
     one, other = (np.array([n, *[0] * 63]) for n in (rows, rows - 1))
     decisions = [(0, 64 >> depth, depth, True) for depth in range(6)]
     change = _log_probability(rule, one, decisions) - _log_probability(rule, other, decisions)
-    assert 0.93 * epsilon < change <= rule.loss(Person("add_remove")) <= epsilon
+    assert 0.93 * epsilon < change <= rule.loss(PrivacyUnit("add_remove")) <= epsilon
     broken = SplitRule(rule.scale / 2, rule.decay)
     change = _log_probability(broken, one, decisions) - _log_probability(broken, other, decisions)
     assert change > epsilon
@@ -115,7 +114,7 @@ def test_a_path_of_any_counts_stays_below_the_bound() -> None:
             - _log_splits(rule, int(c) - 1 - d * rule.decay)[0]
             for d, c in enumerate(counts)
         )
-        assert change <= rule.loss(Person("add_remove")) + 1e-12
+        assert change <= rule.loss(PrivacyUnit("add_remove")) + 1e-12
 
 
 @pytest.mark.parametrize("pieces", [2, 4, 16])
@@ -123,20 +122,20 @@ def test_the_bound_of_the_paper_holds_for_whole_numbers_too(pieces: int) -> None
     for epsilon in (Fraction(1, 20), Fraction(1, 2), Fraction(2)):
         scale = Fraction(2 * pieces - 1, pieces - 1) / epsilon
         rule = SplitRule(scale, math.ceil(float(scale) * math.log(pieces)))
-        assert rule.loss(Person("add_remove")) <= epsilon
-        assert split_rule(epsilon, pieces, Person("add_remove")).scale < scale
+        assert rule.loss(PrivacyUnit("add_remove")) <= epsilon
+        assert split_rule(epsilon, pieces, PrivacyUnit("add_remove")).scale < scale
 
 
 def test_loss_grows_with_rows_and_relation() -> None:
     rule = SplitRule(Fraction(10), 7)
-    once = rule.loss(Person("add_remove"))
-    assert rule.loss(Person("add_remove", 3)) == pytest.approx(float(3 * once))
-    assert rule.loss(Person("replace")) == pytest.approx(float(once + Fraction(1, 10)))
+    once = rule.loss(PrivacyUnit("add_remove"))
+    assert rule.loss(PrivacyUnit("add_remove", 3)) == pytest.approx(float(3 * once))
+    assert rule.loss(PrivacyUnit("replace")) == pytest.approx(float(once + Fraction(1, 10)))
 
 
 @pytest.mark.parametrize("exponent", [-3, 0, 4, 7, 12])
 def test_the_scale_is_found_whatever_epsilon_is(exponent: int) -> None:
-    epsilon, person = Fraction(10) ** exponent, Person("replace", 2)
+    epsilon, person = Fraction(10) ** exponent, PrivacyUnit("replace", 2)
     used = split_rule(epsilon, 4, person).loss(person) / epsilon
     assert 0.999 < used <= 1
 
@@ -148,7 +147,9 @@ def test_splits_have_their_probabilities() -> None:
     rule, counts, runs = SplitRule(Fraction(2), 2), np.array([4, 1, 0, 2]), 3000
     seen: Counter[Tree] = Counter()
     for seed in range(100):
-        private = private_counts(counts, Loss(Fraction(10**6)), Person("add_remove"), seed=seed)
+        private = private_counts(
+            counts, PrivacyLoss(Fraction(10**6)), PrivacyUnit("add_remove"), seed=seed
+        )
         seen.update(
             tuple(_leaf_sizes(split_boxes(private, (4,), rule))) for _ in range(runs // 100)
         )
@@ -175,7 +176,9 @@ def test_splits_and_counts_are_all_that_is_spent(relation: str) -> None:
 
 
 def test_the_meter_stops_splits_that_cost_too_much() -> None:
-    private = private_counts(np.zeros(4, np.int64), Loss(Fraction(1)), Person("replace"))
+    private = private_counts(
+        np.zeros(4, np.int64), PrivacyLoss(Fraction(1)), PrivacyUnit("replace")
+    )
     with pytest.raises(sc.PromiseError, match="splits of a would cost"):
         split_boxes(private, (4,), SplitRule(Fraction(1), 1))
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.public.estimation.measurements.reading import reach
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.model.laws.distributions import DiscreteGaussian
+from scumble.public.estimation.measurements.readings import Part, Weights, reach
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,

@@ -17,14 +17,13 @@ from pyarrow import csv
 import scumble as sc
 from scumble.model.designs.registry import design
 from scumble.model.designs.sparse import Sparse as Design
-from scumble.model.designs.sparse_law import Tails
+from scumble.model.designs.sparse import Tails
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.ledger import Account
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.sparse import PrivateCells
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
-from scumble.private.tables.counter import RowCounter
-from scumble.private.tables.occupied import occupied
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables.counter import RowCounter, occupied
 from scumble.private.tables.rows import Rows
 from tests.support.mechanisms.sparse_trials import behind_the_meter, cell_law
 from tests.support.people import people, schema
@@ -60,10 +59,10 @@ def test_the_whole_promise_is_charged_and_no_more(given: dict, tmp_path: Path) -
     mechanism = sc.Sparse(
         ["age", "sex"], epsilon=0.7, neighbours="replace", contribution=2, **given
     )
-    account = Account(mechanism.promise)
+    account = BudgetAccount(mechanism.promise)
     domain = schema()
     rows = Rows(people(50, domain), domain)
-    mechanism.measure(PrivateTable(RowCounter(rows), account, Source(1)), tmp_path)
+    mechanism.measure(PrivateTable(RowCounter(rows), account, Keystream(1)), tmp_path)
     assert account.left == 0
     assert len(account.charges) == 2
 
@@ -73,7 +72,7 @@ def test_a_look_that_is_not_paid_for_is_refused_before_the_rows_are_read() -> No
         schema = schema()
 
     mechanism = sc.Sparse(["age"], epsilon=1, neighbours="add_remove")
-    table = PrivateTable(Unread(), Account(mechanism.promise), Source(1))  # type: ignore[arg-type]
+    table = PrivateTable(Unread(), BudgetAccount(mechanism.promise), Keystream(1))  # type: ignore[arg-type]
     cells = PrivateCells(table, ["age"], mechanism.person)
     cheap = DiscreteLaplace(Fraction(99, 100))
     for look in (
@@ -126,7 +125,7 @@ def test_noise_is_as_wide_as_it_says(given: dict) -> None:
     """
     counts = np.full(400, 10**7)
     law = DiscreteLaplace(Fraction(3))
-    cells = behind_the_meter(counts, Source(8))
+    cells = behind_the_meter(counts, Keystream(8))
     found = {
         "filter": lambda: cells.filtered(law, 50),
         "threshold": lambda: cells.sampled(law, 50),
@@ -251,7 +250,7 @@ def test_a_bound_on_the_rows_of_a_person() -> None:
 @pytest.mark.parametrize("words", [1, 2])
 def test_occupied_cells(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted in one batch or in many, merged often: the same."""
-    monkeypatch.setattr("scumble.private.tables.occupied._WAITING", 30)
+    monkeypatch.setattr("scumble.private.tables.counter._WAITING", 30)
     rng = np.random.default_rng(3)
     keys = rng.integers(0, 40, (1000, words)).astype(np.uint64)
     keys = keys[:, 0] if words == 1 else keys

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scumble.model.designs.sparse_law import Tails, filtered, sampled
+from scumble.model.designs.sparse import Tails, filtered, sampled
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.sparse import Published
-from scumble.private.sampling.priority import Lottery, drawn, tickets
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.sparse import Lottery, drawn, tickets
 from tests.support.goodness import ALARM, rejects
 from tests.support.mechanisms.sparse_trials import behind_the_meter, cell_law, kept, pmf
 
@@ -94,7 +94,7 @@ def test_the_law_of_a_small_table(rule: str, limit: int) -> None:
     (a mutation) it is rejected.
     """
     counts, law, releases = [2, 0, 0], DiscreteLaplace(Fraction(1)), 4000
-    source = Source(21)
+    source = Keystream(21)
     found: Counter = Counter()
     for _ in range(releases):
         cells = behind_the_meter(counts, source)
@@ -116,7 +116,9 @@ def test_the_law_of_a_small_table(rule: str, limit: int) -> None:
     assert rejected(0.5)
 
 
-def dense(counts: list[int], scale: Fraction, size: int, theta: int, source: Source) -> Published:
+def dense(
+    counts: list[int], scale: Fraction, size: int, theta: int, source: Keystream
+) -> Published:
     """Every cell gets noise and a ticket, one by one."""
     from scumble.private.sampling.noise import discrete_laplace
 
@@ -135,7 +137,7 @@ def test_priority_sampling_has_the_law_of_a_dense_table(theta: int) -> None:
     that empty ones are found level by level.
     """
     counts, law, size = [9, 3, *[0] * 38], DiscreteLaplace(Fraction(1, 2)), 4
-    lazy, slow = Source(31), Source(32)
+    lazy, slow = Keystream(31), Keystream(32)
     found: list[Counter] = [Counter(), Counter()]
     for _ in range(2000):
         cells = behind_the_meter(counts, lazy)
@@ -161,7 +163,7 @@ def test_levels_are_gone_down_until_there_are_enough(monkeypatch: pytest.MonkeyP
     law, counts = DiscreteLaplace(Fraction(1)), [5, *[0] * 199]
 
     def empties(seed: int) -> np.ndarray:
-        source = Source(seed)
+        source = Keystream(seed)
         made = [behind_the_meter(counts, source).drawn(law, 6) for _ in range(300)]
         assert all(len(each.keys) == 6 for each in made)
         return np.array([[np.sum(each.keys > 0), min(float(each.tau), 400)] for each in made])

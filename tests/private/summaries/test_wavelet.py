@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.identity import Identity
-from scumble.model.designs.nominal import Nominal
-from scumble.model.designs.wavelets import Haar
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.designs.axis import IdentityAxis
+from scumble.model.designs.wavelets import Haar, Nominal
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.support.mechanisms.axis_tables import changes, domain, exact_loss
 from tests.support.people import schema
 
@@ -51,7 +49,7 @@ def test_no_range_is_worse_than_the_bound_of_the_paper(size: int) -> None:
 def test_privelet_plus_leaves_small_attributes_alone() -> None:
     """P²H values, P = 1 + log2 m and H = 1 + log2 m / 2: 600 are no more than 11² · 6, 1000 are."""
     design = _wavelet(["a", "b"]).design(domain(a=600, b=1000))
-    assert design.axes == (Identity(600), Haar(1000))
+    assert design.axes == (IdentityAxis(600), Haar(1000))
     assert not _wavelet(["a"]).design(domain(a=600)).signed
     everything = _wavelet(["a", "b"], transform="all").design(domain(a=600, b=3))
     assert everything.axes == (Haar(600), Haar(3))
@@ -59,13 +57,13 @@ def test_privelet_plus_leaves_small_attributes_alone() -> None:
 
 def test_nominal_attributes_need_a_taxonomy() -> None:
     chosen = schema()
-    assert _wavelet(["job"], transform="all").design(chosen).axes == (Identity(5),)
+    assert _wavelet(["job"], transform="all").design(chosen).axes == (IdentityAxis(5),)
     nested = [["cook", "driver"], ["nurse", "smith", "teacher"]]
     design = _wavelet(["job"], transform="all", taxonomy={"job": nested}).design(chosen)
     assert isinstance(design.axes[0], Nominal)
     # ρ = h = 3 levels; a row changes families of two and of three by 4 in all: factors 2 and 1.
     assert design.laws == tuple(DiscreteLaplace(Fraction(2 * 3 * c)) for c in (4, 2, 1))
-    assert _wavelet(["job"], taxonomy={"job": nested}).design(chosen).axes == (Identity(5),)
+    assert _wavelet(["job"], taxonomy={"job": nested}).design(chosen).axes == (IdentityAxis(5),)
 
 
 def test_gaussian_noise_by_squares() -> None:

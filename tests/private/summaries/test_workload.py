@@ -11,16 +11,14 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.matrix import MergedSums, from_table
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.ledger import Account
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.matrix import UNIFORM, MatrixReader
-from scumble.public.estimation.measurements.reading import reach
-from scumble.public.estimation.measurements.readings import Part, Weights
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.measurements.readings import Part, Weights, reach
+from scumble.public.sandbox import Sandbox
 from tests.support.people import people, schema
 
 LINE = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, 23))])
@@ -33,12 +31,12 @@ def _line(**changed) -> sc.Workload:
     return sc.Workload(["a"], **given)
 
 
-def _measured(mechanism: sc.Workload, folder: Path, noise: Source) -> MatrixReader:
-    account = Account(mechanism.promise)
+def _measured(mechanism: sc.Workload, folder: Path, noise: Keystream) -> MatrixReader:
+    account = BudgetAccount(mechanism.promise)
     table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), account, noise)
     evidence = mechanism.measure(table, folder)
     assert account.charges
-    return MatrixReader(evidence, LINE, Engine(LINE, view=folder / evidence.file))
+    return MatrixReader(evidence, LINE, Sandbox(LINE, view=folder / evidence.file))
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
@@ -50,7 +48,7 @@ def test_the_noise_is_the_least_that_keeps_the_promise(
     mechanism = _line(neighbours=neighbours, contribution=contribution, delta=delta)
     people_ = pa.table({"a": [1, 2, 3]})
     release = sc.publish(people_, LINE, mechanism, seed=1)
-    table = Engine(LINE, view=release.folder / "sums.parquet").rows("SELECT * FROM view")
+    table = Sandbox(LINE, view=release.folder / "sums.parquet").rows("SELECT * FROM view")
     strategy, _ = from_table(table, 24)
     matrix = strategy.matrix.toarray()
     law = release.evidence.design.noise
@@ -79,10 +77,10 @@ def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -
     mechanism = _line(delta=delta)
     stderrs = mechanism.forecast(LINE).stderrs
     plan = mechanism._plan(LINE)
-    transform, noise, runs = MergedSums(plan.questions.merged, plan.strategy), Source(5), 2500
+    transform, noise, runs = MergedSums(plan.questions.merged, plan.strategy), Keystream(5), 2500
     errors = np.empty((runs, 24))
     for run in range(runs):
-        account = Account(mechanism.promise)
+        account = BudgetAccount(mechanism.promise)
         table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), account, noise)
         [noisy] = table.counts(["a"], mechanism.person).noisy([plan.law], transform)
         errors[run] = np.cumsum(plan.strategy.estimate(noisy) - TRUTH)
@@ -119,7 +117,9 @@ def test_half_the_noise_is_refused() -> None:
     """The meter recomputes the price from the matrix itself."""
     mechanism = _line()
     plan = mechanism._plan(LINE)
-    table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), Account(mechanism.promise), Source(1))
+    table = PrivateTable(
+        TensorCounter(LINE, ["a"], TRUTH), BudgetAccount(mechanism.promise), Keystream(1)
+    )
     counts = table.counts(["a"], mechanism.person)
     half = DiscreteLaplace(plan.law.scale / 2)
     with pytest.raises(sc.PromiseError):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.merged import Merged, in_order
+from scumble.model.designs.matrix import Merged, in_order
 from scumble.private.summaries.workload_matrix import Questions, merging
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 
 SCHEMA = sc.Schema(
@@ -38,12 +38,12 @@ WORKLOADS = {
 
 def _merging(texts: list[str]) -> Questions:
     queries = [parse(text, SCHEMA) for text in texts]
-    return merging(queries, SCHEMA, Engine(SCHEMA))
+    return merging(queries, SCHEMA, Sandbox(SCHEMA))
 
 
 def _truths(texts: list[str]) -> np.ndarray:
     """A row a count and a column a cell, by evaluating every clause in every cell."""
-    engine, rows = Engine(SCHEMA), []
+    engine, rows = Sandbox(SCHEMA), []
     grid = np.indices([SCHEMA[name].size for name in SCHEMA.names]).reshape(3, -1)
     for text in texts:
         query = parse(text, SCHEMA)
@@ -91,12 +91,12 @@ def test_too_many_kinds_of_rows() -> None:
     wide = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, 4999))])
     queries = [parse("SELECT a, COUNT(*) FROM t GROUP BY a", wide)]
     with pytest.raises(sc.ParameterError, match=r"tell 5000 kinds of rows apart; .* at most 4096"):
-        merging(queries, wide, Engine(wide))
+        merging(queries, wide, Sandbox(wide))
 
 
 def test_a_large_domain_and_a_coarse_workload() -> None:
     wide = sc.Schema([sc.Attribute(f"a{i}", "quasi", sc.IntegerRange(0, 999)) for i in range(2)])
     text = "SELECT COUNT(*) FROM t WHERE a0 < 500 AND a1 BETWEEN 100 AND 299"
-    merged = merging([parse(text, wide)], wide, Engine(wide)).merged
+    merged = merging([parse(text, wide)], wide, Sandbox(wide)).merged
     assert merged.cells == 2
     assert len(str(merged.to_dict())) < 400

@@ -19,14 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.model.errors import DomainError
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.model.privacy.person import Person
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables import files, frames, source
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
@@ -196,9 +194,9 @@ def codes(source, outside="missing"):
 
 def counts(source, name, outside, person=None, most=1):
     rows = Rows(source, SCHEMA, outside=outside)
-    table = PrivateTable(RowCounter(rows), Account(Loss(Fraction(1))), Source())
+    table = PrivateTable(RowCounter(rows), BudgetAccount(PrivacyLoss(Fraction(1))), Keystream())
     try:
-        return table.counts([name], Person("add_remove", most, person))._counts
+        return table.counts([name], PrivacyUnit("add_remove", most, person))._counts
     except DomainError:  # with outside="error" there is no release at all
         return None
 
@@ -317,7 +315,7 @@ PEOPLE = {
 def spelled(person):
     """Who a person is; None for nobody."""
     found = frames._spelling(person)
-    if found in (None, frames.spelling.UNREADABLE):
+    if found in (None, frames.arrow_values.UNREADABLE):
         return None
     return found.strip() or None
 
@@ -395,6 +393,6 @@ def test_arrow_and_python_agree_on_what_utf8_is():
         except pa.ArrowInvalid:
             return False
 
-    text, garbled = frames.spelling.plain(pa.array(words))
+    text, garbled = frames.arrow_values.plain(pa.array(words))
     assert garbled.tolist() == [not is_text(word) for word in words]
     assert text.null_count == garbled.sum()

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scumble.model.evidence.channels import UniformChannel
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.evidence.channels import PoolLaw, SubsetLaw, UniformChannel
 from tests.support.outcomes import Outcomes, bag_channel, every, release
 from tests.support.people import schema
 

@@ -18,14 +18,12 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import scumble as sc
-from scumble.model.evidence.channels import BagChannel
+from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw
 from scumble.model.evidence.evidence import Records
-from scumble.model.evidence.pool_law import PoolLaw
-from scumble.model.evidence.subset_law import SubsetLaw
-from scumble.public.estimation.rows.drawn_law import DrawnCount
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.count_laws import DrawnCount
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import Groups, Tally
+from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.covered import COPIES, LEVELS, check
 from tests.support.outcomes import bag_channel, release
@@ -41,7 +39,7 @@ def _intervals(law: SubsetLaw, chosen: int, rows: int) -> np.ndarray:
     """The limits at each level of the count of some values, for every number of members shown."""
     domain = schema(jobs=[f"job {place:02}" for place in range(law.values)])
     columns = tuple(f"c{place}" for place in range(law.values))
-    channel = BagChannel(("job",), "counts", columns, law)
+    channel = MultisetChannel(("job",), "counts", columns, law)
     evidence = Records("records.parquet", tuple(domain.names), (channel,), rows)
     query = parse(f"SELECT COUNT(*) FROM t WHERE job < 'job {chosen:02}'", domain, {})
     holds = (np.arange(law.values) < chosen).astype(float)[None]
@@ -50,9 +48,13 @@ def _intervals(law: SubsetLaw, chosen: int, rows: int) -> np.ndarray:
     members = np.tile(np.arange(len(shown)), 2)
     cell = np.repeat([0, law.values - 1], len(shown))
     sums = (count, count, count, np.ones_like(count), np.ones_like(count))
-    tally = Tally(domain, pa.table({}), np.zeros_like(cell), cell, *sums, members=law.size)
+    tally = GroupedCounts(domain, pa.table({}), np.zeros_like(cell), cell, *sums, members=law.size)
     found = Sums(
-        Plan(evidence, domain, query), tally, Groups(members, [{}] * len(shown)), holds, None
+        RowsPlan(evidence, domain, query),
+        tally,
+        GroupIndex(members, [{}] * len(shown)),
+        holds,
+        None,
     )
     estimates = [found.estimate(number) for number in range(len(shown))]
     return np.array([[estimate.interval(level) for estimate in estimates] for level in LEVELS])

@@ -16,12 +16,18 @@ import pytest
 
 import scumble as sc
 from scumble.compare.truth import TrueTable
-from scumble.public.estimation import clauses
-from scumble.public.estimation.clauses import Clauses
-from scumble.public.estimation.conjunctions import BoxSums, Side, Sides, alike
-from scumble.public.estimation.rows import row_cubes
-from scumble.public.estimation.tables import MOST_CELLS, rounds
-from scumble.public.sandbox import Engine
+from scumble.public.estimation import tables
+from scumble.public.estimation.rows import answer_many
+from scumble.public.estimation.tables import (
+    MOST_CELLS,
+    BoxSums,
+    Clauses,
+    Side,
+    Sides,
+    alike,
+    rounds,
+)
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 from tests.support.people import people, schema
 
@@ -59,7 +65,7 @@ def test_questions_without_boxes_are_told_apart() -> None:
     odd = " OR ".join(f"age = {age}" for age in range(1, 200, 2))
     conditions = ["age < 3 AND age <> 1", "age < 3 OR sex = 'f'", odd, "age > 5 AND age < 2"]
     queries = [parse(f"SELECT COUNT(*) FROM t WHERE {each}", domain) for each in conditions]
-    sides = Sides(domain, Clauses(domain, queries, Engine(domain)))
+    sides = Sides(domain, Clauses(domain, queries, Sandbox(domain)))
     runs = [sides.of(query, query.attributes) for query in queries]
     assert [[side.runs for side in each] if each else None for each in runs] == [
         [((0, 1), (2, 3))],
@@ -106,13 +112,13 @@ def test_threads_share_memory_as_well_as_rows(
     """Each counts into tables of its own: of large ones a machine with many processors has few."""
     domain = schema()
     pq.write_table(people(500, domain, seed=4), tmp_path / "t.parquet", row_group_size=10)
-    monkeypatch.setattr(row_cubes.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(answer_many.os, "cpu_count", lambda: 16)
     cells = domain.size(["age", "sex"])
     tables = []
     for most, threads in ((0, 1), (3 * cells, 3), (1000 * cells, 16)):
-        monkeypatch.setattr(row_cubes, "_MOST_NUMBERS", most)
-        rows = row_cubes.RowCubes(tmp_path / "t.parquet", domain)
-        shares: list[row_cubes.RowGroups] = []
+        monkeypatch.setattr(answer_many, "_MOST_NUMBERS", most)
+        rows = answer_many.RowTables(tmp_path / "t.parquet", domain)
+        shares: list[answer_many.RowGroups] = []
         part = rows._part
         monkeypatch.setattr(rows, "_part", lambda *a, p=part, s=shares: s.append(a[1]) or p(*a))
         tables += rows.count([("age", "sex")])
@@ -124,14 +130,14 @@ def test_threads_share_memory_as_well_as_rows(
 
 def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = schema(ages=200)
-    monkeypatch.setattr(clauses, "_MOST_TRUTHS", 500)
+    monkeypatch.setattr(tables, "_MOST_TRUTHS", 500)
     conditions = ["age < 3", "age < 4", "age < 3 AND age < 4", "sex = 'f'", "age < 5", "age < 3"]
     texts = [f"SELECT COUNT(*) FROM t WHERE {each}" for each in conditions]
     asked = [parse(text, domain) for text in texts]
-    portions = list(clauses.portions(domain, asked))
+    portions = list(tables.portions(domain, asked))
     assert [len(some) for some in portions] == [4, 2]
     assert [query for some in portions for query in some] == asked
-    assert list(clauses.portions(domain, [])) == []
+    assert list(tables.portions(domain, [])) == []
     table = people(300, domain, seed=4)
     release = sc.publish(table, domain, sc.Uniform(epsilon=1), seed=4)
     answers = [answer.value for answer in release.answer_many(texts)]

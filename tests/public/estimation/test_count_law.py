@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, poisson
 
-from scumble.public.estimation.rows import count_law
-from scumble.public.estimation.rows.count_law import RandomizedCount
+from scumble.public.estimation.rows import count_laws
+from scumble.public.estimation.rows.count_laws import RandomizedCount
 
 
 def _pmf(rows: int, count: int, inside: Fraction, outside: Fraction) -> list[Fraction]:
@@ -57,7 +57,7 @@ def test_normal_tails_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> Non
     law = RandomizedCount(rows=200_000, shown=30_000, keep=0.13, outside=0.12)
     assert law.exact
     exact = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
-    monkeypatch.setattr(count_law, "_EXACT_SPREAD", 0.0)
+    monkeypatch.setattr(count_laws, "_EXACT_SPREAD", 0.0)
     normal = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
     assert np.abs(exact - normal).max() <= 1
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 import scumble as sc
-from scumble.public.estimation.sum_law import WeightedSum
+from scumble.public.estimation.interval_laws import WeightedSum
 from tests.support.covered import COPIES, FALSE_ALARM, FOUND, LEVELS, check, least
 
 

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.query import Expression, Query
-from scumble.public import cells
-from scumble.public.estimation import contraction, domain_counting
-from scumble.public.estimation.contraction import Factor, Network
-from scumble.public.estimation.domain_counting import Domain, domain_of
-from scumble.public.estimation.truths import Truths
-from scumble.public.sandbox import Engine
-from scumble.public.sql.junction import split
+from scumble.public import sandbox
+from scumble.public.estimation import domain_counting
+from scumble.public.estimation.domain_counting import Domain, Factor, Network, Truths, domain_of
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.conditions import split
 from scumble.public.sql.parse import parse
 
 SMALL = sc.Schema(
@@ -33,7 +31,7 @@ SMALL = sc.Schema(
         sc.Attribute("e", "sensitive", sc.Boolean(), missing=True),
     ]
 )
-ENGINE = Engine(SMALL)
+ENGINE = Sandbox(SMALL)
 # A domain that takes every clause apart, and one that takes none.
 APART, WHOLE = Domain(ENGINE, split_beyond=0), Domain(ENGINE)
 
@@ -132,14 +130,14 @@ def test_worked_example_of_the_spec() -> None:
         ]
     )
     query = _query("score < 3*age", schema=domain)
-    counted = Domain(Engine(domain))
+    counted = Domain(Sandbox(domain))
     assert counted.size == 1200
     assert counted.count(query.clauses) == 549
     assert counted.count(query.clauses, ["nation"]).tolist() == [183, 183, 183]
 
 
 HUNDREDS = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(15)])
-HUGE = Domain(Engine(HUNDREDS))
+HUGE = Domain(Sandbox(HUNDREDS))
 
 
 def test_exact_in_a_domain_of_10_to_the_30() -> None:
@@ -185,7 +183,7 @@ def _no_step() -> int:
 
 def test_many_more_than_52_attributes() -> None:
     wide = sc.Schema([sc.Attribute(f"w{i}", "quasi", sc.IntegerRange(0, 9)) for i in range(400)])
-    domain = Domain(Engine(wide))
+    domain = Domain(Sandbox(wide))
     assert domain.count(()) == 10**400
     chain = _query(" AND ".join(f"w{i} <= w{i + 1}" for i in range(79)), schema=wide)
     assert domain.count(chain.clauses) == comb(89, 9) * 10**320
@@ -207,7 +205,7 @@ def test_clauses_too_entangled_are_named_before_they_are_evaluated() -> None:
     pairs = itertools.combinations(range(8), 2)
     query = _query(" AND ".join(f"q{i} + q{j} < 100" for i, j in pairs), schema=HUNDREDS)
     truths = Truths()
-    domain = Domain(Engine(HUNDREDS), truths=truths)
+    domain = Domain(Sandbox(HUNDREDS), truths=truths)
     with pytest.raises(sc.QueryError) as error:
         domain.count(query.clauses)
     assert '"q0" + "q1" < 100' in str(error.value)
@@ -238,7 +236,7 @@ def test_clauses_are_evaluated_once_per_engine() -> None:
 
 
 def test_what_is_remembered_does_not_keep_an_engine_alive() -> None:
-    engine = Engine(SMALL)
+    engine = Sandbox(SMALL)
     query = _query("a < d", "SUM(a)")
     assert domain_of(engine).sum(query.clauses, amount=query.argument) != 0
     gone = weakref.ref(engine)
@@ -289,7 +287,7 @@ def test_residues_are_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     factors = [Factor((i, i + 1), lambda i=i: values[i]) for i in range(6)]
     network = Network(factors, dict.fromkeys(range(7), 5), (0,))
     exact = np.linalg.multi_dot(values).sum(axis=1)
-    monkeypatch.setattr(contraction, "_WHOLE", 1 << 12)
+    monkeypatch.setattr(domain_counting, "_WHOLE", 1 << 12)
     assert network.whole().tolist() == exact.tolist()
     assert min(exact) < 0 < max(exact)
 
@@ -328,7 +326,7 @@ def test_nine_attributes_of_adult_cost_little() -> None:
         [sc.Attribute(f"v{i}", "quasi", sc.IntegerRange(0, s - 1)) for i, s in enumerate(sizes)]
     )
     truths = Truths()
-    domain = Domain(Engine(adult), truths=truths)
+    domain = Domain(Sandbox(adult), truths=truths)
     assert domain.size == 648_023_040
     query = _query(
         "v0 BETWEEN 10 AND 40 AND v1 <> 3 AND (v2 > 8 OR v3 = 1) AND v4 + v2 < 20 AND v5 < 3"
@@ -340,4 +338,4 @@ def test_nine_attributes_of_adult_cost_little() -> None:
         for v2, v3, v4 in itertools.product(range(16), range(7), range(14))
     )
     assert domain.count(query.clauses) == 31 * 6 * pairs * 3 * 10
-    assert 0 < truths.held < cells.LIMIT // 10**5
+    assert 0 < truths.held < sandbox.CELL_LIMIT // 10**5

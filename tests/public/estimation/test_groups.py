@@ -22,8 +22,8 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.estimate import Exact
 from scumble.public.estimation.anatomy.answer import ASSUMED
-from scumble.public.estimation.anatomy.groups_law import GroupedCount, reach
-from scumble.public.estimation.sum_law import WeightedSum
+from scumble.public.estimation.anatomy.moments import GroupedCount, reach
+from scumble.public.estimation.interval_laws import WeightedSum
 from scumble.public.release import Manifest, Release
 from tests.support.people import people, schema
 

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_groups import QUESTIONS, ROWS, TABLES, VALUES, Row, _release, _sql
 
 import scumble as sc
-from scumble.public.estimation.anatomy import groups_kinds, groups_side, moments
+from scumble.public.estimation.anatomy import moments, plan
 from scumble.public.release import Release
+from tests.public.estimation.test_groups import QUESTIONS, ROWS, TABLES, VALUES, Row, _release, _sql
 
 MIXED = [q for q in QUESTIONS if "COUNT" in q or "SUM" in q if "length" in q or " OR " in q]
 GROUPED = [("", q) for q in QUESTIONS] + [(g, q) for g in ("sex", "job, sex") for q in MIXED]
@@ -64,8 +64,8 @@ def test_pieces_make_the_same_answer(
     expected = release.answer(_sql(question, groups))
     monkeypatch.setattr(moments, "_MOST_CELLS", 2)
     monkeypatch.setattr(moments, "_BATCH", 3)
-    monkeypatch.setattr(groups_side, "_LOOKED_UP", 0)
-    monkeypatch.setattr(groups_kinds, "_MARKED", 0)
+    monkeypatch.setattr(plan, "_LOOKED_UP", 0)
+    monkeypatch.setattr(plan, "_MARKED", 0)
     found = release.answer(_sql(question, groups))
     if not groups:
         expected, found = [((), expected)], [((), found)]

@@ -8,21 +8,23 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from scumble.model.designs.identity import Identity
+from scumble.model.designs.axis import IdentityAxis
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements import product_slabs
-from scumble.public.estimation.measurements.group_readings import (
+from scumble.public.estimation.measurements import kronecker
+from scumble.public.estimation.measurements.kronecker import ProductReader
+from scumble.public.estimation.measurements.readings import (
     Average,
     Grouping,
     OneByOne,
+    Part,
     Readings,
+    Weights,
+    joined,
 )
-from scumble.public.estimation.measurements.kronecker import ProductReader
-from scumble.public.estimation.measurements.readings import Part, Weights, joined
 from tests.support.axes import AXES
 from tests.support.products import product_of, schema_of
 
@@ -33,7 +35,7 @@ def _pairs() -> tuple[Product, Schema]:
     tree = Tree(6, (3, 2), (1.0, 2.0, 0.5))
     design = Product((("b",), ("a", "c")), (Haar(3), tree), laws)
     return design, schema_of(
-        Product((("a",), ("b",), ("c",)), tuple(map(Identity, (2, 3, 3))), laws[:1])
+        Product((("a",), ("b",), ("c",)), tuple(map(IdentityAxis, (2, 3, 3))), laws[:1])
     )
 
 
@@ -75,7 +77,7 @@ CASES = ("tree", "trees", "wavelet and taxonomy", "three", "pairs")
 @pytest.mark.parametrize("at_once", [1, 1 << 19])
 @pytest.mark.parametrize("name", CASES)
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, name: str, at_once: int) -> None:
-    monkeypatch.setattr(product_slabs, "_AT_ONCE", at_once)
+    monkeypatch.setattr(kronecker, "_AT_ONCE", at_once)
     design, schema = _case(name)
     rng = np.random.default_rng(3)
     reader = ProductReader.of_numbers(design, schema, rng.integers(-50, 100, design.size))

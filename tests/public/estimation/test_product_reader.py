@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from scumble.model.designs.identity import Identity
+from scumble.model.designs.axis import IdentityAxis
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar
@@ -102,7 +102,9 @@ def test_axes_of_two_attributes() -> None:
     design = Product((("b",), ("a", "c")), (Haar(3), tree), (LAW,) * 9)
     sizes = {"a": 2, "b": 3, "c": 3}
     numbers = np.random.default_rng(3).integers(-9, 90, design.size)
-    schema = schema_of(Product((("a",), ("b",), ("c",)), tuple(map(Identity, (2, 3, 3))), (LAW,)))
+    schema = schema_of(
+        Product((("a",), ("b",), ("c",)), tuple(map(IdentityAxis, (2, 3, 3))), (LAW,))
+    )
     reader = ProductReader.of_numbers(design, schema, numbers)
     values = np.random.default_rng(4).normal(size=(2, 3))
     weights = Weights((Part(("a", "b"), values), Part(("c",), np.array([1.0, 0.0, 2.0]))))

@@ -10,8 +10,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.public.estimation.measurements.reading import NoisyShare, Reading, reach
-from scumble.public.estimation.measurements.readings import Part, joined
+from scumble.public.estimation.measurements.readings import NoisyShare, Part, Reading, joined, reach
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 

@@ -10,9 +10,9 @@ import pytest
 from scumble.model.evidence.channels import UniformChannel
 from scumble.public.estimate import Estimate
 from scumble.public.estimation.rows.answer import _gather
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from tests.support.people import all_outcomes, records_release, schema
 
 ONE = schema(ages=4, jobs=("cook", "nurse", "smith"))
@@ -65,8 +65,8 @@ def _moments(domain, private, channels, question):
 
 def _unclamped_variance(release, question) -> float:
     query = release.parse(question)
-    plan = Plan(release.evidence, release.schema, query)
-    engine = Engine(release.schema, {}, release.folder / "records.parquet")
+    plan = RowsPlan(release.evidence, release.schema, query)
+    engine = Sandbox(release.schema, {}, release.folder / "records.parquet")
     counted, holds, amount = _gather(plan, engine)
     sums = Sums(plan, counted, counted.groups([]), holds, amount)
     if query.aggregate == "count" or amount is not None:

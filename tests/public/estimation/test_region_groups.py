@@ -8,18 +8,20 @@ import numpy as np
 import pytest
 
 import scumble as sc
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements import region_groups
+from scumble.public.estimation.measurements import box_tree
 from scumble.public.estimation.measurements.box_tree import RegionsReader
-from scumble.public.estimation.measurements.group_readings import (
+from scumble.public.estimation.measurements.readings import (
     Average,
     Grouping,
     OneByOne,
+    Part,
     Readings,
+    Weights,
+    joined,
 )
-from scumble.public.estimation.measurements.readings import Part, Weights, joined
 
 SHAPE = (6, 5, 3)
 NAMES = ("a", "b", "c")
@@ -69,7 +71,7 @@ def _equal(found: Readings, expected: Readings) -> None:
 @pytest.mark.parametrize("most", [1, 1 << 20])
 @pytest.mark.parametrize("seed", range(4))
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int) -> None:
-    monkeypatch.setattr(region_groups, "MOST_MEETINGS", most)
+    monkeypatch.setattr(box_tree, "MOST_MEETINGS", most)
     prune = 20 if seed % 2 else None
     reader = RegionsReader.of_tree(_tree(seed), NAMES, Regions(LAWS, prune))
     slow = OneByOne(SCHEMA, reader)
@@ -113,12 +115,10 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
 
 
 def test_runs_of_codes_hold_every_group_once(monkeypatch) -> None:
-    monkeypatch.setattr(region_groups, "MOST_MEETINGS", 3)
+    monkeypatch.setattr(box_tree, "MOST_MEETINGS", 3)
     boxes, _ = Boxes.whole((7, 2)).halves()
     runs = list(
-        region_groups.meetings(
-            region_groups.BoxMeans(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2))
-        )
+        box_tree.meetings(box_tree.BoxMeans(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2)))
     )
     assert len(runs) > 2
     assert [each.first for each in runs] == [0, *(each.last for each in runs[:-1])]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.box_tree import RegionsReader
 from scumble.public.estimation.measurements.readings import Part, Weights

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.public.estimation.measurements.residual_fit import moved, projected, raked, whole
+from scumble.public.estimation.measurements.marginals import moved, projected, raked, whole
 from tests.support.people import people, schema
 
 ROWS = 3000

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.residual_solver import Solver
-from scumble.model.designs.residuals import Residuals, Table
+from scumble.model.designs.residuals import MarginalTable, Residuals, Solver
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readings import Part, Weights
@@ -22,7 +21,7 @@ NAMES, SIZES = ("a", "b", "c", "d"), (2, 3, 4, 3)
 def reader() -> ResidualReader:
     """All sets of three attributes, with whole numbers that are noise alone."""
     tables = tuple(
-        Table(places, "marginal", DiscreteLaplace(Fraction(2 + number)))
+        MarginalTable(places, "marginal", DiscreteLaplace(Fraction(2 + number)))
         for number, places in enumerate(itertools.combinations(range(4), 3))
     )
     design = Residuals(NAMES, SIZES, tables)

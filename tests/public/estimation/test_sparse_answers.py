@@ -12,13 +12,12 @@ import pytest
 from scipy.stats import binom
 
 import scumble as sc
-from scumble.model.designs.sparse import Rule, Sparse
-from scumble.model.designs.sparse_law import Tails
+from scumble.model.designs.sparse import Rule, Sparse, Tails
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.sparse import Published
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
-from scumble.public.estimation.measurements.sparse_error import Amounts, SparseError, SparseMean
+from scumble.private.sampling.source import Keystream
+from scumble.public.estimation.measurements.sparse import Amounts, SparseError, SparseMean
 from tests.support.covered import FALSE_ALARM, least
 from tests.support.mechanisms.sparse_trials import amounts, behind_the_meter, design, error
 from tests.support.people import people, schema
@@ -42,7 +41,7 @@ AMOUNTS = np.tile(np.arange(BLOCK) % 7 - 2.0, len(BLOCKS))
 RULES: list[Rule] = ["filter", "threshold", "priority", "filter priority"]
 
 
-def published(rule: Rule, source: Source) -> tuple[Sparse, Published]:
+def published(rule: Rule, source: Keystream) -> tuple[Sparse, Published]:
     cells = behind_the_meter(COUNTS, source)
     if rule == "filter":
         return design(rule, LAW, theta=THETA), cells.filtered(LAW, THETA)
@@ -60,7 +59,7 @@ def trials(
     rule: Rule, number: int, seed: int
 ) -> Iterator[tuple[SparseError, list[Amounts], list[Amounts]]]:
     """Releases, and for each block what a count and a sum are made of."""
-    source = Source(seed)
+    source = Keystream(seed)
     blocks = [np.arange(len(COUNTS)) // BLOCK == place for place in range(len(BLOCKS))]
     for _ in range(number):
         made, found = published(rule, source)

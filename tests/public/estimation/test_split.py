@@ -10,7 +10,7 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from scumble.model.evidence.channels import SplitChannel, UniformChannel
+from scumble.model.evidence.channels import PartitionChannel, UniformChannel
 from tests.support.outcomes import Outcomes, every, release
 from tests.support.people import people, schema
 
@@ -34,14 +34,14 @@ PAIRS = pa.table(
     }
 )
 CHANNELS = {
-    "two parts": SplitChannel(
+    "two parts": PartitionChannel(
         ("job",), "part", ((0, 1, 2), (2, 3)), (Fraction(2, 5), Fraction(3, 4))
     ),
-    "a part kept as it is": SplitChannel(
+    "a part kept as it is": PartitionChannel(
         ("job",), "part", ((0, 2), (1, 2, 3)), (Fraction(1, 3), Fraction(1))
     ),
 }
-PAIRED = SplitChannel(
+PAIRED = PartitionChannel(
     ("job", "health"), "part", ((0, 1), (1, 2, 3)), (Fraction(2, 5), Fraction(1, 2))
 )
 
@@ -110,7 +110,7 @@ def test_one_part_of_the_whole_domain_is_the_uniform_channel() -> None:
     private = people(200, schema())
     keep = Fraction(1, 3)
     uniform = release(schema(), [UniformChannel(("job",), keep)], private)
-    split = SplitChannel(("job",), "part", (tuple(range(5)),), (keep,))
+    split = PartitionChannel(("job",), "part", (tuple(range(5)),), (keep,))
     parted = release(schema(), [split], private.append_column("part", pa.array([0] * 200)))
     for question in (
         "SELECT COUNT(*) FROM t WHERE job = 'cook'",

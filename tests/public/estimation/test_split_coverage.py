@@ -19,11 +19,11 @@ import pytest
 from scipy.stats import binom
 
 import scumble as sc
-from scumble.model.evidence.channels import SplitChannel
+from scumble.model.evidence.channels import PartitionChannel
 from scumble.model.evidence.evidence import Records
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import Groups, Tally
+from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.covered import COPIES, LEVELS, check
 from tests.support.outcomes import release
@@ -32,9 +32,9 @@ from tests.support.people import people, records_release, schema
 ASKED = 0  # the code of 'cook', which the exact tests ask for
 
 
-def _channel(domains: Sequence[Sequence[int]], keeps: Sequence[str]) -> SplitChannel:
+def _channel(domains: Sequence[Sequence[int]], keeps: Sequence[str]) -> PartitionChannel:
     exact = tuple(map(Fraction, keeps))
-    return SplitChannel(("job",), "part", tuple(map(tuple, domains)), exact)
+    return PartitionChannel(("job",), "part", tuple(map(tuple, domains)), exact)
 
 
 CHANNELS = {
@@ -45,7 +45,7 @@ CHANNELS = {
 }
 
 
-def _estimates(channel: SplitChannel, rows: Sequence[int], shown: list) -> list[sc.Estimate]:
+def _estimates(channel: PartitionChannel, rows: Sequence[int], shown: list) -> list[sc.Estimate]:
     """The count of one value for every number of rows of each part that show it."""
     domain = sc.Schema([*schema(), *Records("", (), (channel,), 0).added])
     evidence = Records("records.parquet", tuple(domain.names), (channel,), sum(rows))
@@ -58,15 +58,15 @@ def _estimates(channel: SplitChannel, rows: Sequence[int], shown: list) -> list[
     ]
     members, parts, cells, count = (np.array(column) for column in zip(*lines, strict=True))
     sums = (count, count, count, np.ones_like(count), np.ones_like(count))
-    tally = Tally(domain, pa.table({"part": [0, 1]}), parts, cells, *sums)
+    tally = GroupedCounts(domain, pa.table({"part": [0, 1]}), parts, cells, *sums)
     holds = np.zeros((2, 5))
     holds[:, ASKED] = 1
-    groups = Groups(members, [{}] * len(shown))
-    found = Sums(Plan(evidence, domain, query), tally, groups, holds, None)
+    groups = GroupIndex(members, [{}] * len(shown))
+    found = Sums(RowsPlan(evidence, domain, query), tally, groups, holds, None)
     return [found.estimate(outcome) for outcome in range(len(shown))]
 
 
-def _law(channel: SplitChannel, part: int, rows: int, true: int) -> np.ndarray:
+def _law(channel: PartitionChannel, part: int, rows: int, true: int) -> np.ndarray:
     """Of how many rows of a part show the value, if so many have it."""
     domain, keep = channel.domains[part], float(channel.keeps[part])
     outside = (1 - keep) / len(domain) if ASKED in domain else 0.0

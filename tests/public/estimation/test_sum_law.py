@@ -19,10 +19,10 @@ from scipy.stats import binom
 
 from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.interval_laws import WeightedSum
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import Groups, Tally
-from scumble.public.estimation.sum_law import WeightedSum
+from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.people import all_outcomes, records_release, schema
 
@@ -47,9 +47,9 @@ def _estimates(what: str, kinds: Kinds, values: int, keep: float) -> list:
     ]
     members, cells, count, amount = (np.array(column) for column in zip(*lines, strict=True))
     sums = (count, count * amount, count * amount**2, amount, amount)
-    tally = Tally(domain, pa.table({}), np.zeros_like(cells), cells, *sums)
-    groups = Groups(members, [{}] * len(shown))
-    found = Sums(Plan(evidence, domain, query), tally, groups, holds, None)
+    tally = GroupedCounts(domain, pa.table({}), np.zeros_like(cells), cells, *sums)
+    groups = GroupIndex(members, [{}] * len(shown))
+    found = Sums(RowsPlan(evidence, domain, query), tally, groups, holds, None)
     return [found.estimate(outcome) for outcome in range(len(shown))]
 
 

@@ -18,8 +18,8 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.presence import Included, Replaced
-from scumble.public.estimation.tuples.answer import Question
-from scumble.public.estimation.tuples.replaced import ReplacedMoments
+from scumble.public.estimation.tuples.answer import TupleQuestion
+from scumble.public.estimation.tuples.sums import ReplacedMoments
 from tests.support.covered import COPIES, LEVELS, check
 from tests.support.tuple_releases import (
     CELLS,
@@ -160,7 +160,7 @@ def test_pooling_beats_the_first_view(copies) -> None:
 
 
 @dataclass(frozen=True)
-class Bags(Question):
+class Bags(TupleQuestion):
     """One question to many bags, as if they were groups: `sums` are those over the rows of each
     bag. (In one release they would not be groups: rows are replaced across all groups.)
     """

@@ -12,10 +12,9 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.presence import Included, Replaced
-from scumble.public.estimation.tuples import views
-from scumble.public.estimation.tuples.answer import Question
-from scumble.public.estimation.tuples.included import IncludedMoments
-from scumble.public.estimation.tuples.replaced import ReplacedMoments
+from scumble.public.estimation.tuples import sums
+from scumble.public.estimation.tuples.answer import TupleQuestion
+from scumble.public.estimation.tuples.sums import HorvitzThompsonMoments, ReplacedMoments
 from tests.support.tuple_releases import (
     CELLS,
     DOMAIN,
@@ -55,8 +54,8 @@ def _truth(question: str, rows: Iterable[tuple]) -> float:
     return tuples_release(DOMAIN, list(rows), everything).answer(_sql(question)).value
 
 
-def _question(release: sc.Release, sql: str) -> Question:
-    return Question(release.evidence, release.schema, release.parse(sql), release._engine)
+def _question(release: sc.Release, sql: str) -> TupleQuestion:
+    return TupleQuestion(release.evidence, release.schema, release.parse(sql), release._engine)
 
 
 def _outcomes(outcomes: list, presence, domain: sc.Schema) -> sc.Release:
@@ -96,7 +95,7 @@ def _of_sets(outcomes: list, presence: Included, question: str, domain=DOMAIN):
     found = _question(release, _sql(question, "outcome, "))
     power = 0 if found.query.aggregate == "count" else 1
     moments = found.moments
-    assert isinstance(moments, IncludedMoments)
+    assert isinstance(moments, HorvitzThompsonMoments)
     for group in range(len(outcomes)):
         assert found.estimate(group).value == pytest.approx(moments.sums[power, group], abs=1e-9)
     return zip(moments.sums[power], moments._squared(2 * power), strict=True)
@@ -177,11 +176,11 @@ def test_the_second_view_alone_in_fractions_and_what_the_paper_does() -> None:
 
 
 def test_weights_depend_on_public_numbers_alone() -> None:
-    weights = views.weights(TWICE, 1000)
+    weights = sums.weights(TWICE, 1000)
     assert sum(weights) == pytest.approx(1)
     assert weights[0] > weights[1] > 0
-    assert views.weights(replace(TWICE, rows=0, noise=Fraction(0)), 10) == (0.5, 0.5)
-    huge = views.weights(replace(TWICE, noise=Fraction(1, 10**400)), 10**402)
+    assert sums.weights(replace(TWICE, rows=0, noise=Fraction(0)), 10) == (0.5, 0.5)
+    huge = sums.weights(replace(TWICE, noise=Fraction(1, 10**400)), 10**402)
     assert sum(huge) == pytest.approx(1)
 
 

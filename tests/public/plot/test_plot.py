@@ -50,7 +50,7 @@ def test_tradeoff_says_what_epsilon_means():
 
 
 def test_series_differ_in_more_than_colour():
-    from scumble.public.plot.curves import COLOURS, MARKERS
+    from scumble.public.plot.figures import COLOURS, MARKERS
 
     assert len(set(MARKERS)) == len(set(COLOURS)) == 4
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.private.database.picture import _side
+from scumble.private.database.inspect import _side
 from scumble.public import plot
-from scumble.public.plot import capacity
+from scumble.public.plot import database
 from scumble.public.plot.database import Axis, popularity
 
 
@@ -20,7 +20,7 @@ def heat(width=3, height=2, limit=4):
 
 
 def curve(*bounds, answered=(0, 1, 2, 2)):
-    return capacity.capacity([capacity.Answered("exact", range(4), answered)], bounds)
+    return database.capacity([database.Answered("exact", range(4), answered)], bounds)
 
 
 def words(axes):
@@ -64,14 +64,14 @@ def test_a_large_map_keeps_what_is_used_up():
 
 def test_bounds_of_lemma_3():
     """The paper's parameters: ε = 0.3, λ = 2000, s = 4 %."""
-    fixed = capacity.fixed_volume(0.3 * 2000, 0.04)
+    fixed = database.fixed_volume(0.3 * 2000, 0.04)
     assert (round(fixed.value, 6), fixed.name) == (7812.5, "ελ/(2s(1−s)) for s = 4 %")
-    least = capacity.least_volume(0.3 * 2000, 0.04)
+    least = database.least_volume(0.3 * 2000, 0.04)
     assert (round(least.value, 6), least.name) == (15000, "ελ/s′ for s′ = 4 %")
 
 
 def test_the_curve_tells_a_near_bound_and_a_far_one():
-    near, far = capacity.Bound("near", 4), capacity.Bound("far", 4000)
+    near, far = database.Bound("near", 4), database.Bound("far", 4000)
     [axes] = curve(near, far).axes
     assert "near: 4" in words(axes)
     assert "bound, far above: far: 4,000" in words(axes)
@@ -81,8 +81,8 @@ def test_the_curve_tells_a_near_bound_and_a_far_one():
 
 @pytest.mark.parametrize("answered", [(), (0,), (0, 0, 0, 0)])
 def test_little_or_nothing_answered(answered):
-    lines = [capacity.Answered("none", range(len(answered)), answered)]
-    assert plot.png(capacity.capacity(lines)).startswith(b"\x89PNG")
+    lines = [database.Answered("none", range(len(answered)), answered)]
+    assert plot.png(database.capacity(lines)).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("make", [heat, curve])

@@ -15,12 +15,11 @@ from pyarrow import parquet
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Query
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import _clause
 from scumble.public.sql.expressions import read_expression
-from scumble.public.sql.names import Names
 from scumble.public.sql.parse import parse
-from scumble.public.sql.tokens import Words
+from scumble.public.sql.tokens import Names, Words
 from tests.support.sql.sql_cases import SCHEMA, TABLES, cases
 
 AGES = pa.table({"age": [20, 30, 40], "young": [True, True, False]})
@@ -50,13 +49,13 @@ def database() -> Any:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     file = tmp_path_factory.mktemp("view") / "rows.parquet"
     parquet.write_table(rows(), file)
-    return Engine(SCHEMA, {"ages": AGES}, file)
+    return Sandbox(SCHEMA, {"ages": AGES}, file)
 
 
-def evaluated(engine: Engine, query: Query) -> float | None:
+def evaluated(engine: Sandbox, query: Query) -> float | None:
     """The answer on the rows themselves, from the value of each part of the question."""
     values = engine.evaluate(query.expressions, SCHEMA.names[1:], rows())
     holds = np.ones(ROWS, bool)
@@ -70,7 +69,7 @@ def evaluated(engine: Engine, query: Query) -> float | None:
     return total if query.aggregate == "sum" else total / float(holds.sum())
 
 
-def aggregated(engine: Engine, query: Query) -> float | None:
+def aggregated(engine: Sandbox, query: Query) -> float | None:
     """The answer on the rows themselves, from one aggregate, as estimators ask for it."""
     argument = f"CAST(({query.argument.sql}) AS DOUBLE)" if query.argument else "*"
     name = {"count": "count", "sum": "sum", "mean": "avg"}[query.aggregate]
@@ -174,7 +173,7 @@ def truths(depth: int) -> st.SearchStrategy[str]:
     )
 
 
-def agrees(engine: Engine, sql: str) -> None:
+def agrees(engine: Sandbox, sql: str) -> None:
     """The same answer in all three ways, or a refusal in all."""
     try:
         [(expected,)] = database().execute(sql).fetchall()
@@ -192,14 +191,14 @@ def agrees(engine: Engine, sql: str) -> None:
 
 @settings(max_examples=250)
 @given(truths(3))
-def test_a_condition_means_what_duckdb_says(engine: Engine, condition: str) -> None:
+def test_a_condition_means_what_duckdb_says(engine: Sandbox, condition: str) -> None:
     agrees(engine, f"SELECT COUNT(*) FROM t WHERE {condition}")
 
 
 @settings(max_examples=100)
 @given(st.sampled_from(["SUM", "AVG", "COUNT"]), numbers(3), truths(2))
 def test_an_aggregate_means_what_duckdb_says(
-    engine: Engine, name: str, argument: str, condition: str
+    engine: Sandbox, name: str, argument: str, condition: str
 ) -> None:
     agrees(engine, f"SELECT {name}({argument}) FROM t WHERE {condition}")
 
@@ -241,13 +240,13 @@ def test_the_short_way_and_the_parser_agree(clause: str) -> None:
 
 
 @pytest.mark.parametrize("sql", [sql for sql, _ in cases("asked.sql")])
-def test_every_understood_question_runs(engine: Engine, sql: str) -> None:
+def test_every_understood_question_runs(engine: Sandbox, sql: str) -> None:
     query = parse(sql, SCHEMA, TABLES)
     engine.check(query)
     evaluated(engine, query)
 
 
-def test_null_is_not_true_whatever_the_optimizer_thinks(engine: Engine) -> None:
+def test_null_is_not_true_whatever_the_optimizer_thinks(engine: Sandbox) -> None:
     for condition in (
         "starts_with(CASE WHEN smoker THEN 'Male' END, 'Male')",
         "CASE WHEN smoker THEN 'Male' END LIKE 'Ma%'",

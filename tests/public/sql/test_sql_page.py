@@ -10,7 +10,7 @@ import pytest
 
 from scumble.model.errors import QueryError
 from scumble.model.schema.schema import Schema
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
@@ -26,7 +26,7 @@ SCHEMA = Schema.loads(blocks("toml")[0])
 
 @pytest.mark.parametrize("sql", blocks("sql"))
 def test_a_question_on_the_page_runs(sql: str) -> None:
-    engine = Engine(SCHEMA, {"ages": AGES})
+    engine = Sandbox(SCHEMA, {"ages": AGES})
     query = parse(sql, SCHEMA, engine.columns)
     engine.check(query)
     engine.evaluate(query.expressions, query.attributes)

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 import scumble as sc
 from scumble.private.database import tables
-from scumble.private.database.tables import Table, grow
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.turn import Turn
+from scumble.private.database.tables import SourceTable, grow
+from scumble.private.journal.journal import Journal, Turn
 from tests.support.database.nursery import deadly, watched
 
 VALUES = 100
@@ -49,7 +48,7 @@ def die(folder: str, fatal: str) -> None:
     tables.addition = watched(tables.addition, step, after="read")
     Turn.append, Journal._begin = watched(Turn.append, step, after="appended"), watched_begin
     try:
-        grow(folder, Table(MORE), "k")
+        grow(folder, SourceTable(MORE), "k")
     finally:
         os._exit(1)
 
@@ -60,7 +59,7 @@ def crowd(folder: str, number: str) -> None:
         child = os.fork()
         if not child:
             try:
-                os.write(1, f"{grow(folder, Table(MORE), again=True)}\n".encode("ascii"))
+                os.write(1, f"{grow(folder, SourceTable(MORE), again=True)}\n".encode("ascii"))
             finally:
                 os._exit(0)
         children.append(child)

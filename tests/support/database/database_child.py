@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import scumble as sc
 from scumble.private.database.session import Session
-from scumble.private.journal.turn import Turn
+from scumble.private.journal.journal import Turn
 from tests.support.database.nursery import Step, nurse, watched
 
 VALUES = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 import scumble as sc
-from scumble.private.database.given import COUNT, Given
+from scumble.private.database.state import COUNT, PastAnswer
 from tests.support.database.small_database import SEXES, covers
 
 EPSILON, NOISE = 1, 4
@@ -18,7 +18,7 @@ def rows(points) -> pa.Table:
     return pa.table({"age": [age for age, _ in points], "sex": [SEXES[sex] for _, sex in points]})
 
 
-def amount(number: Given, point: tuple[int, int]) -> int:
+def amount(number: PastAnswer, point: tuple[int, int]) -> int:
     """What a row at a point adds to a number; sums are written as SUM(age + constant)."""
     if not covers(number.box, point):
         return 0

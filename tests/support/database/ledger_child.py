@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 
-from scumble.private.journal.group_commit import Committer
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.turn import Turn
+from scumble.private.journal.group_commit import GroupCommit
+from scumble.private.journal.journal import Journal, Turn
 from tests.support.database.nursery import Step, nurse
 
 
@@ -53,7 +52,7 @@ class Room:
 def crowd(folder: str, room: int, threads: int, tries: int, group: str = "") -> None:
     """Prints how many of its requests were answered."""
     journal, rule = Journal.open(folder), Room(room)
-    committer = Committer(journal, rule.decide)
+    committer = GroupCommit(journal, rule.decide)
     answers: list[bool] = []
 
     def ask(name: str) -> bool:

@@ -12,15 +12,14 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 
-import people
-
 import scumble as sc
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger import ledger
 from scumble.private.publish import publish as publish_table
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.histogram import Histogram
+from tests.support import people
 
 SCHEMA = people.schema()
 TABLE = people.people(200, SCHEMA)
@@ -92,7 +91,7 @@ def crowd(folder: str, count: int) -> None:
 
 if __name__ == "__main__":
     verb, folder, *rest = sys.argv[1:]
-    discrete_laplace(Source(0), Fraction(1), 1)  # compiled once, before there are children
+    discrete_laplace(Keystream(0), Fraction(1), 1)  # compiled once, before there are children
     if verb == "kill":
         kill(folder, rest)
     else:

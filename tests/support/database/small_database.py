@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import scumble as sc
-from scumble.private.database.given import Given
+from scumble.private.database.state import PastAnswer
 from scumble.private.journal.entries import ANSWER
 from scumble.private.journal.journal import Journal
 from tests.support.people import people
@@ -57,11 +57,11 @@ def truth(table: pa.Table, condition: str) -> int:
     return rows
 
 
-def given(folder: Path) -> list[Given]:
+def given(folder: Path) -> list[PastAnswer]:
     """All numbers that were given out, from the ledger alone."""
     with Journal.open(folder) as journal:
         return [
-            Given.from_dict(item)
+            PastAnswer.from_dict(item)
             for entry in journal.entries(kind=ANSWER)
             for item in entry.payload["new"]
         ]

@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.model.designs.by_law import ByLaw
-from scumble.model.designs.kronecker import NUMBER, Product
+from scumble.model.designs.kronecker import NUMBER, ByLaw, Product
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.ledger import Account
+from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.axes import AxisSummary
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.kronecker import ProductReader
@@ -59,11 +58,11 @@ def exact_loss(design: Product, change: np.ndarray) -> Fraction:
 
 def measured(
     mechanism: AxisSummary, schema: sc.Schema, counts: np.ndarray, seed: int
-) -> tuple[ProductReader, Account]:
+) -> tuple[ProductReader, BudgetAccount]:
     """A run of the mechanism on a table with these counts."""
-    account = Account(mechanism.promise)
+    account = BudgetAccount(mechanism.promise)
     counter = TensorCounter(schema, mechanism.attributes, counts)
-    table = PrivateTable(counter, account, Source(seed))
+    table = PrivateTable(counter, account, Keystream(seed))
     with TemporaryDirectory() as folder:
         evidence = mechanism.measure(table, Path(folder))
         numbers = pq.read_table(Path(folder) / evidence.file)[NUMBER].to_numpy()
@@ -79,7 +78,7 @@ def readers(
     sums = ByLaw(design)
     counter = TensorCounter(schema, mechanism.attributes, counts)
     for seed in range(runs):
-        table = PrivateTable(counter, Account(mechanism.promise), Source(seed))
+        table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
         private = table.counts(mechanism.attributes, mechanism.person)
         numbers = sums.ordered(private.noisy(sums.laws, sums))
         yield ProductReader.of_numbers(design, schema, numbers)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import factorial, prod
 
-from scumble.model.evidence.pool_law import PoolLaw
+from scumble.model.evidence.channels import PoolLaw
 
 Counts = tuple[int, ...]
 

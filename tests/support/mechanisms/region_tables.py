@@ -8,13 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.regions import Regions, RegionTree
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.model.privacy.person import Person
-from scumble.private.meter.private_counts import PrivateCounts
-from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
+from scumble.private.meter.table import PrivateCounts, PrivateTable
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.box_tree import RegionsReader
 
@@ -30,15 +27,15 @@ def domain(shape: tuple[int, ...]) -> sc.Schema:
     )
 
 
-def private_table(counts: np.ndarray, promise: Loss, seed: int) -> PrivateTable:
+def private_table(counts: np.ndarray, promise: PrivacyLoss, seed: int) -> PrivateTable:
     """A table of counts behind the meter."""
     schema = domain(counts.shape)
     counter = TensorCounter(schema, schema.names, counts)
-    return PrivateTable(counter, Account(promise), Source(seed))
+    return PrivateTable(counter, BudgetAccount(promise), Keystream(seed))
 
 
 def private_counts(
-    counts: np.ndarray, promise: Loss, person: Person, seed: int = 1
+    counts: np.ndarray, promise: PrivacyLoss, person: PrivacyUnit, seed: int = 1
 ) -> PrivateCounts:
     """All counts of a table behind the meter."""
     table = private_table(counts, promise, seed)
@@ -58,7 +55,7 @@ def members(boxes, shape: tuple[int, ...]) -> np.ndarray:
     return inside.all(axis=0)
 
 
-def spent_on_counts(tree: RegionTree, design: Regions, shape: tuple[int, ...], person: Person):
+def spent_on_counts(tree: RegionTree, design: Regions, shape: tuple[int, ...], person: PrivacyUnit):
     """The ε of all noisy counts together, by brute force: the rows that one person may change, each
     in the cell where it weighs most, a weight being the sum of 1 / scale over the boxes around it.
     """

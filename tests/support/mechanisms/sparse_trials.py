@@ -13,26 +13,23 @@ from typing import Any, Literal
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.sparse import Rule, Sparse
-from scumble.model.designs.sparse_law import Tails
+from scumble.model.designs.sparse import Rule, Sparse, Tails
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.model.privacy.person import Person
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.sparse import PrivateCells, Published
 from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.sparse_error import Amounts, SparseError, empty_cell
+from scumble.public.estimation.measurements.sparse import Amounts, SparseError, empty_cell
 
 
 def behind_the_meter(
-    counts: list[int] | np.ndarray, source: Source, promise: Fraction | int = 10**9
+    counts: list[int] | np.ndarray, source: Keystream, promise: Fraction | int = 10**9
 ) -> PrivateCells:
     """One attribute, whose values have these counts."""
-    account = Account(Loss(Fraction(promise)))
+    account = BudgetAccount(PrivacyLoss(Fraction(promise)))
     table = PrivateTable(_counter(tuple(map(int, counts))), account, source)
-    return PrivateCells(table, ["a"], Person("add_remove"))
+    return PrivateCells(table, ["a"], PrivacyUnit("add_remove"))
 
 
 @lru_cache(maxsize=4)

@@ -10,13 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.model.designs.residual_axis import differences
-from scumble.model.designs.residual_solver import Solver
-from scumble.model.designs.residuals import Residuals
-from scumble.model.privacy.ledger import Account
-from scumble.private.meter.private_residuals import noisy_tables
-from scumble.private.meter.table import PrivateTable
-from scumble.private.sampling.source import Source
+from scumble.model.designs.residuals import Residuals, Solver, differences
+from scumble.model.privacy.accounting import BudgetAccount
+from scumble.private.meter.table import PrivateTable, noisy_tables
+from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.marginals import TableSummary
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.marginals import ResidualReader
@@ -27,7 +24,7 @@ def measured(
 ) -> Solver:
     """What a mechanism publishes of the counts of all cells."""
     counter = TensorCounter(schema, schema.names, counts)
-    table = PrivateTable(counter, Account(mechanism.promise), Source(seed))
+    table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
     evidence = mechanism.measure(table, folder)
     assert isinstance(evidence.design, Residuals)
     numbers = pq.read_table(folder / evidence.file)["count"].to_numpy()
@@ -42,7 +39,7 @@ def readers(
     design = Residuals(schema.names, sizes, tuple(mechanism.tables(schema)))
     for seed in range(trials):
         counter = TensorCounter(schema, schema.names, counts)
-        table = PrivateTable(counter, Account(mechanism.promise), Source(seed))
+        table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
         yield ResidualReader.of_solver(
             Solver(design, noisy_tables(table, design, mechanism.person))
         )

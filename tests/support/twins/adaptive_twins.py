@@ -9,15 +9,13 @@ import numpy as np
 import scumble as sc
 from scumble.audit.catalogue import LINE, SQUARE
 from scumble.audit.claim import TINY, Claim
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.meter.private_partition import noisy_partition
-from scumble.private.meter.private_splits import split_boxes
-from scumble.private.meter.splits import median_cuts
-from scumble.private.summaries.trees.bucket_tree import bucket_tree
+from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes
+from scumble.private.summaries.trees.base import root
+from scumble.private.summaries.trees.dawa import bucket_tree
 from scumble.private.summaries.trees.privtree import split_rule
-from scumble.private.summaries.trees.region_levels import root
 from tests.support.twins.noise_twins import GIVEN, unmetered
 from tests.support.twins.twins import Twin, claimed
 

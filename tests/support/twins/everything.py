@@ -12,13 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
 
-import adaptive_twins
-import ledger_twins
-import noise_twins
-import row_twins
-
 from scumble.audit.catalogue import catalogue
-from scumble.audit.finding import Finding
+from scumble.audit.report import Finding
+from tests.support.twins import adaptive_twins, ledger_twins, noise_twins, row_twins
 
 TWINS = [
     *noise_twins.TWINS,

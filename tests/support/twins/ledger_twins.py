@@ -8,13 +8,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from scumble.audit.attacks import Outcome
+from scumble.audit.attacks import PERSON, SECRET, Guarded, Outcome, by_refusal, decisions_finding
 from scumble.audit.claims import CONFIDENCE
-from scumble.audit.denials import by_refusal, decisions_finding
-from scumble.audit.finding import Finding
-from scumble.audit.victims import PERSON, SECRET, Guarded
-from scumble.private.database.state import Memory
-from scumble.private.sampling.source import Source
+from scumble.audit.report import Finding
+from scumble.private.database.state import DatabaseState
+from scumble.private.sampling.source import Keystream
 from tests.support.twins.twins import Twin
 
 PEOPLE, EPSILON, NOISE = 60, 1.0, 2.0
@@ -29,7 +27,7 @@ class Forgetful(Guarded):
 
     def count(self, condition, members):
         session = self._database._session
-        session._memory = Memory(session.terms, session.space)
+        session._memory = DatabaseState(session.terms, session.space)
         return super().count(condition, members)
 
 
@@ -73,7 +71,7 @@ def _voted(victim: Guarded, who: int, times: int) -> int:
 def made(kind: type[Guarded], folder: Path, secrets: list[int], seed: int) -> Guarded:
     """A database with noise that can be repeated."""
     victim = kind(folder, secrets, epsilon=EPSILON, noise=NOISE)
-    victim._database._session._noise = Source(seed)
+    victim._database._session._noise = Keystream(seed)
     return victim
 
 

@@ -11,15 +11,12 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.audit.claim import Claim, judged
-from scumble.audit.distinguish import distinguish
-from scumble.audit.support import support_finding
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
+from scumble.audit.distinguish import distinguish, support_finding
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 from tests.support.twins.twins import Twin, claimed
 
 GIVEN = {"epsilon": 1, "neighbours": "add_remove"}
@@ -28,7 +25,7 @@ NAMES = ["a", "b"]
 
 def unmetered(table: PrivateTable) -> PrivateTable:
     """The table behind an account that pays for everything."""
-    return PrivateTable(table._counter, Account(Loss(Fraction(10**6))), table._noise)
+    return PrivateTable(table._counter, BudgetAccount(PrivacyLoss(Fraction(10**6))), table._noise)
 
 
 class HalfTheNoise(sc.Histogram):
@@ -69,7 +66,7 @@ class SmallSigma(sc.Marginals):
         ]
 
     def measure(self, table, folder):
-        account = Account(Loss(rho=Fraction(1)))
+        account = BudgetAccount(PrivacyLoss(rho=Fraction(1)))
         return super().measure(PrivateTable(table._counter, account, table._noise), folder)
 
 
@@ -80,7 +77,7 @@ class ReusedSeed(sc.Histogram):
         evidence = super().measure(table, folder)
         [counts] = table._counter.counts([self.attributes], self.person)
         seed, scale = table._noise.bits(60), evidence.design.noise.scale
-        noise = [discrete_laplace(Source(seed), scale, 1)[0] for _ in counts]
+        noise = [discrete_laplace(Keystream(seed), scale, 1)[0] for _ in counts]
         written = pq.read_table(folder / evidence.file).drop_columns(["count"])
         pq.write_table(
             written.append_column("count", pa.array(counts + np.array(noise))),
@@ -104,17 +101,17 @@ def counted(draw):
     """Noisy counts of nobody and of one person, one number a run."""
 
     def outputs(runs: int, seed: int):
-        noise = Source(seed)
+        noise = Keystream(seed)
         return [draw(noise, count, runs)[:, None].astype(float) for count in (0, 1)]
 
     return outputs
 
 
-def laplace(noise: Source, count: int, runs: int) -> np.ndarray:
+def laplace(noise: Keystream, count: int, runs: int) -> np.ndarray:
     return count + discrete_laplace(noise, Fraction(1), runs)
 
 
-def until_not_negative(noise: Source, count: int, runs: int) -> np.ndarray:
+def until_not_negative(noise: Keystream, count: int, runs: int) -> np.ndarray:
     """Noise is drawn again as long as the noisy count is negative."""
     noisy = laplace(noise, count, runs)
     while len(negative := np.flatnonzero(noisy < 0)):
@@ -122,7 +119,7 @@ def until_not_negative(noise: Source, count: int, runs: int) -> np.ndarray:
     return noisy
 
 
-def floating(noise: Source, count: int, runs: int) -> np.ndarray:
+def floating(noise: Keystream, count: int, runs: int) -> np.ndarray:
     """Laplace noise by the textbook: the logarithm of a uniform number of 53 bits."""
     uniform = ((noise.words(runs) >> np.uint64(11)).astype(float) + 0.5) / 2**53
     signs = 1.0 - 2.0 * (noise.words(runs) & np.uint64(1)).astype(float)

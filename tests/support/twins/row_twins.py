@@ -15,16 +15,15 @@ import pyarrow.parquet as pq
 import scumble as sc
 from scumble.audit.claim import Claim, judged
 from scumble.audit.distinguish import distinguish
-from scumble.audit.game import SECRET, WHO
-from scumble.audit.order import order_finding
-from scumble.audit.shown_rows import VALUES, secret_schema
-from scumble.audit.tuple_odds import TupleOdds
+from scumble.audit.evidence_checks import TupleOdds
+from scumble.audit.exposure import SECRET, VALUES, WHO, secret_schema
+from scumble.audit.linkage import order_finding
 from scumble.model.evidence.presence import Included
-from scumble.private.perturbation.tuple_views_part import TupleViews
-from scumble.private.sampling.source import Source
+from scumble.private.perturbation.tuple_views import TupleViews
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
-from scumble.private.tables.tuple_keys import true_tuples
+from scumble.private.tables.sorted_keys import true_tuples
 from tests.support.twins.twins import Twin, claimed
 
 
@@ -90,7 +89,7 @@ def masks_of(mechanism: sc.AlphaBeta, first: sc.Release, table: pa.Table, seed: 
     rows = Rows(open_source(table), first.schema)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        noise = Source(seed)
+        noise = Keystream(seed)
         evidence = mechanism.republish(first.evidence, first.folder, rows, noise, folder)
         shown = pq.read_table(folder / evidence.file)
     found = np.zeros((table.num_rows, VALUES))

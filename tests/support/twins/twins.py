@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from scumble.audit.claim import Claim, tried
-from scumble.audit.finding import Finding
+from scumble.audit.report import Finding
 
 Check = Callable[[int, int], Iterable[Finding]]  # runs and a seed to findings
 

@@ -1,4 +1,7 @@
-"""Products of axes: what is measured along each, for every combination of their groups."""
+"""Kronecker products of axes.
+
+Products of axes: what is measured along each, for every combination of their groups.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.designs.axes import axis
-from scumble.model.designs.axis import Axis, Floats, Integers
+from scumble.model.designs.axis import Axis, Floats, IdentityAxis, Integers
+from scumble.model.designs.taxonomy import TaxonomyTree
+from scumble.model.designs.tree import Tree
+from scumble.model.designs.wavelets import Haar, Nominal
+from scumble.model.errors import ReleaseError
 from scumble.model.laws import from_dict
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
 
@@ -197,3 +202,66 @@ def _noise(data: Mapping[str, Any]) -> NoiseLaw:
     if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
         raise ValueError("the noise of a product is discrete Laplace or Gaussian")
     return law
+
+
+# All kinds of axes by their name in a manifest.
+
+_KINDS: Mapping[str, type[Axis]] = {
+    kind.kind: kind for kind in (IdentityAxis, Tree, TaxonomyTree, Haar, Nominal)
+}
+
+
+def axis(data: Mapping[str, Any]) -> Axis:
+    """The axis that `to_dict` described."""
+    if data.get("kind") not in _KINDS:
+        raise ReleaseError(f"This version of scumble knows no axis of kind {data.get('kind')!r}.")
+    return _KINDS[data["kind"]].from_dict(data)
+
+
+# The numbers of a product with all groups of one law taken together: noise is drawn at once.
+
+
+@dataclass(frozen=True)
+class ByLaw:
+    """A transform with one group for each different law of a product."""
+
+    design: Product
+
+    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+        own = {
+            group: law for groups, law in zip(self._members, laws, strict=True) for group in groups
+        }
+        return self.design.acute([own[group] for group in range(len(own))])
+
+    @cached_property
+    def laws(self) -> tuple[NoiseLaw, ...]:
+        return tuple(dict.fromkeys(self.design.laws))
+
+    @cached_property
+    def _members(self) -> tuple[tuple[int, ...], ...]:
+        """By law, the groups of the product that have it."""
+        members: dict[NoiseLaw, list[int]] = {law: [] for law in self.laws}
+        for group, law in enumerate(self.design.laws):
+            members[law].append(group)
+        return tuple(map(tuple, members.values()))
+
+    def norms(self) -> list[tuple[int, int]]:
+        """Those of the groups taken together, added up."""
+        own = self.design.norms()
+        return [
+            (sum(own[group][0] for group in groups), sum(own[group][1] for group in groups))
+            for groups in self._members
+        ]
+
+    def apply(self, counts: Integers) -> list[NDArray[Any]]:
+        own = self.design.apply(counts)
+        return [np.concatenate([own[group] for group in groups]) for groups in self._members]
+
+    def ordered(self, numbers: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """The numbers in the order of the product."""
+        lengths = self.design.lengths
+        parts: dict[int, NDArray[Any]] = {}
+        for groups, own in zip(self._members, numbers, strict=True):
+            ends = np.cumsum([lengths[group] for group in groups])
+            parts.update(zip(groups, np.split(own, ends[:-1]), strict=True))
+        return np.concatenate([parts[group] for group in range(len(lengths))])

@@ -1,19 +1,20 @@
-"""Matrix: noisy sums of merged cells with whole coefficients, each row of the file with its own."""
+"""Workload matrix over merged cells, strategy and normal equations.
+
+Matrix: noisy sums of merged cells with whole coefficients, each row of the file with its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.merged import Merged
-from scumble.model.designs.strategy import Strategy
 from scumble.model.laws import from_dict
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,3 +83,296 @@ def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.in
     places, entries = (each.flatten().to_numpy().astype(np.int64) for each in listed)
     matrix = csr_array((entries, places, ends), shape=(table.num_rows, cells))
     return Strategy("published", matrix), table[NOISY].to_numpy()
+
+
+# Merged cells: cells of a product of domains that no question of a workload tells apart, as one.
+#
+# First the values of every block of attributes are merged (attributes are in one block if a
+# condition compares them), then the cells of the product of what is left.
+
+Labels = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Attributes, and the class of every cell of the product of their domains, the last attribute
+    fastest. Classes are numbered as they appear.
+    """
+
+    names: tuple[str, ...]
+    labels: Labels
+
+    @cached_property
+    def classes(self) -> int:
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.float64]:
+        """How many cells are in each class."""
+        return np.bincount(self.labels, minlength=self.classes).astype(np.float64)
+
+    def first(self) -> Labels:
+        """A cell of every class."""
+        return np.unique(self.labels, return_index=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Blocks, and the merged cell of every cell of the product of their classes."""
+
+    blocks: tuple[Block, ...]
+    labels: Labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that questions tell apart, in the order of the counts to merge."""
+        return tuple(name for block in self.blocks for name in block.names)
+
+    @cached_property
+    def cells(self) -> int:
+        return int(self.labels.max()) + 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(block.classes for block in self.blocks)
+
+    def merge(self, counts: Integers) -> Integers:
+        """The counts of the merged cells, from those of the product of `names`."""
+        tensor = counts.reshape([len(block.labels) for block in self.blocks])
+        for axis, block in enumerate(self.blocks):
+            tensor = _added(tensor, axis, block.labels)
+        return _added(tensor.reshape(-1), 0, self.labels)
+
+    def total(self, by_class: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Sums over the merged cells of numbers given for the product of the classes."""
+        return np.asarray(np.bincount(self.labels, by_class.reshape(-1), self.cells), np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        blocks = [{"names": list(b.names), "labels": _runs(b.labels)} for b in self.blocks]
+        return {"blocks": blocks, "labels": _runs(self.labels)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Merged:
+        blocks = [Block(tuple(b["names"]), _labels(b["labels"])) for b in data["blocks"]]
+        return cls(tuple(blocks), _labels(data["labels"]))
+
+
+def in_order(labels: npt.NDArray[Any]) -> Labels:
+    """The same classes, numbered as they appear."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)]
+
+
+def _added(tensor: Integers, axis: int, labels: Labels) -> Integers:
+    """Whole numbers added up by the label of their place along an axis."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))
+    return np.add.reduceat(np.take(tensor, order, axis), starts, axis)
+
+
+def _runs(labels: Labels) -> list[list[int]]:
+    """Labels as runs [first, step, length] with steps of 0 or 1."""
+    runs: list[list[int]] = []
+    for label in labels.tolist():
+        if runs:
+            first, step, length = runs[-1]
+            if length == 1 and label - first in (0, 1):
+                runs[-1] = [first, label - first, 2]
+                continue
+            if label == first + step * length:
+                runs[-1][2] += 1
+                continue
+        runs.append([label, 0, 1])
+    return runs
+
+
+def _labels(runs: Sequence[Sequence[int]]) -> Labels:
+    parts = [first + step * np.arange(length) for first, step, length in runs]
+    return np.concatenate(parts).astype(np.int64)
+
+
+# Strategy: whole-number sums of cells that are measured in place of the questions of a workload.
+#
+# Measured is y = Ax + noise; every question w is answered by w·x̂ with x̂ the least squares
+# estimate. With independent noise of variance v its error has the variance v · w'(A'A)⁻¹w,
+# whatever the data.
+
+Floats = npt.NDArray[np.float64]
+
+GRID = 1 << 14  # the largest entry of a strategy that was found by optimisation
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """A matrix of whole numbers with one row a measurement, of full column rank.
+
+    Its numbers are one group, and its norms are exact: they are those of the columns of the matrix
+    of whole numbers that is applied.
+    """
+
+    name: str
+    matrix: Any  # scipy's compressed rows, int64
+
+    @property
+    def rows(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def cells(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def signed(self) -> bool:
+        """Whether the columns of two cells may point away from each other. If no two do, the
+        difference of two columns has at most the sum of their squared lengths, as if no entry was
+        negative.
+        """
+        return bool(self.matrix.nnz) and (
+            int(self.matrix.data.min()) < 0 and float(self.gram.min()) < 0
+        )
+
+    def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
+        return [np.asarray(self.matrix @ counts)]
+
+    def norms(self) -> list[tuple[int, int]]:
+        absolute = np.asarray(abs(self.matrix).sum(axis=0))
+        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0))
+        return [(int(absolute.max()), int(squares.max()))]
+
+    @cached_property
+    def gram(self) -> Floats:
+        """A'A; whole numbers below 2^53, so that nothing is rounded."""
+        return np.asarray((self.matrix.T @ self.matrix).toarray(), np.float64)
+
+    @cached_property
+    def _solver(self) -> Solver:
+        return solver(self.matrix)
+
+    def solve(self, right: Floats) -> Floats:
+        """(A'A)⁻¹ times a vector, or times every column of a matrix."""
+        return self._solver.solve(right)
+
+    def estimate(self, noisy: npt.NDArray[Any]) -> Floats:
+        """The least squares estimate x̂ of the cells."""
+        return self.solve(np.asarray(self.matrix.T @ noisy, np.float64))
+
+    def coefficients(self, weights: Floats) -> Floats:
+        """What each measurement adds to weights·x̂."""
+        return np.asarray(self.matrix @ self.solve(weights), np.float64)
+
+    def total(self, workload: Floats) -> float:
+        """Σ over the questions of w'(A'A)⁻¹w, from W'W."""
+        return self._solver.trace(workload)
+
+    def error(self, workload: Floats, *, gaussian: bool) -> float:
+        """The total squared error where a row of a person moves the measurements by 1 in all: in
+        the sum of squares (Gaussian noise), or in the sum of absolute values (Laplace noise).
+        """
+        absolute, squares = self.norms()[0]
+        return (squares if gaussian else absolute * absolute) * self.total(workload)
+
+
+def whole(name: str, matrix: Any) -> Strategy:
+    """A matrix of whole numbers as it is."""
+    from scipy.sparse import csr_array
+
+    found = csr_array(matrix, dtype=np.int64)
+    found.eliminate_zeros()
+    return Strategy(name, found)
+
+
+def rounded(name: str, matrix: Floats) -> Strategy:
+    """The nearest matrix on a grid with 2^14 steps up to the largest entry."""
+    return whole(name, np.rint(matrix * (GRID / np.abs(matrix).max())).astype(np.int64))
+
+
+# Normal equations of a strategy, solved by the cheapest way that its matrix allows.
+#
+# If every cell has a row of its own, A'A = D + B'B with D diagonal and B the other rows, and the
+# inverse takes one of the size of B only: (D + B'B)⁻¹ = D⁻¹ − D⁻¹B'(1 + BD⁻¹B')⁻¹BD⁻¹. Where
+# cells weigh so little that the difference would lose digits, and otherwise, A'A is factored as
+# it is.
+
+_STEEPEST = 1e7  # of BD⁻¹B': the difference keeps eight digits
+
+
+class Solver(Protocol):
+    """(A'A)⁻¹ without the matrix itself."""
+
+    def solve(self, right: Floats) -> Floats:
+        """Times a vector, or times every column of a matrix."""
+        ...
+
+    def trace(self, workload: Floats) -> float:
+        """tr((A'A)⁻¹ V) for a symmetric V."""
+        ...
+
+
+def solver(matrix: Any) -> Solver:
+    """For a matrix in compressed rows."""
+    single = np.diff(matrix.indptr) == 1
+    others = int(np.sum(~single))
+    weights = np.zeros(matrix.shape[1])
+    own = matrix[single]
+    np.add.at(weights, own.indices, own.data.astype(np.float64) ** 2)
+    if weights.all() and 2 * others <= matrix.shape[1]:
+        rest = matrix[~single].astype(np.float64).toarray()
+        if (rest**2 / weights).sum(axis=1).max(initial=0.0) <= _STEEPEST:
+            return Bordered(weights, rest)
+    return Dense(np.asarray((matrix.T @ matrix).toarray(), np.float64))
+
+
+class Bordered:
+    """Cells with rows of their own, and a few rows more."""
+
+    def __init__(self, weights: Floats, others: Floats) -> None:
+        from scipy.linalg import cho_factor
+
+        self._weights = weights
+        self._scaled = others / weights
+        self._inner = cho_factor(np.eye(len(others)) + self._scaled @ others.T, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        from scipy.linalg import cho_solve
+
+        plain = (right.T / self._weights).T
+        if not len(self._scaled):
+            return np.asarray(plain)
+        return np.asarray(
+            plain
+            - self._scaled.T @ cho_solve(self._inner, self._scaled @ right, check_finite=False)
+        )
+
+    def trace(self, workload: Floats) -> float:
+        from scipy.linalg import cho_solve
+
+        plain = float(np.sum(np.diag(workload) / self._weights))
+        if not len(self._scaled):
+            return plain
+        through = self._scaled @ workload @ self._scaled.T
+        return plain - float(np.trace(cho_solve(self._inner, through, check_finite=False)))
+
+
+class Dense:
+    """Any matrix of full column rank."""
+
+    def __init__(self, gram: Floats) -> None:
+        from scipy.linalg import cho_factor
+
+        self._factor = cho_factor(gram, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self._factor, right, check_finite=False), np.float64)
+
+    def trace(self, workload: Floats) -> float:
+        from scipy.linalg.lapack import dpotri
+
+        factor, lower = self._factor
+        inverse, _ = dpotri(factor, lower=lower)  # one triangle of it
+        inside = np.tril(inverse, -1) if lower else np.triu(inverse, 1)
+        return float(2 * np.vdot(inside, workload) + np.diag(inverse) @ np.diag(workload))

@@ -1,23 +1,30 @@
-"""Residuals: noisy marginals of some attributes, or parts of marginals, all in one file."""
+"""Residual basis: measure, solve, error.
+
+Residuals: noisy marginals of some attributes, or parts of marginals, all in one file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from itertools import combinations
+from math import prod, sqrt
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.cache import Cache
 from scumble.model.laws import from_dict
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
 Form = Literal["marginal", "residual", "contrast"]
 
 
 @dataclass(frozen=True)
-class Table:
+class MarginalTable:
     """What was measured of the marginal of some attributes, which are numbers into a list.
 
     A "marginal" is the count of every cell plus noise. A "residual" is the differences of such
@@ -52,7 +59,7 @@ class Residuals:
 
     attributes: tuple[str, ...]
     sizes: tuple[int, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[MarginalTable, ...]
     count: str = "count"
 
     @cached_property
@@ -96,6 +103,304 @@ class Residuals:
                 raise ValueError("tables have discrete Laplace or Gaussian noise")
             laws.append(law)
         tables = tuple(
-            Table(tuple(places), form, laws[number]) for places, form, number in data["tables"]
+            MarginalTable(tuple(places), form, laws[number])
+            for places, form, number in data["tables"]
         )
         return cls(tuple(data["attributes"]), tuple(data["sizes"]), tables, data["count"])
+
+
+# One axis of a table taken apart into its mean and its contrasts, and put together again.
+#
+# `split` is an orthonormal change of coordinates (Helmert's): along an axis of n values,
+# coordinate 0 is their sum over √n, coordinate k the difference between the mean of the first k
+# values and the next one, scaled. So `join`, its transpose, is its inverse; noise that is
+# independent and of one variance stays so; and what a table says beyond its sums is in the
+# coordinates from 1 on.
+
+Tensor = npt.NDArray[np.float64]
+
+
+def split(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> Tensor:
+    """A table in orthonormal coordinates, along some axes (all by default)."""
+    found = np.asarray(table, np.float64)
+    for axis in range(found.ndim) if axes is None else axes:
+        found = np.moveaxis(_split_last(np.moveaxis(found, axis, -1)), -1, axis)
+    return found
+
+
+def join(coordinates: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """The table that `split` took apart; also the transpose of that map."""
+    found = coordinates
+    for axis in range(found.ndim) if axes is None else axes:
+        found = np.moveaxis(_join_last(np.moveaxis(found, axis, -1)), -1, axis)
+    return found
+
+
+def _split_last(table: Tensor) -> Tensor:
+    size = table.shape[-1]
+    sums = np.cumsum(table, axis=-1)
+    found = np.empty_like(sums)
+    found[..., 0] = sums[..., -1] / np.sqrt(size)
+    places = np.arange(1.0, size)
+    found[..., 1:] = (sums[..., :-1] - places * table[..., 1:]) / np.sqrt(places * (places + 1))
+    return found
+
+
+def _join_last(coordinates: Tensor) -> Tensor:
+    size = coordinates.shape[-1]
+    places = np.arange(1.0, size)
+    scaled = coordinates[..., 1:] / np.sqrt(places * (places + 1))
+    found = np.empty_like(coordinates)
+    found[...] = coordinates[..., :1] / np.sqrt(size)
+    # Value j is in the first k values of every coordinate k > j, and is the next one of k = j.
+    found[..., :-1] += np.cumsum(scaled[..., ::-1], axis=-1)[..., ::-1]
+    found[..., 1:] -= places * scaled
+    return found
+
+
+def differences(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The first value less each of the others, along every axis: whole numbers that say all that a
+    table says beyond its sums.
+    """
+    found = table
+    for axis in range(table.ndim):
+        lead = np.moveaxis(found, axis, 0)
+        found = np.moveaxis(lead[:1] - lead[1:], 0, axis)
+    return found
+
+
+def residual(differences: npt.NDArray[Any]) -> Tensor:
+    """The table whose sums along every axis are 0 and whose differences are given."""
+    found = np.asarray(differences, np.float64)
+    for axis in range(found.ndim):
+        rest = np.moveaxis(found, axis, -1)
+        first = rest.sum(axis=-1, keepdims=True) / (rest.shape[-1] + 1)
+        found = np.moveaxis(np.concatenate([first, first - rest], axis=-1), -1, axis)
+    return found
+
+
+# Least squares over noisy marginals: every marginal falls apart into independent residuals.
+#
+# The counts of a set S of attributes are a sum of residuals, one for each A ⊆ S: tables over A
+# whose sums along every axis are 0. In the coordinates of `residual_axis` they do not overlap, so
+# noise of one variance s² on all cells of S is, for each A, noise of variance s² on a block of
+# its own. So generalised least squares over any set of tables is a weighted mean, residual by
+# residual: a table with N_S cells says the residual of A ⊆ S with a precision of N_A·t, where t =
+# 1/(s²·N_S).
+
+Places = tuple[int, ...]
+_MOST_KEPT = 1 << 24  # coordinates of residuals that are kept for the next question
+
+
+class Solver:
+    """The weighted least squares estimate of every marginal that the tables determine."""
+
+    def __init__(self, design: Residuals, numbers: npt.NDArray[np.int64]) -> None:
+        self.design = design
+        self.sizes = design.sizes
+        self._numbers = numbers
+        self._slices = list(design.slices())
+        self._rates: dict[Places, float] = {}
+        self._residuals = Cache[Places, Tensor](_MOST_KEPT)
+
+    @cached_property
+    def rates(self) -> npt.NDArray[np.float64]:
+        """What `t` is for each table: the weight of what it says."""
+        found = [
+            1 / (table.law.variance * (1 if table.form == "contrast" else self.cells(table.places)))
+            for table in self.design.tables
+        ]
+        return np.array(found)
+
+    @cached_property
+    def fourths(self) -> npt.NDArray[np.float64]:
+        """The fourth cumulant of one noise of each table."""
+        return np.array([table.law.fourth for table in self.design.tables])
+
+    @cached_property
+    def cell_numbers(self) -> npt.NDArray[np.float64]:
+        """How many cells the marginal of each table has."""
+        return np.array([float(table.cells(self.sizes)) for table in self.design.tables])
+
+    @cached_property
+    def wholes(self) -> npt.NDArray[np.intp]:
+        """The numbers of the tables that are marginals: they tell of all their subsets."""
+        tables = enumerate(self.design.tables)
+        return np.array([number for number, table in tables if table.form == "marginal"], np.intp)
+
+    @cached_property
+    def members(self) -> npt.NDArray[np.bool_]:
+        """Which attribute is in which of the marginals."""
+        found = np.zeros((len(self.wholes), len(self.sizes)), bool)
+        for line, number in enumerate(self.wholes):
+            found[line, list(self.design.tables[number].places)] = True
+        return found
+
+    @cached_property
+    def singles(self) -> dict[Places, list[int]]:
+        """The numbers of the tables that tell one residual only."""
+        found: dict[Places, list[int]] = {}
+        for number, table in enumerate(self.design.tables):
+            if table.form != "marginal":
+                found.setdefault(table.places, []).append(number)
+        return found
+
+    def cells(self, places: Iterable[int]) -> int:
+        return prod(self.sizes[place] for place in places)
+
+    def determines(self, places: Places) -> bool:
+        """Whether the marginal of these attributes follows from what was measured."""
+        subsets = (
+            chosen for size in range(len(places) + 1) for chosen in combinations(places, size)
+        )
+        whole = self.members[:, list(places)].all(axis=1).any()
+        return bool(whole or all(self.rate(each) > 0 for each in subsets))
+
+    def rate(self, places: Places) -> float:
+        """The sum of `t` over all tables that tell the residual of these attributes."""
+        if places not in self._rates:
+            found = float(self.rates[self._telling(places)].sum())
+            empty = any(self.sizes[place] == 1 for place in places)  # nothing is left to be told
+            self._rates[places] = 1.0 if empty else found
+        return self._rates[places]
+
+    def block_rates(self, places: Places) -> Tensor:
+        """`rate` of every subset, over the coordinates of the table of all."""
+        narrow = np.empty((2,) * len(places))
+        for size in range(len(places) + 1):
+            for chosen in combinations(range(len(places)), size):
+                index = tuple(int(axis in chosen) for axis in range(len(places)))
+                narrow[index] = self.rate(tuple(places[axis] for axis in chosen))
+        axes = [np.minimum(np.arange(self.sizes[place]), 1) for place in places]
+        wide: Tensor = narrow[np.ix_(*axes)] if places else narrow
+        return wide
+
+    def marginal(self, places: Places) -> Tensor:
+        """The estimated counts of all cells of these attributes."""
+        coordinates = np.zeros([self.sizes[place] for place in places])
+        for size in range(len(places) + 1):
+            for chosen in combinations(range(len(places)), size):
+                part = self.residual(tuple(places[axis] for axis in chosen))
+                axes = range(len(places))
+                block = tuple(slice(1, None) if axis in chosen else 0 for axis in axes)
+                others = self.cells(places[axis] for axis in axes if axis not in chosen)
+                coordinates[block] = part / sqrt(others)
+        return join(coordinates)
+
+    def residual(self, places: Places) -> Tensor:
+        """The estimated residual of these attributes in orthonormal coordinates."""
+        size = prod(self.sizes[place] - 1 for place in places)
+        return self._residuals.of(places, size, lambda: self._weighed(places))
+
+    def _weighed(self, places: Places) -> Tensor:
+        total = np.zeros([self.sizes[place] for place in places])
+        for number in self._telling(places):
+            total += self.rates[number] * self._told(number, places)
+        inner = (slice(1, None),) * len(places)
+        return split(total)[inner] / self.rate(places)
+
+    def _telling(self, places: Places) -> npt.NDArray[np.intp]:
+        whole = self.wholes[self.members[:, list(places)].all(axis=1)]
+        return np.concatenate([whole, np.array(self.singles.get(places, []), np.intp)])
+
+    def _told(self, number: int, places: Places) -> Tensor:
+        """A table over these attributes whose residual is what one measured table says of it."""
+        table = self.design.tables[number]
+        numbers = self._numbers[self._slices[number]].reshape(table.shape(self.sizes))
+        if table.form == "marginal":
+            others = tuple(axis for axis, place in enumerate(table.places) if place not in places)
+            return np.asarray(numbers.sum(axis=others), np.float64)
+        return residual(numbers)
+
+
+# The error of a weighted sum of estimated cells: its variance, and what its tails depend on.
+
+
+@dataclass(frozen=True)
+class Error:
+    """A sum of independent noises with coefficients cᵢ and fourth cumulants κᵢ: its variance,
+    Σ κᵢ cᵢ⁴, and the largest |cᵢ|.
+    """
+
+    variance: float
+    fourth: float
+    largest: float
+
+
+def error(solver: Solver, places: Places, weights: Tensor) -> Error:
+    """Of Σ weights · estimated counts, over the cells of these attributes.
+
+    Let ω be the weights in orthonormal coordinates and g = ω/rate, block by block. The variance is
+    Σ ω·g/N. A marginal over S has its noise multiplied by t·g restricted to the attributes C that
+    it shares with the question, turned back into a table over C and repeated along the others.
+    """
+    cells = solver.cells(places)
+    omega = split(weights)
+    scaled = omega / solver.block_rates(places)
+    found = [_wholes(solver, places, scaled), _singles(solver, places, scaled)]
+    return Error(
+        float((omega * scaled).sum()) / cells,
+        sum(fourth for fourth, _ in found),
+        max(largest for _, largest in found),
+    )
+
+
+def covariance(
+    solver: Solver, first: tuple[Places, Tensor], second: tuple[Places, Tensor]
+) -> float:
+    """Of the errors of two such sums."""
+    common = tuple(place for place in first[0] if place in second[0])
+    one, other = (
+        _along(split(weights), [places.index(place) for place in common])
+        for places, weights in (first, second)
+    )
+    product = float((one * other / solver.block_rates(common)).sum())
+    return product / sqrt(solver.cells(first[0]) * solver.cells(second[0]))
+
+
+def _wholes(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, float]:
+    """What the noises of whole marginals add; those that share the same attributes at once."""
+    fourth = largest = 0.0
+    shared = solver.members[:, list(places)] @ (1 << np.arange(len(places)))
+    for code in np.unique(shared):
+        axes = [axis for axis in range(len(places)) if code >> axis & 1]
+        numbers = solver.wholes[shared == code]
+        kept = tuple(places[axis] for axis in axes)
+        table = join(_along(scaled, axes)) * sqrt(solver.cells(kept) / solver.cells(places))
+        rates = solver.rates[numbers]
+        repeated = solver.cell_numbers[numbers] / solver.cells(kept)
+        fourths = float((solver.fourths[numbers] * rates**4 * repeated).sum())
+        fourth += fourths * float((table**4).sum())
+        largest = max(largest, float(rates.max() * np.abs(table).max()))
+    return fourth, largest
+
+
+def _singles(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, float]:
+    """What the noises of tables that tell one residual only add."""
+    fourth = largest = 0.0
+    for size in range(len(places) + 1):
+        for axes in combinations(range(len(places)), size):
+            kept = tuple(places[axis] for axis in axes)
+            for number in solver.singles.get(kept, []):
+                table = _coefficients(solver, number, _along(scaled, axes))
+                table = table * (solver.rates[number] / sqrt(solver.cells(places)))
+                fourth += float(solver.fourths[number] * (table**4).sum())
+                largest = max(largest, float(np.abs(table).max(initial=0.0)))
+    return fourth, largest
+
+
+def _coefficients(solver: Solver, number: int, scaled: Tensor) -> Tensor:
+    """Up to the table's rate and 1/√N, the coefficients of the noises of one residual."""
+    inner = (slice(1, None),) * scaled.ndim
+    table = solver.design.tables[number]
+    if table.form == "contrast":
+        return scaled[inner]
+    alone = np.zeros_like(scaled)
+    alone[inner] = scaled[inner]
+    return join(alone) * sqrt(solver.cells(table.places))
+
+
+def _along(coordinates: Tensor, axes: Any) -> Tensor:
+    """The coordinates that are 0 along all axes but these."""
+    index = tuple(slice(None) if axis in axes else 0 for axis in range(coordinates.ndim))
+    return np.asarray(coordinates[index])

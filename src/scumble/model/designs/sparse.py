@@ -1,11 +1,18 @@
-"""Sparse: noisy counts of those cells of a large domain that a rule published."""
+"""Published cells of a large domain, law of the rule.
+
+Sparse: noisy counts of those cells of a large domain that a rule published.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
 
 from scumble.model.laws import from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -76,3 +83,106 @@ def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
     if not isinstance(noise, DiscreteLaplace):
         raise ValueError("sparse cells have discrete Laplace noise")
     return noise
+
+
+# What the rules of sparse releases do to a noisy count, in closed form.
+#
+# With a = e^(-1/scale), the noise z is k with probability (1 - a)/(1 + a) · a^|k|. All sums are
+# those of geometric series; `mean` below is a/(1 - a), the mean of a geometric number.
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Moments of the noise from some whole number, 1 at least, upwards."""
+
+    noise: DiscreteLaplace
+
+    @cached_property
+    def _rate(self) -> float:
+        return float(1 / self.noise.scale)
+
+    @cached_property
+    def mean(self) -> float:
+        """a/(1 - a): how far a noise of at least t is beyond t, in the mean."""
+        return 1 / math.expm1(self._rate) if self._rate < 700 else 0.0
+
+    def chance(self, start: float) -> float:
+        """P(z ≥ start)."""
+        return math.exp(-start * self._rate) / (1 + math.exp(-self._rate))
+
+    def first(self, start: float) -> float:
+        """E[z; z ≥ start]."""
+        return self.chance(start) * (start + self.mean)
+
+    def second(self, start: float) -> float:
+        """E[z²; z ≥ start]."""
+        rest = self.mean * (1 + 2 * self.mean)  # the second moment of a geometric number
+        return self.chance(start) * (start * start + 2 * start * self.mean + rest)
+
+    def sampled(self, tau: float, start: float = 1.0) -> float:
+        """E[z(tau - z); start ≤ z ≤ tau]: the variance that sampling adds to a positive noise."""
+        end = math.floor(tau) + 1.0
+        if end <= start:
+            return 0.0
+        first = self.first(start) - self.first(end)
+        second = self.second(start) - self.second(end)
+        return max(tau * first - second, 0.0)
+
+    def kept(self, tau: float) -> float:
+        """The probability that threshold sampling keeps an empty cell; tau is whole."""
+        fallen = -math.expm1(-tau * self._rate)
+        return 2 * self.chance(1) * fallen / (tau * -math.expm1(-self._rate))
+
+    @property
+    def least_theta(self) -> int:
+        """The smallest theta for which no count is published too high in the mean.
+
+        Let a published cell stand for its noisy count and any other for -f/(1 - p), where f and p
+        are E[z; z ≥ theta] and P(z ≥ theta), so that an empty cell stands for 0 in the mean. A
+        count c ≥ theta stands for at most c - P(z > c - theta) (theta - 1 - mean). One below it
+        stands for P(z ≥ theta - c) (theta + mean + f/(1 - p)) - f/(1 - p), which is convex in c,
+        0 at c = 0, and at c = theta - 1 at most c if theta ≥ 1 + mean. So from theta = 1 + mean on
+        no count stands for more than itself in the mean.
+        """
+        return 1 + math.ceil(self.mean)
+
+    def excess(self, theta: float) -> float:
+        """How much more than σ² times its chance to be published the noise of a cell of c < theta
+        rows can add to a variance, for each of its rows: the largest
+        P(z ≥ t) (t² + 2t·mean) / (theta - t), t = theta - c.
+        """
+        most = min(theta - 1, 12 * (1 + self.mean))
+        if most < 1:
+            return 0.0
+        steps = np.unique(np.round(np.linspace(1, most, 512)))
+        chances = np.exp(-steps * self._rate) / (1 + math.exp(-self._rate))
+        found = chances * (steps**2 + 2 * steps * self.mean) / (theta - steps)
+        return 1.05 * float(found.max())
+
+
+@dataclass(frozen=True)
+class EmptyCell:
+    """What a cell without rows adds to a sum of published numbers, in which a cell that is not
+    published stands for -shift: 0 in the mean, with a variance of which `sampling` is a part.
+    """
+
+    chance: float  # that it is published
+    shift: float
+    variance: float
+    sampling: float
+
+
+def filtered(tails: Tails, theta: int, tau: float = 0.0) -> EmptyCell:
+    """Noise of theta at least, and of that (with a tau) a sample."""
+    chance, first = tails.chance(theta), tails.first(theta)
+    shift = first / (1 - chance)
+    second = tails.second(theta) + 2 * shift * first + shift * shift * chance
+    sampling = tails.sampled(tau, theta) * (1 + shift / theta) ** 2
+    return EmptyCell(chance, shift, second - shift * shift + sampling, sampling)
+
+
+def sampled(tails: Tails, tau: float) -> EmptyCell:
+    """A sample of all noises, with a tau of any size; with none all of them."""
+    sampling = 2 * tails.sampled(tau)
+    chance = tails.kept(tau) if tau >= 1 else 2 * tails.chance(1)
+    return EmptyCell(chance, 0.0, tails.noise.variance + sampling, sampling)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from scumble.model.designs.registry import Design, design
-from scumble.model.evidence.channels import Channel, SplitChannel, channel
+from scumble.model.evidence.channels import Channel, PartitionChannel, channel
 from scumble.model.evidence.presence import Presence, presence
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -53,7 +53,7 @@ class Records:
 
     @property
     def added(self) -> tuple[Attribute, ...]:
-        split = [each for each in self.channels if isinstance(each, SplitChannel)]
+        split = [each for each in self.channels if isinstance(each, PartitionChannel)]
         return tuple(_numbered(each.column, len(each.domains)) for each in split)
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import Discrete, Law
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.laws.law_normal import Normal
+from scumble.model.laws.base import Discrete, Law, Normal
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 
 __all__ = [

@@ -1,8 +1,13 @@
-"""What every error law can say, and the standard normal law that several of them lean on."""
+"""ErrorLaw protocol, normal law, exact-number checks.
+
+What every error law can say, and the standard normal law that several of them lean on.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,3 +67,68 @@ def normal_quantile(q: float) -> float:
     from statistics import NormalDist
 
     return NormalDist().inv_cdf(q)
+
+
+# The normal law as the law of an error.
+
+
+@dataclass(frozen=True)
+class Normal:
+    """The normal law around 0; of variance 0, no error at all."""
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.variance < math.inf):
+            raise ParameterError.of("Normal", "variance", "a number of at least 0", self.variance)
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def cdf(self, x: float) -> float:
+        if self.variance == 0:
+            return float(x >= 0)
+        return normal_cdf(x / self.stderr)
+
+    def quantile(self, q: float) -> float:
+        return normal_quantile(check_share(q)) * self.stderr
+
+    def half_width(self, level: float) -> float:
+        # By the lower tail, which keeps its digits when the level is close to 1.
+        return -normal_quantile((1 - check_level(level)) / 2) * self.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = self.half_width(level)
+        return value - half, value + half
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "normal", "variance": self.variance}
+
+
+# Checks of the exact numbers that samplers and laws are given.
+
+
+def probability(owner: str, parameter: str, value: Fraction | int) -> Fraction:
+    """An exact number from 0 to 1."""
+    if not _exact(value) or not 0 <= value <= 1:
+        raise ParameterError.of(owner, parameter, "a Fraction from 0 to 1", value)
+    return Fraction(value)
+
+
+def positive(owner: str, parameter: str, value: Fraction | int) -> Fraction:
+    """An exact number above 0."""
+    if not _exact(value) or value <= 0:
+        raise ParameterError.of(owner, parameter, "a Fraction above 0", value)
+    return Fraction(value)
+
+
+def whole(owner: str, parameter: str, value: int, least: int = 0) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ParameterError.of(owner, parameter, f"a whole number of at least {least}", value)
+    return value
+
+
+def _exact(value: object) -> bool:
+    return isinstance(value, Fraction | int) and not isinstance(value, bool)

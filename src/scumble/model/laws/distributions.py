@@ -1,16 +1,27 @@
-"""The law of discrete Laplace noise, in closed form."""
+"""Discrete Laplace, geometric, discrete Gaussian: moments and tails.
+
+The law of discrete Laplace noise, in closed form.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from scumble.model.laws.base import Floats, check_level, check_share
-from scumble.model.laws.rational import positive
+from scumble.model.laws.base import (
+    Floats,
+    check_level,
+    check_share,
+    normal_cdf,
+    normal_quantile,
+    positive,
+)
 
 
 @dataclass(frozen=True)
@@ -106,3 +117,207 @@ class DiscreteLaplace:
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "discrete laplace", "scale": str(self.scale)}
+
+
+# The law of one-sided geometric noise, in closed form.
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """P(k) = (1 - a) a^k for k = 0, 1, 2, ..., with a = exp(-1 / scale): an error that is never
+    below 0, so that the truth is never above what was published.
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive("Geometric", "scale", self.scale))
+
+    @property
+    def _inverse(self) -> float:
+        return float(1 / self.scale)
+
+    @property
+    def mean(self) -> float:
+        return 1 / math.expm1(self._inverse) if self._inverse < 700 else 0.0
+
+    @property
+    def variance(self) -> float:
+        return self.mean * (1 + self.mean)
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def pmf(self, k: int) -> float:
+        return -math.expm1(-self._inverse) * math.exp(-k * self._inverse) if k >= 0 else 0.0
+
+    def cdf(self, x: float) -> float:
+        return -math.expm1(-(math.floor(x) + 1) * self._inverse) if x >= 0 else 0.0
+
+    def quantile(self, q: float) -> float:
+        """The smallest k with cdf(k) >= q."""
+        k = max(math.ceil(-math.log1p(-check_share(q)) / self._inverse) - 1, 0)
+        while self.cdf(k) < q:
+            k += 1
+        while k > 0 and self.cdf(k - 1) >= q:
+            k -= 1
+        return k
+
+    def half_width(self, level: float) -> float:
+        """How far below the published number the truth may be."""
+        return self.quantile(check_level(level))
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return value - self.half_width(level), value
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "geometric", "scale": str(self.scale)}
+
+
+# The law of discrete Gaussian noise: by summation where it is narrow, by asymptotics where it is
+# wide.
+
+_NORMAL = 4.0  # above it the cumulants are those of the normal law but for 1e-28
+_SMOOTH = 4096.0  # above it the law differs from a normal one by terms that are known to all digits
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """P(k) proportional to exp(-k**2 / (2 parameter)) on the whole numbers.
+
+    The parameter is the variance of the normal law of the same shape; the variance of the discrete
+    law is a little smaller (visibly so only for parameters below 1).
+    """
+
+    parameter: Fraction
+
+    def __post_init__(self) -> None:
+        checked = positive("DiscreteGaussian", "parameter", self.parameter)
+        object.__setattr__(self, "parameter", checked)
+
+    @property
+    def _square(self) -> float:
+        return float(self.parameter)
+
+    @property
+    def variance(self) -> float:
+        if self._square > _SMOOTH:
+            return self._square
+        k, shares = _gaussian_shares(self.parameter)
+        return float(shares @ k**2)
+
+    @property
+    def fourth(self) -> float:
+        """The fourth cumulant: 0 for the normal law, which wide ones equal to all digits."""
+        if self._square > _NORMAL:
+            return 0.0
+        k, shares = _gaussian_shares(self.parameter)
+        # Never below 0 but by rounding, and roots are taken of it.
+        return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def pmf(self, k: int) -> float:
+        return math.exp(-(k**2) / (2 * self._square)) / self._total
+
+    @property
+    def _total(self) -> float:
+        """The sum of exp(-k**2 / (2 parameter)); above `_SMOOTH` it equals the integral to all
+        digits.
+        """
+        if self._square > _SMOOTH:
+            return math.sqrt(2 * math.pi * self._square)
+        reach = _reach(self._square)
+        return float(np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * self._square)).sum())
+
+    def cdf(self, x: float) -> float:
+        k = math.floor(x)
+        return self._lower(k) if k < 0 else 1 - self._lower(-k - 1)
+
+    def _lower(self, k: int) -> float:
+        """P(error <= k) for k < 0."""
+        if self._square <= _SMOOTH:
+            values, shares = _gaussian_shares(self.parameter)
+            return float(shares[values <= k].sum())
+        # Euler and Maclaurin at the midpoint after k; the next term is below 1e-15 of the total.
+        sigma = math.sqrt(self._square)
+        z = (k + 0.5) / sigma
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        first = -z * density / sigma**2 / 24
+        third = 7 * (3 * z - z**3) * density / sigma**4 / 5760
+        return max(normal_cdf(z) - first + third, 0.0)
+
+    def quantile(self, q: float) -> float:
+        """The smallest k with cdf(k) >= q."""
+        guess = normal_quantile(check_share(q)) * math.sqrt(self._square)
+        spread = 2 + abs(guess) * 1e-6
+        return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
+
+    def half_width(self, level: float) -> float:
+        """The smallest whole number h with P(|error| <= h) >= level."""
+        miss = (1 - check_level(level)) / 2
+        guess = -normal_quantile(miss) * math.sqrt(self._square)
+        covers = lambda h: h >= 0 and self._lower(-h - 1) <= miss  # noqa: E731
+        return max(_first(covers, -1, guess * (1 + 1e-6) + 2), 0)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = self.half_width(level)
+        return value - half, value + half
+
+    def characteristic(self, angle: Floats) -> Floats:
+        """By the sum over whole numbers, or over frequencies (Poisson), whichever is shorter."""
+        if self._square < 0.25:
+            k, shares = _gaussian_shares(self.parameter)
+            result: Floats = np.cos(np.multiply.outer(angle, k)) @ shares
+            return result
+        turns = angle / (2 * math.pi)
+        turns = turns - np.round(turns)
+        rate = 2 * math.pi**2 * self._square
+        shifts = range(-3, 4)
+        above = sum(
+            (np.exp(-rate * (turns + shift) ** 2) for shift in shifts), np.zeros_like(turns)
+        )
+        below = sum(math.exp(-rate * shift**2) for shift in shifts)
+        return above / below
+
+    def log_moment(self, rate: Floats) -> Floats:
+        """A bound on log E exp(rate * error): the discrete law is no wider than the normal one."""
+        return self._square * rate**2 / 2
+
+    @property
+    def widest_rate(self) -> float:
+        return math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "discrete gaussian", "parameter": str(self.parameter)}
+
+
+def _reach(square: float) -> int:
+    """Beyond it lies less than exp(-800) of the law."""
+    return math.ceil(40 * math.sqrt(square)) + 1
+
+
+@lru_cache(maxsize=128)
+def _gaussian_shares(parameter: Fraction) -> tuple[Floats, Floats]:
+    reach = _reach(float(parameter))
+    k = np.arange(-reach, reach + 1.0)
+    weights = np.exp(-(k**2) / (2 * float(parameter)))
+    return k, weights / weights.sum()
+
+
+def _first(holds: Callable[[int], bool], low: float, high: float) -> int:
+    """The smallest whole number where a condition, false at `low` and true from some point on,
+    holds.
+    """
+    below, above = math.floor(low), math.ceil(high)
+    while not holds(above):
+        below, above = above, above + 2 * (above - below)
+    while holds(below):
+        below, above = below - 2 * (above - below), below
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if holds(middle) else (middle, above)
+    return above

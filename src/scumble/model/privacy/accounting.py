@@ -1,15 +1,23 @@
-"""Loss: what a look at private rows costs, or all looks together may cost."""
+"""Loss, protected unit, budget account, zCDP conversion, Gaussian calibration.
+
+Loss: what a look at private rows costs, or all looks together may cost.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, PromiseError
+from scumble.model.laws.base import normal_cdf
+from scumble.model.laws.distributions import DiscreteGaussian
 
 
 @dataclass(frozen=True)
-class Loss:
+class PrivacyLoss:
     """A privacy loss, exactly: pure ε, or ρ of zero-concentrated differential privacy; never both.
 
     Pure losses add up, concentrated ones too. A pure ε is a concentrated loss of ε²/2 (Bun and
@@ -35,3 +43,241 @@ class Loss:
 
     def __str__(self) -> str:
         return f"ε = {float(self.epsilon):g}" if self.pure else f"ρ = {float(self.rho):g}"
+
+
+# Person: who is protected by a summary.
+
+Neighbours = Literal["replace", "add_remove"]
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Who is protected: what neighbouring tables differ in, and how many rows a person has at most.
+
+    With `column` that many rows of each person are kept and the others left out; without, the bound
+    is the owner's word.
+    """
+
+    neighbours: Neighbours
+    rows: int = 1
+    column: str | None = None
+
+    @property
+    def sensitivity(self) -> int:
+        """By how much the counts of disjoint cells can change in all."""
+        return self.rows * (2 if self.neighbours == "replace" else 1)
+
+    def squared(self, *, acute: bool) -> int:
+        """By how much the squared length of numbers can change in which one row has a squared
+        length of at most one.
+
+        Replacing a row takes one vector away and adds another: their difference has at most twice
+        the squared length if the angle between any two is at most a right one, as where no entry is
+        negative, and four times it otherwise.
+        """
+        if self.neighbours == "add_remove":
+            return self.rows**2
+        return self.rows**2 * (2 if acute else 4)
+
+
+# Privacy accounts: a promise, what was charged to it, and the refusal of what would break it.
+
+
+class BudgetAccount:
+    """The privacy loss that one table may suffer, and what has been used of it.
+
+    A promise of pure ε pays for pure losses only; a promise of ρ pays for both kinds, all exactly.
+    """
+
+    def __init__(self, promise: PrivacyLoss) -> None:
+        self.promise = promise
+        self.charges: list[tuple[str, PrivacyLoss]] = []
+
+    @property
+    def used(self) -> Fraction:
+        return sum((self._amount(cost) for _, cost in self.charges), Fraction(0))
+
+    @property
+    def left(self) -> Fraction:
+        return self._amount(self.promise) - self.used
+
+    def charge(self, reason: str, cost: PrivacyLoss) -> None:
+        """Take `cost` from what is left, or refuse and take nothing."""
+        if self.promise.pure and not cost.pure:
+            raise PromiseError(
+                f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
+                "an ε together with a δ, or use noise with a pure ε."
+            )
+        if self._amount(cost) > self.left:
+            letter = "ε" if self.promise.pure else "ρ"
+            raise PromiseError(
+                f"The {reason} would cost {letter} = {float(self._amount(cost)):g}, but only "
+                f"{letter} = {float(self.left):g} is left of the promised "
+                f"{float(self._amount(self.promise)):g}. Ask for less, or promise more."
+            )
+        self.charges.append((reason, cost))
+
+    def _amount(self, loss: PrivacyLoss) -> Fraction:
+        return loss.epsilon if self.promise.pure else loss.concentrated
+
+
+# Zero-concentrated differential privacy in terms of ε and δ, and back.
+#
+# Every function gives a bound that holds: for any order α > 1 the formulas are theorems, so an
+# order that is not quite the best one only costs a little, and what floating point may lose is
+# added.
+
+_SLACK = 1e-9  # far more than floating point can lose in the formulas below
+_CONVERSION_STEPS = 200
+
+
+def log_delta(rho: float, epsilon: float) -> float:
+    """The logarithm of a δ such that ρ-zCDP is (ε, δ)-DP.
+
+    Canonne, Kamath, Steinke, NeurIPS 2020, proposition 12 with the divergence αρ:
+    δ = exp((α - 1)(αρ - ε)) / (α - 1) · (1 - 1/α)^α.
+    """
+    least = _least(lambda order: _log_delta(rho, epsilon, order))
+    return min(least + _SLACK * (1 + abs(least)), 0.0)
+
+
+def epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
+    """An ε such that ρ-zCDP is (ε, δ)-DP."""
+    loss, log = float(rho), math.log(float(delta))
+
+    def bound(order: float) -> float:
+        return order * loss + (log_constant(order - 1) - log) / (order - 1)
+
+    return max(_least(bound), 0.0) * (1 + _SLACK)
+
+
+def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
+    """A ρ, as large as can be found, such that ρ-zCDP is (ε, δ)-DP.
+
+    >>> round(float(rho_for(1, 1e-9)), 6)
+    0.014973
+    """
+    target, log = float(epsilon), math.log(float(delta))
+    low, high = 0.0, target
+    for _ in range(_CONVERSION_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_delta(middle, target) <= log else (low, middle)
+    return Fraction(low)
+
+
+def surprise(rho: Fraction | float, delta: Fraction | float) -> float:
+    """A loss that is exceeded with a probability of at most δ under ρ-zCDP: ρ + 2√(ρ ln(1/δ)).
+
+    Bun, Steinke, TCC 2016, lemma 3.5. It bounds what an attacker's odds can grow by, which the ε of
+    an (ε, δ) statement does not.
+    """
+    loss = float(rho)
+    return (loss + 2 * math.sqrt(loss * -math.log(float(delta)))) * (1 + _SLACK)
+
+
+def _log_delta(rho: float, epsilon: float, order: float) -> float:
+    return (order - 1) * (order * rho - epsilon) + log_constant(order - 1)
+
+
+def log_constant(more: float) -> float:
+    """The logarithm of (1 - 1/α)^α / (α - 1) for the order α = 1 + `more`, written so that nothing
+    cancels, be α close to 1 or large.
+    """
+    return -(math.log1p(more) + more * math.log1p(1 / more))
+
+
+def _least(bound: Callable[[float], float]) -> float:
+    """The least value over orders 1 + e^x; the bounds fall and then rise along x."""
+    low, high = -30.0, 60.0
+    golden = (math.sqrt(5) - 1) / 2
+    for _ in range(_CONVERSION_STEPS):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if bound(1 + math.exp(left)) <= bound(1 + math.exp(right)):
+            high = right
+        else:
+            low = left
+    return bound(1 + math.exp((low + high) / 2))
+
+
+# How much Gaussian noise an (ε, δ) takes: exactly for discrete noise, and by the analytic formula
+# for continuous noise, to compare.
+#
+# Bounds are rounded so that they hold: a δ is rounded up by more than floating point can lose,
+# and a variance is taken only if its δ, so rounded, is small enough.
+
+_LOST = 1e-12  # sums of exponentials up to e^-700 are good to a tenth of this, relatively;
+_WIDE = 4096  # beyond this variance an expansion stands for the sum, good to a quarter of
+_NEXT = 1e-3  # this times the sixth power of the bound over the variance
+_CALIBRATION_STEPS = 40  # halvings: a variance is found to a part in 10^11
+_GRID = 40  # bits of a variance
+
+
+def discrete_delta(variance: Fraction, *, sensitivity: int, epsilon: Fraction) -> float:
+    """The smallest δ, rounded up, with which a whole number plus discrete Gaussian noise of this
+    parameter is (ε, δ)-DP, if one person changes the number by at most `sensitivity`.
+
+    Canonne, Kamath, Steinke, NeurIPS 2020, theorem 7: δ = P(Y > εσ²/Δ - Δ/2) - e^ε P(Y > εσ²/Δ +
+    Δ/2). A smaller change has a smaller δ, because the likelihood ratio of shifted noise is
+    monotone, so that the best tests between two shifts are thresholds, which find larger shifts
+    more easily.
+    """
+    law = DiscreteGaussian(variance)
+    middle = epsilon * variance / sensitivity
+    near = _above(law, middle - Fraction(sensitivity, 2))
+    far = math.exp(epsilon) * _above(law, middle + Fraction(sensitivity, 2))
+    lost = _LOST
+    if variance > _WIDE:
+        lost += _NEXT * float(epsilon / sensitivity + sensitivity / (2 * variance)) ** 6
+    return max(near - far, 0.0) + lost * (near + far)
+
+
+def discrete_variance(*, sensitivity: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The smallest parameter of discrete Gaussian noise, found by search, that is (ε, δ)-DP."""
+
+    def holds(variance: Fraction) -> bool:
+        return discrete_delta(variance, sensitivity=sensitivity, epsilon=epsilon) <= delta
+
+    return _smallest(holds, Fraction(sensitivity * sensitivity))
+
+
+def analytic_delta(variance: float, *, sensitivity: float, epsilon: float) -> float:
+    """The smallest δ with which continuous Gaussian noise of this variance is (ε, δ)-DP.
+
+    Balle and Wang, ICML 2018, theorem 8.
+    """
+    ratio = sensitivity / math.sqrt(variance)
+    near, far = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
+    return max(normal_cdf(near) - math.exp(epsilon) * normal_cdf(far), 0.0)
+
+
+def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> float:
+    """The smallest variance of continuous Gaussian noise that is (ε, δ)-DP."""
+
+    def holds(variance: Fraction) -> bool:
+        found = analytic_delta(float(variance), sensitivity=sensitivity, epsilon=epsilon)
+        return found <= delta
+
+    return float(_smallest(holds, Fraction(sensitivity) ** 2))
+
+
+def _above(law: DiscreteGaussian, bound: Fraction) -> float:
+    """P(Y > bound): by symmetry a lower tail, which keeps its digits."""
+    return law.cdf(-(math.floor(bound) + 1))
+
+
+def _smallest(holds: Callable[[Fraction], bool], unit: Fraction) -> Fraction:
+    """A variance that holds, next to one that does not: doubled or halved, then bisected, and
+    rounded to few digits.
+    """
+    high = unit
+    while not holds(high):
+        high *= 2
+    low = high / 2
+    while holds(low):
+        low, high = low / 2, low
+    for _ in range(_CALIBRATION_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    grid = 1 << max(_GRID - math.frexp(float(high))[1], 0)
+    short = Fraction(math.ceil(high * grid), grid)
+    return short if holds(short) else high

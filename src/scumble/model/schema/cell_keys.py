@@ -12,7 +12,7 @@ from scumble.model.errors import ParameterError
 _WORD = 1 << 64
 
 
-class Radix:
+class CellKeys:
     """Mixed-radix numbers over columns of the given sizes; the first column counts most.
 
     Neighbouring columns share a 64-bit word as long as the product of their sizes fits; a domain

@@ -10,10 +10,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from scumble.model.dialect import setting
-from scumble.model.errors import SchemaError
+from scumble.model.errors import SchemaError, setting
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.cell_keys import Radix
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.toml import FORMAT, ROLES, Role, toml_of
 
 
@@ -97,9 +96,9 @@ class Schema:
         chosen = self.published if names is None else [self[name] for name in names]
         return prod(attribute.size for attribute in chosen)
 
-    def radix(self, names: Sequence[str]) -> Radix:
+    def radix(self, names: Sequence[str]) -> CellKeys:
         """The numbering of tuples over these attributes."""
-        return Radix([self[name].size for name in names])
+        return CellKeys([self[name].size for name in names])
 
     def select(self, names: Iterable[str]) -> Schema:
         """Only these attributes, in this order."""

@@ -1,4 +1,7 @@
-"""The reader: what was decided, and the numbers that were given out, as estimates for people."""
+"""Numbers to estimates.
+
+The reader: what was decided, and the numbers that were given out, as estimates for people.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.private.database.average_law import Average
-from scumble.private.database.batch_plan import Piece
-from scumble.private.database.given import COUNT, Given, batch_of
-from scumble.private.database.live import Between, LiveEstimate, Possible
-from scumble.private.database.question import Asked
+from scumble.private.database.plan import Piece
+from scumble.private.database.question import Question
 from scumble.private.database.space import Boxes, Space
-from scumble.public.estimate import Estimates, Exact, Law, Unknown
+from scumble.private.database.state import COUNT, PastAnswer, batch_of
+from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimation.interval_laws import NEAR_ZERO, cut, limits
 
 NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"
@@ -35,7 +38,7 @@ _MOVED = 3  # boxes of which the moved ends are told
 
 
 @dataclass(frozen=True)
-class Reader:
+class EstimateBuilder:
     """Turns pieces into estimates; `rows` of each batch, or None where their number is not public.
 
     A piece is about the rows of one batch: all that belong to a group are added up.
@@ -46,8 +49,8 @@ class Reader:
     rows: Sequence[int] | None
 
     def read(
-        self, asked: Asked, groups: Sequence[Mapping[str, Any]], given: Mapping[int, Given]
-    ) -> LiveEstimate | Estimates:
+        self, asked: Question, groups: Sequence[Mapping[str, Any]], given: Mapping[int, PastAnswer]
+    ) -> DatabaseEstimate | Estimates:
         """One estimate, or one for each group."""
         found = [
             (group.key, self.estimate(asked, told["pieces"], given))
@@ -60,37 +63,37 @@ class Reader:
         return Estimates([(each.name, each.arrow_type) for each in attributes], found)
 
     def estimate(
-        self, asked: Asked, pieces: Sequence[Piece], given: Mapping[int, Given]
-    ) -> LiveEstimate:
+        self, asked: Question, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]
+    ) -> DatabaseEstimate:
         fate = self._fate_of(pieces)
         notes = (*asked.query.notes, *fate.pop("notes"))
         if not pieces:
             empty = asked.query.aggregate == "mean"  # the average of nothing is nothing
             law: Law = Unknown() if empty else Exact()
-            return LiveEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fate)
+            return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fate)
         parts = [
             self._part([piece for piece in pieces if piece["kind"] == kind], given)
             for kind in asked.kinds
         ]
         if asked.query.aggregate == "mean":
             ratio = _average(asked, parts, given, pieces)
-            return LiveEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fate)
+            return DatabaseEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fate)
         [(value, law)] = parts
         method = _method(law, asked, fate["status"])
         as_asked = fate["status"] != "relaxed" and isinstance(law, NoiseSum)
         if as_asked and asked.query.aggregate == "count":
             most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
             law = Possible(law, math.inf if self.rows is None else most)
-        return LiveEstimate(value, law, method, notes, **fate)
+        return DatabaseEstimate(value, law, method, notes, **fate)
 
-    def _part(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
+    def _part(self, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]) -> tuple[float, Law]:
         """The sum over all batches, and its law."""
         batches = _by_batch(pieces).values()
         known = [piece for each in batches if not _lacks(each) for piece in each]
         found = self._sum(known, given)
         return self._before(*found, [each for each in batches if _lacks(each)])
 
-    def _sum(self, pieces: Sequence[Piece], given: Mapping[int, Given]) -> tuple[float, Law]:
+    def _sum(self, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]) -> tuple[float, Law]:
         """The weighted sum of numbers, and its law; all of one kind have noise of one scale."""
         weights: dict[int, float] = {}
         value: float = sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
@@ -213,7 +216,7 @@ def _among(numbers: Sequence[int]) -> str:
     return f"batch = {listed}" if len(numbers) == 1 else f"batch IN ({listed})"
 
 
-def _method(law: Law, asked: Asked, status: str) -> str:
+def _method(law: Law, asked: Question, status: str) -> str:
     if isinstance(law, Between) and law.noise.stderr:
         return PARTLY
     if isinstance(law, (Between, Unknown)):
@@ -226,9 +229,9 @@ def _method(law: Law, asked: Asked, status: str) -> str:
 
 
 def _average(
-    asked: Asked,
+    asked: Question,
     parts: Sequence[tuple[float, Law]],
-    given: Mapping[int, Given],
+    given: Mapping[int, PastAnswer],
     pieces: Sequence[Piece],
 ) -> Average:
     (total, of_total), (count, of_count) = parts
@@ -254,3 +257,144 @@ def _apart(boxes: Boxes) -> bool:
         if meet.all(axis=1).any():
             return False
     return True
+
+
+# Answers of a database: an estimate, and what was really answered.
+
+
+@dataclass(frozen=True)
+class Between:
+    """Nothing is known but limits, which may have noise."""
+
+    value: float
+    low: float
+    high: float
+    noise: Law
+
+    @property
+    def stderr(self) -> float:
+        """No error is larger, but for the noise."""
+        return max(self.value - self.low, self.high - self.value) + self.noise.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        below, above = self.noise.interval(0.0, level)
+        return self.low + below, self.high + above
+
+
+@dataclass(frozen=True)
+class Possible:
+    """The law of a count: its limits are cut to what a count can be, and reach to the estimate if
+    that lies outside. A truth that was between the limits is so still.
+    """
+
+    law: Law
+    most: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value, level)
+        return min(max(low, 0.0), value), max(min(high, self.most), value)
+
+
+@dataclass(frozen=True, repr=False)
+class DatabaseEstimate(Estimate):
+    """An estimate with what became of the question.
+
+    `status` is "answered", "repeated" (it was answered before and cost nothing) or "relaxed":
+    `answered` is then the condition whose count this is, at the relaxation error `distance` from
+    the question, made of `numbers` numbers.
+    """
+
+    status: str = "answered"
+    answered: str = ""
+    distance: float = 0.0
+    numbers: int = 1
+
+    @property
+    def fate(self) -> str:
+        return "not answered" if self.status == "relaxed" and not self.numbers else self.status
+
+    def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
+        more = {
+            "status": self.status,
+            "answered": self.answered,
+            "distance": self.distance,
+            "numbers": self.numbers,
+        }
+        return {**super().to_dict(level), **more}
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\n  {self._fate()}"
+
+    def _fate(self) -> str:
+        if self.status != "relaxed":
+            return f"{self.status} as asked"
+        if not self.numbers:
+            return "not answered: the promise is used up here, and no count helps"
+        made = f"made of {self.numbers} number{'s' if self.numbers > 1 else ''}"
+        if not self.distance:
+            return f"exactly as asked, {made}"
+        where = self.answered or "other boxes"
+        return f"relaxed to {where} (error {self.distance:.3g}, {made})"
+
+
+# The error law of an average: the ratio of a noisy sum and a noisy count.
+
+_MARGIN = 1.01
+
+
+@dataclass(frozen=True)
+class Average:
+    """`total / count`, each the sum of some numbers with discrete Laplace noise; `least` and `most`
+    are what is averaged.
+
+    A ratio r is in the interval if `total - r · count` is within its own error (Fieller). Discrete
+    Laplace noise is a difference of two rounded-down exponential times, so it is within 1 of
+    Laplace noise of the same scale. And a sum of independent Laplace noises, measured by its
+    standard deviation, reaches at a given level as far as the normal law or as far as one Laplace
+    noise, whichever is farther: at 91 %, where the two cross, it is beyond both by less than a
+    thousandth, for which there is a margin.
+    """
+
+    total: float
+    count: float
+    of_total: float  # variances
+    of_count: float
+    terms: tuple[int, int]  # how many noisy numbers make up the total, and the count
+    least: int
+    most: int
+
+    @property
+    def value(self) -> float:
+        return self.total / self.count if self.count else math.nan
+
+    @property
+    def stderr(self) -> float:
+        if not self.count:
+            return math.inf
+        return math.sqrt(self.of_total + self.value**2 * self.of_count) / abs(self.count)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A warning, if the count is within three standard errors of zero."""
+        near = not self.count or self.count * self.count < 9 * self.of_count
+        return (NEAR_ZERO,) if near else ()
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        if not self.count:
+            return float(self.least), float(self.most)
+        ends = limits(self.value, self.count, lambda ratio: self.reach(ratio, level))
+        return cut(ends, self.value, self.least, self.most)
+
+    def reach(self, ratio: float, level: float) -> float:
+        """A bound that the error of total - ratio · count keeps with probability `level`."""
+        of_total, of_count = self.terms
+        # Laplace noise of the same scale has at most 1/6 more variance than discrete noise.
+        variance = self.of_total + of_total / 6 + ratio * ratio * (self.of_count + of_count / 6)
+        normal = NormalDist().inv_cdf((1 + level) / 2)
+        laplace = -math.log(1 - level) / math.sqrt(2)
+        rounding = of_total + abs(ratio) * of_count
+        return _MARGIN * max(normal, laplace) * math.sqrt(variance) + rounding

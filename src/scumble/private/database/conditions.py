@@ -1,21 +1,31 @@
-"""Conditions to boxes: the codes for which each part of a condition holds, put together."""
+"""Conditions to disjoint boxes.
+
+Conditions to boxes: the codes for which each part of a condition holds, put together.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from itertools import permutations
 from math import prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
 from scumble.model.schema.attribute import Attribute
-from scumble.private.database.decomposition import Truth, decompose
+from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
 from scumble.private.database.space import Boxes, Space
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.normal_form import Branch, Members, Tree, atoms, members, normal
 
 _GRID = 2_000_000  # cells in which a formula over several attributes is worked out
@@ -24,7 +34,7 @@ _ANSWERS = 1 << 26  # truth values asked of the engine at a time
 
 
 def boxes_of(
-    clauses: Iterable[Expression], space: Space, engine: Engine, most: int = 10_000
+    clauses: Iterable[Expression], space: Space, engine: Sandbox, most: int = 10_000
 ) -> Boxes:
     """Disjoint boxes of the points that satisfy every clause: none if no point does.
 
@@ -61,7 +71,7 @@ class _Cut:
 class _Values:
     """The parts of conditions, evaluated once each over the codes of their attribute."""
 
-    def __init__(self, space: Space, engine: Engine, trees: Iterable[Tree]) -> None:
+    def __init__(self, space: Space, engine: Sandbox, trees: Iterable[Tree]) -> None:
         self.space = space
         by_name: dict[tuple[str, ...], dict[Expression, None]] = {}
         for tree in trees:
@@ -131,7 +141,7 @@ class _Values:
         return self._cuts[axis].truths[tree].reshape(shape)
 
 
-def _cut(parts: Sequence[Expression], attribute: Attribute, engine: Engine) -> _Cut:
+def _cut(parts: Sequence[Expression], attribute: Attribute, engine: Sandbox) -> _Cut:
     """Find out where each part holds, and keep only where something changes."""
     changes: dict[Expression, tuple[np.ndarray, bool]] = {}
     for part, truth in _truths(parts, attribute, engine):
@@ -146,7 +156,7 @@ def _cut(parts: Sequence[Expression], attribute: Attribute, engine: Engine) -> _
 
 
 def _truths(
-    parts: Sequence[Expression], attribute: Attribute, engine: Engine
+    parts: Sequence[Expression], attribute: Attribute, engine: Sandbox
 ) -> Iterator[tuple[Expression, Truth]]:
     """Each part over all codes; the engine is asked, but for long lists, which cost it seconds."""
     rest: list[Expression] = []
@@ -200,3 +210,251 @@ def _product(space: Space, factors: Mapping[tuple[int, ...], Boxes], count: int)
         places = np.arange(count) // repeats % len(part)
         boxes[:, list(axes)] = part[places]
     return boxes
+
+
+# Plain comparisons: the boxes of columns that are compared with literals, found by no engine.
+#
+# They are what nearly all questions consist of, and an engine takes ten times as long for them as
+# everything else that an answer needs.
+
+_LITERAL = r"(?:(?:- )?[0-9]+(?:\.[0-9]+)?|(?:DATE )?'[^']*')"
+_CLAUSE = re.compile(
+    rf'"(?P<name>[^"]+)" (?:(?P<operator>=|<>|!=|<=?|>=?) (?P<value>{_LITERAL})'
+    rf"|(?P<is>IS )?(?P<not>NOT )?(?:BETWEEN (?P<low>{_LITERAL}) AND (?P<high>{_LITERAL})"
+    rf"|IN \((?P<list>{_LITERAL}(?:, {_LITERAL})*+)\)|(?P<null>NULL)))"
+)
+_LITERALS = re.compile(_LITERAL)
+_WHOLE = re.compile(r"(?:- )?[0-9]{1,18}")
+_DAY = re.compile(r"(?:DATE )?'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
+_EQUAL = {"<>": "=", "!=": "="}  # what is negated
+_DIGITS = 15  # of a number that a float holds exactly, or nearest to
+
+Interval = tuple[int, int]
+
+
+def is_plain(clause: Expression) -> bool:
+    """Whether a clause is spelled as a plain comparison of one column."""
+    return _CLAUSE.fullmatch(clause.sql) is not None
+
+
+def compared(clauses: Iterable[Expression], space: Space, most: int) -> Boxes | None:
+    """The disjoint boxes of a conjunction, none if no point satisfies it; None if a clause is
+    anything else than a plain comparison, or there are more boxes than `most`: that is left to the
+    engine.
+    """
+    axes: dict[int, list[Interval]] = {}
+    for clause in clauses:
+        found = _CLAUSE.fullmatch(clause.sql)
+        if found is None or found["name"] not in space.names:
+            return None
+        axis = space.names.index(found["name"])
+        intervals = _intervals(found, space.attributes[axis], space.sizes[axis])
+        if intervals is None:
+            return None
+        axes[axis] = _common(axes[axis], intervals) if axis in axes else intervals
+    boxes = space.whole[np.newaxis].copy()
+    for axis, intervals in axes.items():
+        if len(boxes) * len(intervals) > most:
+            return None
+        boxes = np.repeat(boxes, len(intervals), axis=0)
+        if len(boxes):
+            boxes[:, axis] = intervals * (len(boxes) // len(intervals))
+    return boxes
+
+
+def _intervals(found: re.Match[str], attribute: Attribute, size: int) -> list[Interval] | None:
+    """The codes that satisfy a comparison. A missing value, whose code is the last, satisfies
+    none, negated or not.
+    """
+    last = size - 1 - attribute.missing
+    if (found["is"] is None) != (found["null"] is None):
+        return None
+    if found["null"]:
+        missing = [(last + 1, last + 1)] * attribute.missing
+        return [(0, last)] if found["not"] else missing
+    spans = _spans(found, attribute.domain)
+    if spans is None:
+        return None
+    merged = _merged((max(low, 0), min(high, last)) for low, high in spans)
+    return _rest(merged, last) if found["not"] or found["operator"] in _EQUAL else merged
+
+
+def _spans(found: re.Match[str], domain: Domain | None) -> list[Interval] | None:
+    """The codes of values that are equal to, or in order with, the literals; maybe empty ones."""
+    if found["value"]:
+        texts, operator = [found["value"]], _EQUAL.get(found["operator"], found["operator"])
+    elif found["low"]:
+        texts, operator = [found["low"], found["high"]], "BETWEEN"
+    else:
+        texts, operator = _LITERALS.findall(found["list"]), "="
+    if isinstance(domain, Category) and isinstance(domain.values[0], str):
+        return _places(texts, domain) if operator == "=" else None
+    values = [_read(text, domain) for text in texts]
+    if domain is None or None in values:
+        return None
+    known = _ordered(domain)
+    if operator == "BETWEEN":
+        low, high = values
+        spans = [(bisect_left(known, low), bisect_right(known, high) - 1)]
+    else:
+        spans = [_span(known, operator, value) for value in values]
+    if not isinstance(domain, Category):
+        return spans
+    codes = _codes(domain)  # whole numbers that may be listed in any order
+    return [(codes[value],) * 2 for low, high in spans for value in known[max(low, 0) : high + 1]]
+
+
+def _span(known: Sequence[Any], operator: str, value: Any) -> Interval:
+    below, after = bisect_left(known, value), bisect_right(known, value)
+    if operator == "=":
+        return below, after - 1
+    if operator[0] == "<":
+        return 0, (below if operator == "<" else after) - 1
+    return (after if operator == ">" else below), len(known) - 1
+
+
+def _places(texts: Sequence[str], category: Category) -> list[Interval] | None:
+    """The codes of words, none for a word that is not in the list; None for anything but words."""
+    if any(text[0] != "'" for text in texts):
+        return None
+    known = _codes(category)
+    return [(known[text[1:-1]],) * 2 for text in texts if text[1:-1] in known]
+
+
+@lru_cache(maxsize=256)
+def _codes(category: Category) -> dict[object, int]:
+    return {value: code for code, value in enumerate(category.values)}
+
+
+@lru_cache(maxsize=256)
+def _ordered(domain: Domain) -> Sequence[Any]:
+    """The published values in their order, which is that of the codes but for categories."""
+    if isinstance(domain, IntegerRange):
+        return range(domain.low, domain.high + 1)
+    return sorted(domain.labels().to_pylist())
+
+
+def _read(text: str, domain: Domain | None) -> int | float | date | None:
+    """A literal as a value that can be compared with those of a domain; None if the engine knows
+    better what is meant.
+    """
+    if isinstance(domain, IntegerRange | Category):
+        return int(text.replace(" ", "")) if _WHOLE.fullmatch(text) else None
+    if isinstance(domain, Bins):
+        plain = "'" not in text and sum(map(str.isdigit, text)) <= _DIGITS
+        return float(text.replace(" ", "")) if plain else None
+    day = _DAY.fullmatch(text) if isinstance(domain, Dates) else None
+    try:
+        return None if day is None else date.fromisoformat(day[1])
+    except ValueError:
+        return None
+
+
+def _merged(spans: Iterable[Interval]) -> list[Interval]:
+    """Intervals in order, those that overlap or touch as one, without empty ones."""
+    found: list[Interval] = []
+    for low, high in sorted(span for span in spans if span[0] <= span[1]):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def _rest(intervals: Sequence[Interval], last: int) -> list[Interval]:
+    """What lies between intervals, up to a last code."""
+    starts = [0, *(high + 1 for _, high in intervals)]
+    stops = [*(low - 1 for low, _ in intervals), last]
+    return [(low, high) for low, high in zip(starts, stops, strict=True) if low <= high]
+
+
+def _common(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """What is in both of two lists of intervals, all in order."""
+    found: list[Interval] = []
+    one = other = 0
+    while one < len(ones) and other < len(others):
+        (low, high), (start, stop) = ones[one], others[other]
+        if max(low, start) <= min(high, stop):
+            found.append((max(low, start), min(high, stop)))
+        one, other = (one + 1, other) if high < stop else (one, other + 1)
+    return found
+
+
+# Few disjoint boxes that make up a set of cells of a grid.
+
+Truth = NDArray[np.bool_]
+
+_ORDERS = 6  # of the axes; more are not worth the time
+
+
+def decompose(cells: Truth) -> Boxes:
+    """Disjoint boxes whose union is the set of true cells; one if the set is a box.
+
+    Slices that are alike and next to each other stay together, axis after axis; what can be joined
+    afterwards is joined. The order of axes that gives the fewest boxes is taken. Along one axis
+    there are no fewer boxes than these; in several, finding the fewest is hard.
+    """
+    cells = np.asarray(cells, bool)
+    best: Boxes | None = None
+    for order in list(permutations(range(cells.ndim)))[:: _step(cells.ndim)]:
+        found = _join(_slabs(cells.transpose(order)))
+        boxes = np.empty_like(found)
+        boxes[:, list(order)] = found
+        if best is None or len(boxes) < len(best):
+            best = boxes
+        if len(best) <= 1:
+            break
+    assert best is not None  # noqa: S101  (there is always one order)
+    return best[np.lexsort(best[:, ::-1, 0].T)] if len(best) else best
+
+
+def runs(truth: Truth) -> Boxes:
+    """The maximal intervals of true values of a vector: (n, 2)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], truth, [False]]).astype(np.int8)))
+    found: Boxes = edges.reshape(-1, 2) - np.array([0, 1])
+    return found
+
+
+def _step(axes: int) -> int:
+    """All orders of up to three axes, and as many, evenly chosen, of more."""
+    count = 1
+    for axis in range(2, axes + 1):
+        count *= axis
+    return max(1, count // _ORDERS)
+
+
+def _slabs(cells: Truth) -> Boxes:
+    """Boxes by runs of equal slices along the first axis, each slice cut in the same way."""
+    if cells.ndim == 1:
+        return runs(cells)[:, None, :]
+    changes = np.flatnonzero((cells[1:] != cells[:-1]).any(axis=tuple(range(1, cells.ndim)))) + 1
+    parts = [np.empty((0, cells.ndim, 2), np.int64)]
+    for first, after in zip([0, *changes], [*changes, len(cells)], strict=True):
+        inner = _slabs(cells[first])
+        slab = np.empty((len(inner), cells.ndim, 2), np.int64)
+        slab[:, 0] = first, after - 1
+        slab[:, 1:] = inner
+        parts.append(slab)
+    return np.concatenate(parts)
+
+
+def _join(boxes: Boxes) -> Boxes:
+    """Join boxes that differ along one axis and touch there, until none do."""
+    before = len(boxes) + 1
+    while 1 < len(boxes) < before:
+        before = len(boxes)
+        for axis in range(boxes.shape[1]):
+            boxes = _join_along(boxes, axis)
+    return boxes
+
+
+def _join_along(boxes: Boxes, axis: int) -> Boxes:
+    others = np.delete(boxes, axis, axis=1).reshape(len(boxes), 2 * (boxes.shape[1] - 1))
+    order = np.lexsort((boxes[:, axis, 0], *others.T))
+    boxes, others = boxes[order], others[order]
+    alike = (others[1:] == others[:-1]).all(axis=1)
+    follows = alike & (boxes[1:, axis, 0] == boxes[:-1, axis, 1] + 1)
+    firsts = np.flatnonzero(np.concatenate([[True], ~follows]))
+    joined = boxes[firsts]
+    joined[:, axis, 1] = boxes[np.append(firsts[1:], len(boxes)) - 1, axis, 1]
+    return joined

@@ -11,17 +11,14 @@ from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
-from scumble.private.database.answers import Reader
-from scumble.private.database.counting import Counter
+from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
 from scumble.private.database.inspect import facts, told, verified
-from scumble.private.database.live import LiveEstimate
-from scumble.private.database.manner import Manner, Prefer, Relax
-from scumble.private.database.meaning import Meaning
-from scumble.private.database.question import Asked
+from scumble.private.database.plan import AnswerOptions, Prefer, Relax
+from scumble.private.database.question import Question, QuestionReader
 from scumble.private.database.session import Request, Session, Settled
 from scumble.private.database.space import Space
-from scumble.private.database.tables import Progress, Table
-from scumble.private.database.terms import Terms
+from scumble.private.database.tables import BoxCounter, Progress, SourceTable
+from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
 from scumble.private.tables.rows import Outside
@@ -29,7 +26,7 @@ from scumble.public.estimate import Estimates
 
 if TYPE_CHECKING:
     from scumble.private.ledger.ledger import Ledger
-    from scumble.public.plot.curves import Figure
+    from scumble.public.plot.figures import Figure
 
 
 class Database:
@@ -41,16 +38,16 @@ class Database:
     """
 
     def __init__(
-        self, journal: Journal, tables: Mapping[str, Counter], seed: int | None = None
+        self, journal: Journal, tables: Mapping[str, BoxCounter], seed: int | None = None
     ) -> None:
         """Call `Database.create` or `Database.open`."""
         promise = journal.promise
-        self.terms = Terms.from_dict(promise["terms"])
+        self.terms = DatabaseTerms.from_dict(promise["terms"])
         self.schema = Schema.from_dict(promise["schema"])
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
         self._session = Session(journal, self.terms, self.space, tables, seed)
-        self._meaning = Meaning(self.schema, self.space)
+        self._meaning = QuestionReader(self.schema, self.space)
 
     @classmethod
     def create(
@@ -83,7 +80,7 @@ class Database:
         """
         from scumble.private.ledger.ledger import charged_for_database
 
-        terms = Terms.read(
+        terms = DatabaseTerms.read(
             epsilon=epsilon,
             noise=noise,
             tracker=tracker,
@@ -94,7 +91,7 @@ class Database:
             seeded=seed is not None,
         )
         known = tables.asked_about(tables.schema_of(schema), attributes)
-        read = Table(source, table, progress)
+        read = SourceTable(source, table, progress)
         with charged_for_database(ledger, terms, known):
             made = tables.make(folder, read, known, terms, outside)
         # There is a folder, which can be opened: from here on it has to stay paid for.
@@ -121,12 +118,12 @@ class Database:
             allowed = "a list of what was appended, in its order"
             raise ParameterError.of("Database", "batches", allowed, type(batches).__name__)
         given = None if schema is None else tables.schema_of(schema)
-        more = [Table.of(batch, progress) for batch in batches]
-        read = Table(source, table, progress)
+        more = [SourceTable.of(batch, progress) for batch in batches]
+        read = SourceTable(source, table, progress)
         return cls._begun(*tables.reopen(folder, read, more, given), seed)
 
     @classmethod
-    def _begun(cls, journal: Journal, tables: Mapping[str, Counter], seed: int | None) -> Self:
+    def _begun(cls, journal: Journal, tables: Mapping[str, BoxCounter], seed: int | None) -> Self:
         try:
             if journal.promise["terms"]["seeded"] != (seed is not None):
                 raise ParameterError(
@@ -147,7 +144,7 @@ class Database:
         prefer: Prefer = "near",
         max_relaxation_error: float = math.inf,
         weights: Mapping[str, float] | None = None,
-    ) -> LiveEstimate | Estimates:
+    ) -> DatabaseEstimate | Estimates:
         """The answer to one question, paid for and durable before it leaves.
 
         A question that was answered before gets the same answer again, free of charge. `key` is an
@@ -159,7 +156,7 @@ class Database:
         """
         check_word("key", key)
         check_word("analyst", analyst)
-        manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
+        manner = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         asked = self._asked(sql)
         settled = self._session.submit(Request(asked, manner, key, analyst))
         return self._reader(settled).read(asked, settled.groups, settled.numbers)
@@ -179,7 +176,7 @@ class Database:
         `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. The
         error of an average depends on its value; it is told for evenly spread rows.
         """
-        manner = Manner.read(relax, prefer, max_relaxation_error, weights, self.space.names)
+        manner = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         asked = self._asked(sql)
         try:
             settled = self._session.imagine(Request(asked, manner, analyst=analyst))
@@ -210,7 +207,7 @@ class Database:
         idempotency key: rows that are added again with it, also after a crash, are added once.
         """
         check_word("key", key)
-        rows = tables.addition(self._journal, Table(source, table, progress))
+        rows = tables.addition(self._journal, SourceTable(source, table, progress))
         return self._session.append(rows, key)
 
     @property
@@ -234,7 +231,7 @@ class Database:
         """How often each pair of values of two attributes is covered by answers, as a heat map; or,
         without attributes, how many counts were answered of those asked for.
         """
-        from scumble.private.database.picture import picture
+        from scumble.private.database.inspect import picture
 
         entries = self._journal.entries(after=1)
         with self._session.memory() as memory:
@@ -253,10 +250,10 @@ class Database:
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"
 
-    def _reader(self, settled: Settled) -> Reader:
-        return Reader(self.space, self.terms.noise, settled.rows)
+    def _reader(self, settled: Settled) -> EstimateBuilder:
+        return EstimateBuilder(self.space, self.terms.noise, settled.rows)
 
-    def _asked(self, sql: str) -> Asked:
+    def _asked(self, sql: str) -> Question:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
         return self._meaning.of(sql)

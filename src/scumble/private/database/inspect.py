@@ -1,25 +1,39 @@
-"""Reading a database without its table: what the ledger alone tells."""
+"""Reading a database without its table; pictures.
+
+Reading a database without its table: what the ledger alone tells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import reduce
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Dates
 from scumble.model.schema.schema import Schema
+from scumble.private.database.plan import Piece
 from scumble.private.database.space import Space
-from scumble.private.database.state import Memory
-from scumble.private.database.terms import Terms
-from scumble.private.journal.chain import out_of_order
+from scumble.private.database.state import COUNT, DatabaseState, batch_of
+from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
 from scumble.private.journal.journal import Journal
+from scumble.private.journal.store import out_of_order
+from scumble.public.plot import database, figures
+from scumble.public.plot.database import Axis, popularity
 
 if TYPE_CHECKING:
-    from scumble.public.plot.curves import Figure
+    from scumble.public.plot.figures import Figure
 
 
-class Reading:
+class DatabaseInspection:
     """`Reading(folder)`: what a database has promised and answered; it asks nothing of the table,
     and adds nothing to the ledger.
     """
@@ -27,7 +41,7 @@ class Reading:
     def __init__(self, folder: str | Path) -> None:
         self._journal = Journal.open(folder)
         try:
-            self.terms = Terms.from_dict(self._journal.promised("terms"))
+            self.terms = DatabaseTerms.from_dict(self._journal.promised("terms"))
             self.schema = Schema.from_dict(self._journal.promised("schema"))
             self.space = Space(self.schema, self._journal.promised("attributes"))
         except BaseException:
@@ -55,8 +69,6 @@ class Reading:
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """As `Database.plot`."""
-        from scumble.private.database.picture import picture
-
         return picture(self._caught_up(), self._journal.entries(after=1), one, other)
 
     def close(self) -> None:
@@ -68,11 +80,11 @@ class Reading:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _caught_up(self) -> Memory:
+    def _caught_up(self) -> DatabaseState:
         """With entries that follow each other link by link; a broken chain is refused."""
         with self._journal.turn() as turn:
             if turn.fresh:
-                self._memory = Memory(self.terms, self.space)
+                self._memory = DatabaseState(self.terms, self.space)
             for entry in turn.news():
                 self._memory.learn(entry)
         return self._memory
@@ -89,7 +101,7 @@ def verified(journal: Journal, seal: str | None) -> list[str]:
     return [finding.sentence for finding in found]
 
 
-def facts(memory: Memory) -> dict[str, Any]:
+def facts(memory: DatabaseState) -> dict[str, Any]:
     """The promise, how much of it is used at the most asked-about point, and what was done."""
     used, batches = memory.used(), memory.batches
     return {
@@ -101,7 +113,7 @@ def facts(memory: Memory) -> dict[str, Any]:
         **memory.answers,
         "numbers given out": len(memory.given),
         "points": memory.space.points,
-        "tracker": type(batches[0].tracker).__name__.lower(),
+        "tracker": type(batches[0].tracker).__name__.removesuffix("Tracker").lower(),
         "batches": len(batches),
         "used in each batch": [batch.tracker.largest() for batch in batches],
         "analysts": {
@@ -135,3 +147,98 @@ def _event(entry: Entry) -> dict[str, Any]:
         "sql": payload["sql"],
         "new numbers": len(payload["new"]),
     }
+
+
+# Pictures of a database out of its ledger: where it was asked, and how much it has answered.
+
+_TICKS, _NAMES = 8, 40  # of numbers a few, of categories all that have room
+_LETTERS = {"year": 4, "month": 7}  # of a date that is published as the first day of these
+
+
+def picture(
+    memory: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
+) -> Figure:
+    """The heat map over two attributes, or the capacity curve if none is named."""
+    if not figures.available():
+        raise ScumbleError(figures.MISSING)
+    if one is None and other is None:
+        return _curve(memory, entries)
+    across, up = (_place(memory.space, name) for name in (one, other))
+    # Nobody is in two batches: what a person has lost shows in the batch that lost most.
+    each = (batch.tracker.popularity(across, up) for batch in memory.batches)
+    counts = reduce(np.maximum, each)
+    attributes = memory.space.attributes
+    return popularity(counts, _side(attributes[across]), _side(attributes[up]), memory.terms.limit)
+
+
+def _place(space: Space, name: str | None) -> int:
+    if name not in space.names:
+        allowed = f"two of {', '.join(space.names)}, or nothing"
+        raise ParameterError.of("plot", "attributes", allowed, name)
+    return space.names.index(name)
+
+
+def _side(attribute: Attribute) -> Axis:
+    """Ticks at some codes, with the values that they stand for."""
+    few = attribute.kind not in ("category", "boolean") or attribute.size > _NAMES
+    last = attribute.size - 1
+    step = max(1, attribute.size // _TICKS) if few else 1
+    codes = list(range(0, attribute.size, step))
+    if attribute.missing and codes[-1] != last:
+        # what is missing stands apart from the values: it has a tick, with room for its name
+        codes = [code for code in codes if last - code >= step] + [last]
+    values = attribute.decode(np.array(codes, attribute.code_type)).to_pylist()
+    return Axis(attribute.name, codes, [_label(attribute, value) for value in values])
+
+
+def _label(attribute: Attribute, value: Any) -> str:
+    """A value in a few letters: a month without its first day."""
+    if value is None:
+        return "(missing)"
+    period = attribute.domain.by if isinstance(attribute.domain, Dates) else "day"
+    return str(value)[: _LETTERS[period]] if period in _LETTERS else str(value)
+
+
+def _curve(memory: DatabaseState, entries: Iterable[Entry]) -> Figure:
+    """Counts only, box by box; what was repeated was neither asked anew nor paid for. Each batch
+    has a curve: the bound holds for one table.
+    """
+    answered: list[list[int]] = [[0] for _ in memory.batches]
+    volumes: set[Fraction] = set()
+    for piece in _counts(entries):
+        as_asked = piece["status"] == "answered"
+        curve = answered[batch_of(piece) - 1]
+        curve.append(curve[-1] + as_asked)
+        volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
+    curves = [
+        database.Answered(_named(place, len(answered)), range(len(each)), each)
+        for place, each in enumerate(answered)
+    ]
+    return database.capacity(curves, _bounds(memory.terms, volumes))
+
+
+def _counts(entries: Iterable[Entry]) -> Iterator[Piece]:
+    """The counts that were asked for and are no repeats."""
+    for entry in (each for each in entries if each.kind == ANSWER):
+        for piece in (piece for group in entry.payload["groups"] for piece in group["pieces"]):
+            if piece["kind"] == COUNT and piece["status"] != "repeated" and "rows" not in piece:
+                yield piece
+
+
+def _named(place: int, batches: int) -> str:
+    return "answered as asked" + (f", batch {place + 1}" if batches > 1 else "")
+
+
+def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:
+    """The share of the points that a box holds."""
+    return Fraction(prod(high - low + 1 for low, high in box), space.points)
+
+
+def _bounds(terms: DatabaseTerms, volumes: Collection[Fraction]) -> list[database.Bound]:
+    """Lemma 3 for boxes of these volumes: it holds for a part of the answers as for all."""
+    loss = float(terms.epsilon * terms.noise)
+    if not volumes or max(volumes) == 1:
+        return []  # to count everything tells nothing about one row, so that nothing limits it
+    if len(volumes) == 1:
+        return [database.fixed_volume(loss, float(max(volumes)))]
+    return [database.least_volume(loss, float(min(*volumes, 1 - max(volumes))))]

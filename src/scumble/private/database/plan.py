@@ -1,31 +1,43 @@
-"""A plan for a question: which numbers are there, which are to be given out, and what can only be
+"""What is answered, bought or relaxed; options of the asker.
+
+A plan for a question: which numbers are there, which are to be given out, and what can only be
 approached. It looks at earlier questions and answers, never at the table, and changes nothing.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
-from scumble.private.database.batch_plan import MOST_RELAXED, BatchPlan, Piece
-from scumble.private.database.given import COUNT
-from scumble.private.database.manner import Manner
-from scumble.private.database.question import Asked
-from scumble.private.database.space import Box
-from scumble.private.database.state import Memory
+import numpy as np
+
+from scumble.model.errors import ParameterError, PromiseError
+from scumble.private.database.question import Question
+from scumble.private.database.relaxation import (
+    Combination,
+    Compound,
+    Distance,
+    combine,
+    nearest,
+    relax,
+)
+from scumble.private.database.space import Box, Boxes
+from scumble.private.database.state import COUNT, Batch, DatabaseState, of_batch
 
 
 @dataclass
-class Plan:
+class AnswerPlan:
     """What is decided about a question, batch by batch: the answers about them add up."""
 
-    memory: Memory
+    memory: DatabaseState
     analyst: str | None
-    manner: Manner
+    manner: AnswerOptions
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the ledger has to know about it
 
-    def groups(self, asked: Asked) -> list[dict[str, Any]]:
+    def groups(self, asked: Question) -> list[dict[str, Any]]:
         """The pieces of every group of a question, those of all batches together."""
         self.memory.batches[0].quota(self.analyst)  # who is unknown is told so first
         found: list[dict[str, Any]] = [
@@ -44,7 +56,7 @@ class Plan:
         return found
 
 
-def _pieces(plan: BatchPlan, asked: Asked) -> list[list[Piece]]:
+def _pieces(plan: BatchPlan, asked: Question) -> list[list[Piece]]:
     """For each group of a question the answers about one batch."""
     # The sum and the count of an average are of the same rows, or it is no average.
     strict = asked.kinds != (COUNT,)
@@ -52,3 +64,239 @@ def _pieces(plan: BatchPlan, asked: Asked) -> list[list[Piece]]:
         [plan.piece(kind, box, strict=strict) for kind in asked.kinds for box in group.boxes]
         for group in asked.groups
     ]
+
+
+# A plan for a question about one batch of rows: which numbers are there, which are to be given
+# out, and what can only be approached.
+
+Piece = dict[str, Any]
+
+NO_SUMS = (
+    "The promise is used up for this part of {}: a sum or an average cannot be answered any more. "
+    "Ask for a count, or for another part."
+)
+REFUSED = "The promise is used up for this part of {}, and relaxation is off."
+MOST_RELAXED = 50  # boxes of one question: all others wait meanwhile
+TOO_MANY = (
+    f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
+    "groups, or for one box at a time."
+)
+
+
+@dataclass
+class BatchPlan:
+    """What is decided so far about one batch. A piece is the answer for one box: the numbers it is
+    made of with their weights, the region that they make up, and how far this is from the box.
+    """
+
+    memory: DatabaseState
+    number: int  # of the batch
+    first: int  # the number that what is given out next will have
+    analyst: str | None
+    manner: AnswerOptions
+    most_relaxed: int  # boxes that may be approached
+    new: list[tuple[str, Box]] = field(default_factory=list)
+    changes: bool = False  # whether the ledger has to know about it
+    relaxed: int = 0  # boxes that were approached
+    _batch: Batch = field(init=False)
+    _counts: list[int] = field(default_factory=list)  # which of the new ones are counts
+    _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _boxes: Boxes = field(init=False)  # of the new ones, with room for more
+
+    def __post_init__(self) -> None:
+        self._batch = self.memory.batches[self.number - 1]
+        self._boxes = np.empty((16, *self.memory.space.whole.shape), np.int64)
+
+    def piece(self, kind: str, box: Box, *, strict: bool) -> Piece:
+        """The answer for one box; one that is `strict` is for that box or not at all."""
+        memory, batch = self.memory, self._batch
+        if kind == COUNT and memory.terms.sized and (box == memory.space.whole).all():
+            return {**self._piece(kind, box, "answered", {}), "rows": 1}  # public, hence free
+        number = batch.find(kind, box)
+        if number is None:
+            number = self._places.get((kind, box.tobytes()))
+        if number is not None:
+            return self._piece(kind, box, "repeated", {number: 1})
+        if self.admits(box):
+            return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
+        if strict:
+            raise PromiseError(NO_SUMS.format(self._where))
+        if self.manner.relax == "refuse" or not memory.terms.relax:
+            raise PromiseError(REFUSED.format(self._where))
+        known = batch.relaxed.get((self.manner.name, box.tobytes()))
+        if known is not None and known["error"] <= self.manner.most_error:
+            return known
+        self.relaxed += 1
+        if self.relaxed > self.most_relaxed:
+            raise PromiseError(TOO_MANY)
+        piece = {**self._relaxed(box), "manner": self.manner.name}
+        self.changes = self.changes or bool(piece["terms"])
+        return piece
+
+    def admits(self, box: Box) -> bool:
+        """Whether one more number for a box is within the promise, with all that is planned."""
+        new = self._boxes[: len(self.new)]
+        meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
+        planned = int(meet.all(axis=1).sum())
+        if planned and self.memory.terms.tracker == "disjoint":
+            return False
+        return self._batch.room(box, 1 + planned, self.analyst)
+
+    def ask(self, box: Box) -> int:
+        """Plan to give out a count; its place among all counts."""
+        self._buy(COUNT, box)
+        return len(self._batch.boxes) + len(self._counts) - 1
+
+    @property
+    def boxes(self) -> Boxes:
+        """The boxes of all counts, those that are planned last."""
+        if not self._counts:
+            return self._batch.boxes
+        return np.concatenate([self._batch.boxes, self._boxes[self._counts]])
+
+    def _buy(self, kind: str, box: Box) -> int:
+        at, number = len(self.new), self.first + len(self.new)
+        if at == len(self._boxes):
+            self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
+        self._boxes[at] = box
+        if kind == COUNT:
+            self._counts.append(at)
+        self.new.append((kind, box))
+        self._places[kind, box.tobytes()] = number
+        self.changes = True
+        return number
+
+    def _number(self, count: int) -> int:
+        """The number, among all that is given out, of a count."""
+        known = len(self._batch.boxes)
+        if count < known:
+            return self._batch.number(count)
+        return self.first + self._counts[count - known]
+
+    def _relaxed(self, box: Box) -> Piece:
+        distance = Distance.over(self.memory.space.sizes, self.manner.weights)
+        if self.manner.prefer == "exact":
+            exact = self._combined(box, distance)
+            if exact is not None:
+                return self._combination(box, box, 0.0, exact)
+        start = len(self.new)
+        compound = relax(box, self, distance, self.memory.terms.relax)
+        if compound is None or np.array_equal(compound.region, self.memory.space.whole):
+            # There are no counts to make it of, or only such that tell what everybody knows.
+            self._forget(start)
+            return self._piece(COUNT, box, "relaxed", {})
+        if compound.error > self.manner.most_error:
+            raise PromiseError(self._too_far(compound))
+        if self.manner.relax == "regression":
+            better = self._combined(compound.region, distance)
+            if better is not None and better.squares < compound.size:
+                return self._combination(box, compound.region, compound.error, better)
+        terms = {self._number(count): sign for count, sign in compound.signs().items()}
+        return self._piece(COUNT, box, "relaxed", terms, compound.region, compound.error)
+
+    def _forget(self, start: int) -> None:
+        """Take back the numbers that were planned from a place on."""
+        for kind, box in self.new[start:]:
+            del self._places[kind, box.tobytes()]
+        del self.new[start:]
+        self._counts = [at for at in self._counts if at < start]
+
+    def _combined(self, box: Box, distance: Distance) -> Combination | None:
+        """The best combination of the counts nearest to a box."""
+        boxes = self.boxes
+        if not len(boxes):
+            return None
+        return combine(box, boxes, nearest(distance(boxes, box)))
+
+    def _combination(self, box: Box, region: Box, error: float, found: Combination) -> Piece:
+        pairs = zip(found.answers, found.weights, strict=True)
+        terms = {self._number(count): weight for count, weight in pairs}
+        return self._piece(COUNT, box, "relaxed", terms, region, error)
+
+    def _too_far(self, compound: Compound) -> str:
+        nearest = self.memory.space.sql(compound.region)
+        return (
+            f"The promise is used up for this part of {self._where}. The nearest question that can "
+            f"be answered is SELECT COUNT(*) FROM t WHERE {nearest}, at a relaxation error of "
+            f"{compound.error:.3g}: allow that much by max_relaxation_error (on the command line, "
+            "--max-relaxation-error)."
+        )
+
+    @property
+    def _where(self) -> str:
+        return "the table" if len(self.memory.batches) == 1 else f"batch {self.number}"
+
+    def _piece(
+        self,
+        kind: str,
+        box: Box,
+        status: str,
+        terms: Mapping[int, float],
+        region: Box | None = None,
+        error: float = 0.0,
+    ) -> Piece:
+        """As the ledger keeps it."""
+        return {
+            "kind": kind,
+            "asked": box.tolist(),
+            "status": status,
+            "terms": [[number, weight] for number, weight in terms.items()],
+            "region": (box if region is None else region).tolist(),
+            "error": error,
+            **of_batch(self.number),
+        }
+
+
+# The manner in which an analyst wants to be answered when the promise is used up.
+
+Relax = Literal["regression", "compound", "refuse"]
+Prefer = Literal["near", "exact"]
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """By which means, by a near box or the box itself with a larger error, how far at most, and
+    how much each attribute counts for that.
+    """
+
+    relax: Relax = "regression"
+    prefer: Prefer = "near"
+    most_error: float = math.inf
+    weights: tuple[float, ...] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        relax: Relax,
+        prefer: Prefer,
+        error: float,
+        weights: Mapping[str, float] | None,
+        names: Sequence[str],
+    ) -> AnswerOptions:
+        """Out of what a person wrote; refused with one sentence where it makes no sense."""
+        if relax not in get_args(Relax):
+            raise ParameterError.of(
+                "answer", "relax", f"one of {', '.join(get_args(Relax))}", relax
+            )
+        if prefer not in get_args(Prefer):
+            raise ParameterError.of(
+                "answer", "prefer", f"one of {', '.join(get_args(Prefer))}", prefer
+            )
+        if not isinstance(error, (int, float)) or not error >= 0:
+            raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
+        return cls(relax, prefer, float(error), None if weights is None else _read(weights, names))
+
+    @property
+    def name(self) -> str:
+        """What decides which relaxed answer a box gets."""
+        weights = () if self.weights is None else self.weights
+        return " ".join([self.relax, self.prefer, *map(repr, weights)])
+
+
+def _read(weights: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
+    for name, weight in weights.items():
+        if name not in names:
+            raise ParameterError.of("answer", "weights", f"by names of {', '.join(names)}", name)
+        if not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
+            raise ParameterError.of("answer", "weights", "numbers from 0 on", weight)
+    return tuple(float(weights.get(name, 1.0)) for name in names)

@@ -1,9 +1,15 @@
-"""What a question asks of a database: for each group, numbers of one kind over disjoint boxes."""
+"""SQL to boxes and amounts.
+
+What a question asks of a database: for each group, numbers of one kind over disjoint boxes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -11,11 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import QueryError
-from scumble.model.query import Query
+from scumble.model.errors import LedgerError, QueryError
+from scumble.model.query import Expression, Query
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.database.conditions import boxes_of, compared, is_plain
 from scumble.private.database.space import Boxes, Space
-from scumble.public.sandbox import Engine
+from scumble.private.database.state import COUNT
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.parse import parse
 
 MOST_GROUPS = MOST_BOXES = 10_000
 Integers = npt.NDArray[np.int64]
@@ -49,7 +60,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question in terms of boxes. `kinds` are the numbers that it needs of each box: a count, a
     sum, or both for an average.
     """
@@ -97,7 +108,7 @@ def _labels(attribute: Attribute, codes: list[int]) -> list[Any]:
     return found
 
 
-def amounts_of(query: Query, space: Space, engine: Engine) -> Amounts:
+def amounts_of(query: Query, space: Space, engine: Sandbox) -> Amounts:
     """Whole numbers, by the values of the one attribute that is added up."""
     argument = query.argument
     if argument is None or len(argument.attributes) != 1:
@@ -114,3 +125,170 @@ def amounts_of(query: Query, space: Space, engine: Engine) -> Amounts:
     if not amounts.largest:
         raise QueryError(f"{argument.sql} is 0 for every value of {name}.")
     return amounts
+
+
+# What questions mean to a database: the boxes and amounts of each, which are remembered.
+
+_REMEMBERED = 256  # questions, and sums
+
+
+class QuestionReader:
+    """Reads questions, from any thread. An engine is opened for the first one that takes it: plain
+    comparisons do not.
+    """
+
+    def __init__(self, schema: Schema, space: Space) -> None:
+        self.schema, self.space = schema, space
+        self._lock = threading.Lock()
+        self._engine: Sandbox | None = None
+        self._closed = False
+        self._shapes = Shapes(schema)
+        self._sums: dict[str, Amounts] = {}
+        # The same question, asked or tried again, means the same.
+        self._known = lru_cache(maxsize=_REMEMBERED)(self._read)
+
+    def of(self, sql: str) -> Question:
+        """The boxes and amounts of a question; a sentence where it cannot be put so."""
+        if self._closed:
+            raise _closed()
+        return self._known(sql)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
+
+    def _read(self, sql: str) -> Question:
+        query = self._shapes.read(sql)
+        groups = tuple(groups_of(query, self._boxes(query), self.space))
+        if query.aggregate == "count" or query.argument is None:
+            return Question(query, groups, (COUNT,), None)
+        summed = f"sum {query.argument.sql}"
+        kinds = (summed,) if query.aggregate == "sum" else (summed, COUNT)
+        return Question(query, groups, kinds, self._amounts(query, query.argument.sql))
+
+    def _boxes(self, query: Query) -> Boxes:
+        boxes = compared(query.clauses, self.space, MOST_BOXES)
+        if boxes is None:
+            engine = self._opened()
+            engine.check(query)
+            boxes = boxes_of(query.clauses, self.space, engine, MOST_BOXES)
+        return boxes
+
+    def _amounts(self, query: Query, argument: str) -> Amounts:
+        """What is added up, found out once for each expression."""
+        found = self._sums.get(argument)
+        if found is None:
+            engine = self._opened()
+            engine.check(query)
+            found = amounts_of(query, self.space, engine)
+            if len(self._sums) >= _REMEMBERED:
+                self._sums.clear()
+            self._sums[argument] = found
+        return found
+
+    def _opened(self) -> Sandbox:
+        with self._lock:
+            if self._closed:
+                raise _closed()
+            if self._engine is None:
+                self._engine = Sandbox(self.schema)
+            return self._engine
+
+
+def _closed() -> LedgerError:
+    return LedgerError("This database was closed. Open it again.")
+
+
+# Questions that differ only in their numbers and words: the second of a shape is not parsed
+# again.
+#
+# Programs ask the same question with other limits, over and over, and parsing is a fifth of what
+# an answer takes.
+
+_LONGEST = 1000  # characters of a question with a shape
+_LITERAL = re.compile(r"[0-9]+|'[^']*'")
+# Text without names in quotes, comments, signs or points, in which every literal stands alone.
+_SIMPLE = re.compile(
+    r"(?:[ \n]|[A-Za-z_][A-Za-z0-9_]*(?!['A-Za-z0-9_])|[0-9]+(?!['A-Za-z0-9_])"
+    r"|'[^']*'(?!['A-Za-z0-9_])|[(),*=<>!])*+"
+)
+_LITERALS = re.compile(r"(?<![A-Za-z0-9_])(?:[0-9]+|'[^']*')")
+_DIGITS = 15  # of a number; longer ones are no plain comparison
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A question, and its clauses in parts between which the literals stand, with the words that
+    each of these may be: None for any number.
+    """
+
+    query: Query
+    clauses: tuple[tuple[Expression, tuple[str, ...]], ...]
+    words: tuple[frozenset[str] | None, ...]
+
+    def filled(self, text: str, literals: Sequence[str]) -> Query | None:
+        """The question with other literals; None if one of them may have a meaning of its own."""
+        for literal, words in zip(literals, self.words, strict=True):
+            if len(literal) > _DIGITS if words is None else literal not in words:
+                return None
+        rest, clauses = iter(literals), []
+        for clause, (first, *parts) in self.clauses:
+            sql = first + "".join(next(rest) + part for part in parts)
+            clauses.append(Expression(sql, clause.attributes, clause.start))
+        return replace(self.query, clauses=tuple(clauses), text=text)
+
+
+class Shapes:
+    """Parses questions about a schema, those of a known shape by filling in their literals."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._known: dict[str, _Shape | None] = {}
+
+    def read(self, text: str) -> Query:
+        if len(text) > _LONGEST or not _SIMPLE.fullmatch(text):
+            return parse(text, self.schema)
+        literals = _LITERALS.findall(text)
+        shape = _LITERALS.sub(_mark, text)
+        known = self._known.get(shape)
+        found = None if known is None else known.filled(text, literals)
+        if found is None:
+            found = parse(text, self.schema)
+            if shape not in self._known:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[shape] = self._shape(found, literals)
+        return found
+
+    def _shape(self, query: Query, literals: list[str]) -> _Shape | None:
+        """What all questions like this one share; None if a literal of it stands anywhere else than
+        in a comparison whose meaning is plain, or the asker was told something about it.
+        """
+        if query.notes:
+            return None
+        clauses, words, there = [], list[frozenset[str] | None](), list[str]()
+        for clause in query.clauses:
+            domain = self.schema[clause.attributes[0]].domain if is_plain(clause) else None
+            if not isinstance(domain, IntegerRange | Category):
+                return None
+            after = clause.sql.index('" ') + 2  # the name of the column, which may hold anything
+            first, *parts = _LITERAL.split(clause.sql[after:])
+            clauses.append((clause, (clause.sql[:after] + first, *parts)))
+            for literal in _LITERAL.findall(clause.sql, after):
+                there.append(literal)
+                words.append(_words(domain) if literal[0] == "'" else None)
+        return _Shape(query, tuple(clauses), tuple(words)) if there == literals else None
+
+
+def _mark(literal: re.Match[str]) -> str:
+    return "'" if literal[0][0] == "'" else "#"
+
+
+@lru_cache(maxsize=256)
+def _words(domain: IntegerRange | Category) -> frozenset[str]:
+    """The words of a domain, in quotes."""
+    values = domain.values if isinstance(domain, Category) else ()
+    return frozenset(f"'{value}'" for value in values if isinstance(value, str))

@@ -11,21 +11,17 @@ from typing import Any
 import numpy as np
 
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.private.database.counting import Counter
-from scumble.private.database.given import COUNT, Given
-from scumble.private.database.growth import Addition, missing
-from scumble.private.database.manner import Manner
-from scumble.private.database.plan import Plan
-from scumble.private.database.question import Asked
+from scumble.private.database.plan import AnswerOptions, AnswerPlan
+from scumble.private.database.question import Question
 from scumble.private.database.space import Box, Space
-from scumble.private.database.state import Memory
-from scumble.private.database.terms import Terms
+from scumble.private.database.state import COUNT, DatabaseState, PastAnswer
+from scumble.private.database.tables import Addition, BoxCounter, missing
+from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, Entry
-from scumble.private.journal.group_commit import Committer
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.turn import Turn
+from scumble.private.journal.group_commit import GroupCommit
+from scumble.private.journal.journal import Journal, Turn
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 _SPARE = 256
 
@@ -34,8 +30,8 @@ _SPARE = 256
 class Request:
     """A question that waits for its decision."""
 
-    asked: Asked
-    manner: Manner
+    asked: Question
+    manner: AnswerOptions
     key: str | None = None
     analyst: str | None = None
 
@@ -47,7 +43,7 @@ class Settled:
     """
 
     groups: Sequence[Mapping[str, Any]]
-    numbers: Mapping[int, Given]
+    numbers: Mapping[int, PastAnswer]
     new: int
     rows: Sequence[int] | None
 
@@ -70,19 +66,19 @@ class Session:
     def __init__(
         self,
         journal: Journal,
-        terms: Terms,
+        terms: DatabaseTerms,
         space: Space,
-        tables: Mapping[str, Counter],
+        tables: Mapping[str, BoxCounter],
         seed: int | None,
     ) -> None:
         self.terms, self.space = terms, space
         self._journal = journal
         self._first: str = journal.promise["data"]
         self._tables = dict(tables)
-        self._noise = Source(seed)
+        self._noise = Keystream(seed)
         self._spare: list[int] = []
-        self._memory = Memory(terms, space)
-        self._committer: Committer[Request, Settled] = Committer(journal, self._decide)
+        self._memory = DatabaseState(terms, space)
+        self._committer: GroupCommit[Request, Settled] = GroupCommit(journal, self._decide)
 
     def submit(self, request: Request) -> Settled:
         """The outcome of a request once it is durable; or the reason why it is refused."""
@@ -93,7 +89,7 @@ class Session:
         would be new have the values that they would have if all combinations were equally frequent.
         """
         with self.memory() as memory:
-            plan = Plan(memory, request.analyst, request.manner)
+            plan = AnswerPlan(memory, request.analyst, request.manner)
             try:
                 self._refuse_without_rows()
                 groups = plan.groups(request.asked)
@@ -101,7 +97,7 @@ class Session:
                 reason = refusal
             else:
                 new = [
-                    Given(
+                    PastAnswer(
                         kind,
                         box,
                         self._expected(batch, kind, box, request.asked),
@@ -124,7 +120,7 @@ class Session:
         return int(entry.payload["batch"])
 
     @contextmanager
-    def memory(self) -> Iterator[Memory]:
+    def memory(self) -> Iterator[DatabaseState]:
         """The memory as it is now; nobody changes it meanwhile."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
@@ -140,7 +136,7 @@ class Session:
             stored = None if request.key is None else turn.find(request.key)
             if stored is not None:
                 return self._stored(stored, request)
-            plan = Plan(self._memory, request.analyst, request.manner)
+            plan = AnswerPlan(self._memory, request.analyst, request.manner)
             groups = plan.groups(request.asked)
         except ScumbleError as refusal:  # nothing has changed; the others of this turn go on
             return refusal
@@ -168,7 +164,7 @@ class Session:
         return self._settled(groups, (), len(payload["new"]))
 
     def _settled(
-        self, groups: Sequence[Mapping[str, Any]], new: Sequence[Given], bought: int
+        self, groups: Sequence[Mapping[str, Any]], new: Sequence[PastAnswer], bought: int
     ) -> Settled:
         """An outcome, with the numbers that it is made of; new ones follow all that were given
         out.
@@ -183,7 +179,7 @@ class Session:
         rows = [table.rows for table in self._batches()] if self.terms.sized else None
         return Settled(groups, numbers, bought, rows)
 
-    def _given(self, plan: Plan, request: Request) -> list[Given]:
+    def _given(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
         """The numbers that a plan gives out: true ones with noise."""
         amounts = request.asked.amounts
         values = [0] * len(plan.new)
@@ -199,7 +195,7 @@ class Session:
             for place, value, error in zip(places, found, noise, strict=True):
                 values[place] = value + error
         return [
-            Given(kind, box, value, _times(kind, request), batch)
+            PastAnswer(kind, box, value, _times(kind, request), batch)
             for (batch, kind, box), value in zip(plan.new, values, strict=True)
         ]
 
@@ -214,7 +210,7 @@ class Session:
             self._spare = self._drawn(times, _SPARE)
         return [self._spare.pop()]
 
-    def _expected(self, batch: int, kind: str, box: Box, asked: Asked) -> int:
+    def _expected(self, batch: int, kind: str, box: Box, asked: Question) -> int:
         if not self.terms.sized:
             return 0
         sides = [int(high - low) + 1 for low, high in box]
@@ -227,11 +223,11 @@ class Session:
     def _catch_up(self, turn: Turn) -> None:
         """Take in what others wrote; everything, if this process cannot be sure of its memory."""
         if turn.fresh:
-            self._memory = Memory(self.terms, self.space)
+            self._memory = DatabaseState(self.terms, self.space)
         for entry in turn.news():
             self._memory.learn(entry)
 
-    def _batches(self) -> list[Counter]:
+    def _batches(self) -> list[BoxCounter]:
         """The tables of all batches, in their order."""
         return [self._tables[data] for data in (self._first, *self._memory.added)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scumble.private.database.bucket_kernels import BUCKETS, WIDTH, Index, compiled, divide, settle
+from scumble.private.database.tracker_kernels import BUCKETS, WIDTH, Index, compiled, divide, settle
 
 _NARROW = 4096  # an axis of a bucket that is counted code by code, not line by line
 

@@ -1,4 +1,6 @@
-"""Memory: all that follows from the ledger, built by reading its entries in their order.
+"""What follows from the journal: answers given, batches.
+
+Memory: all that follows from the ledger, built by reading its entries in their order.
 
 What a process remembers is thus what is on the disk: after a crash, after another process wrote,
 after a turn that came to nothing. One thing is besides: a histogram may cut buckets finer when it
@@ -8,26 +10,26 @@ is asked for room, which changes how closely it bounds popularity, never whether
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from scumble.model.errors import LedgerError
-from scumble.private.database.batch import Batch
-from scumble.private.database.given import Given, batch_of
-from scumble.private.database.space import Space
-from scumble.private.database.terms import Terms
-from scumble.private.journal.chain import out_of_order
+from scumble.model.errors import LedgerError, ParameterError
+from scumble.private.database.space import Box, Boxes, Space
+from scumble.private.database.terms import DatabaseTerms
+from scumble.private.database.trackers import Tracker, make_tracker
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
+from scumble.private.journal.store import out_of_order
 
 
-class Memory:
+class DatabaseState:
     """The numbers that were given out, and what they mean for every batch of rows."""
 
-    def __init__(self, terms: Terms, space: Space) -> None:
+    def __init__(self, terms: DatabaseTerms, space: Space) -> None:
         self.terms = terms
         self.space = space
-        self.given: list[Given] = []
+        self.given: list[PastAnswer] = []
         self.answers = {"answered": 0, "repeated": 0, "relaxed": 0}
         self.batches = [Batch(terms, space)]
         self.added: list[str] = []  # fingerprints of the batches after the first
@@ -53,7 +55,7 @@ class Memory:
 
     def _answered(self, payload: Mapping[str, Any], analyst: str | None) -> None:
         for item in payload["new"]:
-            given = Given.from_dict(item)
+            given = PastAnswer.from_dict(item)
             self.batches[given.batch - 1].add(given, len(self.given), analyst)
             self.given.append(given)
         for group in payload["groups"]:
@@ -63,3 +65,112 @@ class Memory:
                     batch = self.batches[batch_of(piece) - 1]
                     batch.relaxed[piece["manner"], asked.tobytes()] = piece
         self.answers[payload["status"]] += 1
+
+
+# A batch of rows as the ledger knows it: what was given out about it, and how often each point is
+# covered.
+
+
+class Batch:
+    """Rows that came together. A person is in one batch, so every batch has the whole promise: its
+    own trackers, and relaxation by answers about its own rows.
+    """
+
+    def __init__(self, terms: DatabaseTerms, space: Space) -> None:
+        self._terms, self._space = terms, space
+        self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}  # by manner and box
+        self.tracker = self._tracker(terms.limit)
+        self.of_analysts: dict[str, Tracker] = {
+            name: self._tracker(terms.limit_of(part)) for name, part in terms.quotas.items()
+        }
+        self._places: dict[tuple[str, bytes], int] = {}
+        self._boxes = np.empty((64, len(space.names), 2), np.int64)
+        self._counts: list[int] = []  # the numbers of the answers that are counts
+
+    @property
+    def boxes(self) -> Boxes:
+        """The boxes of all counts, which relaxation may use."""
+        return self._boxes[: len(self._counts)]
+
+    def number(self, count: int) -> int:
+        """The number, among all that was given out, of a count."""
+        return self._counts[count]
+
+    def find(self, kind: str, box: Box) -> int | None:
+        """The number that was given out for exactly this."""
+        return self._places.get((kind, box.tobytes()))
+
+    def room(self, box: Box, units: int, analyst: str | None) -> bool:
+        """Whether one more answer for a box is within the promise, and the analyst's quota."""
+        known = (self.tracker, self.quota(analyst))
+        return all(tracker.room(box[np.newaxis], units) for tracker in known if tracker)
+
+    def quota(self, analyst: str | None) -> Tracker | None:
+        """What counts an analyst's answers, where there are quotas."""
+        if not self.of_analysts:
+            return None
+        if analyst not in self.of_analysts:
+            allowed = f"one of {', '.join(self.of_analysts)}, who have quotas"
+            raise ParameterError.of("Database", "analyst", allowed, analyst)
+        return self.of_analysts[analyst]
+
+    def add(self, given: PastAnswer, number: int, analyst: str | None) -> None:
+        """Take in what was given out about these rows, under its number."""
+        box = given.box[np.newaxis]
+        self.tracker.add(box)
+        quota = self.quota(analyst)
+        if quota is not None:
+            quota.add(box)
+        self._places[given.kind, given.box.tobytes()] = number
+        if given.kind == COUNT:
+            self._keep(given.box)
+            self._counts.append(number)
+
+    def _keep(self, box: Box) -> None:
+        count = len(self._counts)
+        if count == len(self._boxes):
+            self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
+        self._boxes[count] = box
+
+    def _tracker(self, limit: int) -> Tracker:
+        return make_tracker(self._terms.tracker, self._space, limit, self._terms.buckets)
+
+
+# A number that was given out, as the ledger keeps it.
+
+COUNT = "count"
+
+
+@dataclass(frozen=True)
+class PastAnswer:
+    """One noisy number that was given out: of which kind, for which box of which rows."""
+
+    kind: str  # "count", or the expression that was added up
+    box: Box
+    value: int
+    times: int = 1  # its noise has so many times the scale of a count's
+    batch: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "box": self.box.tolist(),
+            "value": self.value,
+            "times": self.times,
+            **of_batch(self.batch),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PastAnswer:
+        box = np.array(data["box"], np.int64)
+        return cls(data["kind"], box, int(data["value"]), int(data["times"]), batch_of(data))
+
+
+def of_batch(number: int) -> dict[str, int]:
+    """What the ledger says about the batch of something: nothing, if it is the first."""
+    return {"batch": number} if number > 1 else {}
+
+
+def batch_of(data: Mapping[str, Any]) -> int:
+    """The number of the batch that something in the ledger is about."""
+    return int(data.get("batch", 1))

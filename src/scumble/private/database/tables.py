@@ -1,26 +1,34 @@
-"""The folder of a database: made for a table, or opened with the table that it was made for."""
+"""Folder, appended batches, exact counts over boxes.
+
+The folder of a database: made for a table, or opened with the table that it was made for.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from scumble.model import dialect
-from scumble.model.errors import LedgerError, ParameterError
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model import errors
+from scumble.model.errors import LedgerError, ParameterError, PromiseError
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
-from scumble.private.database.counting import Counter
-from scumble.private.database.growth import Addition, named
-from scumble.private.database.space import Space
-from scumble.private.database.state import Memory
-from scumble.private.database.terms import Terms
-from scumble.private.journal.entries import APPEND, check_word
-from scumble.private.journal.journal import Journal
+from scumble.private.database.space import Box, Boxes, Space
+from scumble.private.database.state import DatabaseState
+from scumble.private.database.terms import DatabaseTerms
+from scumble.private.journal.entries import APPEND, Entry, check_word
+from scumble.private.journal.journal import Journal, Turn
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
+from scumble.private.tables.sorted_keys import in_order
 
 # The key of the table's fingerprint. With both, who knows all rows but one could try what that one
 # is; so it is no part of the ledger, which auditors may get.
@@ -29,7 +37,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """A private table that is asked about: where it is, and how it is read."""
 
     source: Any
@@ -37,25 +45,25 @@ class Table:
     progress: Progress | None = None
 
     @classmethod
-    def of(cls, batch: Any, progress: Progress | None = None) -> Table:
+    def of(cls, batch: Any, progress: Progress | None = None) -> SourceTable:
         """A batch of rows: a source, or a pair of a DuckDB file and the name of a table in it."""
         if isinstance(batch, tuple) and len(batch) == 2:
             return cls(*batch, progress)
         return cls(batch, None, progress)
 
-    def counted(self, schema: Schema, outside: Outside) -> Counter:
+    def counted(self, schema: Schema, outside: Outside) -> BoxCounter:
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
-        return Counter.over(rows, schema.names)
+        return BoxCounter.over(rows, schema.names)
 
 
 def make(
-    folder: str | Path, table: Table, schema: Schema, terms: Terms, outside: Outside
-) -> tuple[Journal, dict[str, Counter]]:
+    folder: str | Path, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
+) -> tuple[Journal, dict[str, BoxCounter]]:
     """A new ledger for a table; what could be refused is refused before there is a folder."""
     if Path(folder).exists():
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
-    Memory(terms, Space(schema, schema.names))
+    DatabaseState(terms, Space(schema, schema.names))
     counter = table.counted(schema, outside)
     key = secrets.token_bytes(32)
     promise: dict[str, Any] = {
@@ -76,8 +84,8 @@ def make(
 
 
 def reopen(
-    folder: str | Path, table: Table, batches: Sequence[Table], schema: Schema | None
-) -> tuple[Journal, dict[str, Counter]]:
+    folder: str | Path, table: SourceTable, batches: Sequence[SourceTable], schema: Schema | None
+) -> tuple[Journal, dict[str, BoxCounter]]:
     """The ledger in a folder, and by their fingerprints the table that it was made for and the
     batches that were added to it; others are refused.
     """
@@ -101,14 +109,16 @@ def reopen(
     return journal, tables
 
 
-def addition(journal: Journal, table: Table) -> Addition:
+def addition(journal: Journal, table: SourceTable) -> Addition:
     """Rows that are to be added to a database, read as its table was."""
     promise = journal.promise
     counter = table.counted(Schema.from_dict(promise["schema"]), promise["outside"])
     return Addition.of(counter, _kept(journal.folder / KEY))
 
 
-def grow(folder: str | Path, table: Table, key: str | None = None, *, again: bool = False) -> int:
+def grow(
+    folder: str | Path, table: SourceTable, key: str | None = None, *, again: bool = False
+) -> int:
     """Add rows to the database in a folder, whose earlier rows need not be there; the number of
     the batch that they are. Rows that are there already are refused, but for `again`.
     """
@@ -125,7 +135,7 @@ def grow(folder: str | Path, table: Table, key: str | None = None, *, again: boo
 def _other_number(folder: Path, added: int, given: int) -> str:
     return (
         f"Batches of rows that were added to the database in {folder}: {added}. Batches that are "
-        f"given: {given}. Give all of them as {dialect.named('batches')}, in the order in which "
+        f"given: {given}. Give all of them as {errors.named('batches')}, in the order in which "
         "they were added."
     )
 
@@ -166,3 +176,185 @@ def asked_about(schema: Schema, attributes: Sequence[str] | None) -> Schema:
             allowed = "attributes with a domain; identifiers cannot be asked about"
             raise ParameterError.of("Database", "attributes", allowed, name)
     return schema.select([name for name in schema.names if name in wanted])
+
+
+# Growth: rows that come later, which the ledger knows by a fingerprint as a batch of their own.
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Rows that are to be added, read and encoded.
+
+    Who could make up a batch would learn from a refusal whether it is one that is there. So they
+    are compared only with what they retry, and by who has the key of the folder and could do the
+    same alone.
+    """
+
+    counter: BoxCounter
+    secret: bytes  # the key of the folder
+    salt: str
+    data: str  # their fingerprint with this salt
+
+    @classmethod
+    def of(cls, counter: BoxCounter, secret: bytes) -> Addition:
+        salt = secrets.token_hex(16)
+        return cls(counter, secret, salt, fingerprint(counter, secret, salt))
+
+    def refuse_twice(self, table: str, batches: Sequence[Entry]) -> None:
+        """Complain about rows that are there already, in the table or in a batch: as a rule they
+        are the same people, added by mistake.
+        """
+        same = [1] if self.counter.fingerprint(self.secret) == table else []
+        same += [
+            each.payload["batch"] for each in batches if is_of(each, self.counter, self.secret)
+        ]
+        if same:
+            raise PromiseError(
+                f"These rows are in the database already, as batch {same[0]}, and nobody may be in "
+                "two batches. Nothing was added. If they are other people who happen to have the "
+                f"same values, say {errors.setting('again', True)}."
+            )
+
+    def enter(self, turn: Turn, key: str | None, number: int) -> Entry:
+        """The entry of the batch: a new one with this number, or the one that has the key."""
+        stored = None if key is None else turn.find(key)
+        if stored is None:
+            payload = {"batch": number, "salt": self.salt, "data": self.data}
+            return turn.append(APPEND, payload, key)
+        if stored.kind != APPEND or not is_of(stored, self.counter, self.secret):
+            raise ParameterError.of("append", "key", "a new one for other rows", key)
+        return stored
+
+
+def named(
+    entries: Sequence[Entry], tables: Sequence[BoxCounter], secret: bytes
+) -> dict[str, BoxCounter]:
+    """The rows of all batches by their fingerprints; what the ledger does not know is refused."""
+    for entry, table in zip(entries, tables, strict=True):
+        if not is_of(entry, table, secret):
+            raise LedgerError(
+                f"Batch {entry.payload['batch']} was made of other rows than those that are given. "
+                "Give the batches as they were added, in their order."
+            )
+    return {entry.payload["data"]: table for entry, table in zip(entries, tables, strict=True)}
+
+
+def is_of(entry: Entry, table: BoxCounter, secret: bytes) -> bool:
+    """Whether an entry is about these rows."""
+    payload = entry.payload
+    return bool(fingerprint(table, secret, payload["salt"]) == payload["data"])
+
+
+def fingerprint(table: BoxCounter, secret: bytes, salt: str) -> str:
+    """A digest of the rows of a batch. Each batch has a salt, so that nobody who reads the ledger
+    can see whether two batches are alike.
+    """
+    key = hashlib.blake2b(bytes.fromhex(salt), key=secret, digest_size=32).digest()
+    return table.fingerprint(key)
+
+
+def missing(number: int) -> LedgerError:
+    """The error of a program that does not have the rows of a batch."""
+    return LedgerError(
+        f"Rows were added to this database as batch {number}, which this program was not given. "
+        f"Open it again with all {errors.named('batches')}."
+    )
+
+
+# True counts and sums over boxes of a private table, which is held as codes.
+#
+# Where the space is small, a table of cumulative counts answers every box in a few look-ups; else
+# the rows are compared with the box, all of them every time, so that the time tells nothing about
+# them.
+
+Codes = npt.NDArray[np.unsignedinteger]
+Integers = npt.NDArray[np.int64]
+
+MOST_CELLS = 1 << 23  # of a table of cumulative counts: 64 MiB
+_MOST_CORNERS = 1 << 10  # of a box; with more, to compare all rows is faster
+_HALF = 1 << 26  # amounts are added up in two halves, which no number of rows makes overflow
+
+
+class BoxCounter:
+    """The rows of a table as codes of some attributes."""
+
+    def __init__(self, columns: Iterable[Codes], sizes: Iterable[int]) -> None:
+        self._columns = list(columns)
+        self._sizes = tuple(sizes)
+        self.rows = len(self._columns[0])
+        small = prod(size + 1 for size in self._sizes) <= MOST_CELLS
+        self._cumulative = self._cumulated() if small else None
+
+    @classmethod
+    def over(cls, rows: Rows, names: Iterable[str]) -> BoxCounter:
+        """Read all rows; what lies outside its domain is treated as the rows say."""
+        listed = list(names)
+        batches = list(rows.batches(listed))
+        attributes = [rows.schema[name] for name in listed]
+        columns = [
+            np.concatenate([np.empty(0, attribute.code_type), *(batch[at] for batch in batches)])
+            for at, attribute in enumerate(attributes)
+        ]
+        return cls(columns, [attribute.size for attribute in attributes])
+
+    def counts(self, boxes: Boxes) -> list[int]:
+        """How many rows are in each box."""
+        table = self._cumulative
+        if table is None or 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum()) > _MOST_CORNERS:
+            return [int(np.count_nonzero(self._inside(box))) for box in boxes]
+        cells = table.reshape(-1)
+        return [
+            sum(map(cells.item, added)) - sum(map(cells.item, taken))
+            for added, taken in map(self._corners, boxes.tolist())
+        ]
+
+    def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> list[int]:
+        """For each box the sum of the amounts that its rows have by their codes of an attribute."""
+        high, low = np.divmod(amounts, _HALF)
+        column = self._columns[axis]
+        high_of_rows, low_of_rows = high[column], low[column]
+        found = []
+        for box in boxes:
+            inside = self._inside(box)  # multiplied by, since a selection would take its size
+            halves = (int((part * inside).sum()) for part in (high_of_rows, low_of_rows))
+            found.append(next(halves) * _HALF + next(halves))
+        return found
+
+    def fingerprint(self, key: bytes) -> str:
+        """A digest of the rows in any order; the secret key keeps it from being guessed."""
+        keys = in_order(CellKeys(self._sizes).pack(self._columns))
+        digest = hashlib.blake2b(repr(self._sizes).encode(), key=key, digest_size=16)
+        digest.update(np.ascontiguousarray(keys).data)
+        return digest.hexdigest()
+
+    def _inside(self, box: Box) -> npt.NDArray[np.bool_]:
+        inside = np.ones(self.rows, bool)
+        for column, size, (low, high) in zip(self._columns, self._sizes, box.tolist(), strict=True):
+            if (low, high) != (0, size - 1):
+                inside &= (column >= low) & (column <= high)
+        return inside
+
+    def _corners(self, box: list[list[int]]) -> tuple[list[int], list[int]]:
+        """Where in the table the counts of a box's corners stand: to be added, to be taken away.
+
+        Most questions have one box with a few corners, for which arrays take longer.
+        """
+        added, taken = [0], list[int]()
+        for size, (low, high) in zip(self._sizes, box, strict=True):
+            one = [place * (size + 1) + high + 1 for place in added]
+            other = [place * (size + 1) + high + 1 for place in taken]
+            if low:  # nothing lies below a box that begins at 0
+                one += [place * (size + 1) + low for place in taken]
+                other += [place * (size + 1) + low for place in added]
+            added, taken = one, other
+        return added, taken
+
+    def _cumulated(self) -> Integers:
+        """Counts of all rows with codes below, with a row of zeros at the start of each axis."""
+        flat = np.ravel_multi_index([c.astype(np.intp) for c in self._columns], self._sizes)
+        cells = np.bincount(flat, minlength=prod(self._sizes)).reshape(self._sizes)
+        table = np.zeros([size + 1 for size in self._sizes], np.int64)
+        table[(slice(1, None),) * len(self._sizes)] = cells
+        for axis in range(len(self._sizes)):
+            np.cumsum(table, axis=axis, out=table)
+        return table

@@ -36,7 +36,7 @@ LIMITS = (
 
 
 @dataclass(frozen=True)
-class Terms:
+class DatabaseTerms:
     """ε for all answers together, forever, and the noise λ of each; the same for all batches.
 
     `sized` says that the number of rows is public. It is not where rows outside their domain are
@@ -64,7 +64,7 @@ class Terms:
         quotas: Mapping[str, object] | None = None,
         sized: bool = True,
         seeded: bool = False,
-    ) -> Terms:
+    ) -> DatabaseTerms:
         """Terms out of what a person wrote; refused with one sentence where they make no sense."""
         if tracker not in get_args(Tracker):
             allowed = "'auto', 'exact', 'histogram' or 'disjoint'"
@@ -146,7 +146,7 @@ class Terms:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Terms:
+    def from_dict(cls, data: Mapping[str, Any]) -> DatabaseTerms:
         return cls(
             Fraction(data["epsilon"]),
             Fraction(data["noise"]),

@@ -1,4 +1,6 @@
-"""The inner loops of the exact tracker, compiled by numba on first use.
+"""Numba loops.
+
+The inner loops of the exact tracker, compiled by numba on first use.
 
 The points are the leaves of a tree: level k holds one node for every choice of the first k codes.
 `own` counts what covers all of a node and was noted there; `top` is the largest popularity below a
@@ -8,7 +10,7 @@ restricts: there it covers nodes as wholes, in runs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -18,7 +20,7 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
-def fits(
+def exact_fits(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
 ) -> bool:
     """Whether no point of the box is more popular than `most`; nodes below it are not opened."""
@@ -48,7 +50,7 @@ def fits(
 
 
 @_compiled
-def cover(
+def exact_cover(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
 ) -> None:
     """Add units (of the type of `top`) to every point of the box.
@@ -68,8 +70,8 @@ def cover(
         if level == last - 1:
             begin, length = row[level] * sizes[level] + box[level, 0], box[level, 1] - box[level, 0]
             if last < len(sizes):
-                _raise(own, starts[last] + begin, length + 1, units)
-            highest[level] = _raise(top, starts[last] + begin, length + 1, units)
+                _raise_points(own, starts[last] + begin, length + 1, units)
+            highest[level] = _raise_points(top, starts[last] + begin, length + 1, units)
         elif at[level] <= box[level, 1]:
             row[level + 1] = row[level] * sizes[level] + at[level]
             at[level] += 1
@@ -107,7 +109,7 @@ def _highest(top: Array, begin: int, length: int) -> Any:
 
 
 @_compiled
-def _raise(counts: Array, begin: int, length: int, units: Any) -> Any:
+def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
     """Add to a run, and tell its maximum; all stays in the type of the counts, for wide lanes."""
     run = counts[begin : begin + length]
     found = run[0]
@@ -115,3 +117,255 @@ def _raise(counts: Array, begin: int, length: int, units: Any) -> Any:
         run[place] += units
         found = max(found, run[place])
     return np.int64(found)
+
+
+# The index of the histogram's buckets, compiled by numba on first use.
+#
+# Buckets stand in blocks of neighbours. A block knows the least box around its buckets, the units
+# that cover all of it (`own`, added to each of its counters) and its largest counter (`top`, with
+# `own`). A question passes over the blocks that it does not meet or need not open, and compares a
+# whole block at a time with the others.
+
+WIDTH = 64  # buckets in a block
+BLOCKS, BUCKETS = range(2)  # places in `sizes`
+APART, MEETS, INSIDE = range(3)  # how a block lies to a box
+_SMALL = 1 << 16  # a limit that no 10,000 boxes of one question take beyond 32 bits
+
+compiled = numba.njit(cache=True, nogil=True)
+
+
+class Index(NamedTuple):
+    """The arrays of the index; an unused slot holds an interval that meets nothing.
+
+    Reading them takes most of the time, so codes stand in two bytes, and counters in four, where
+    these hold them.
+    """
+
+    whole: Array  # [axis, side]: the space
+    hulls: Array  # [axis, side, block]
+    faces: Array  # [block, axis, side, slot]: the box of each bucket
+    counts: Array  # [block, slot]
+    names: Array  # [block, slot]: the number of the bucket
+    where: Array  # [number]: block * WIDTH + slot
+    own: Array  # [block]
+    top: Array  # [block]
+    sizes: Array  # how many blocks and buckets there are
+    nowhere: Array  # one code that lies outside the space
+
+
+def empty_index(whole: Array, buckets: int, limit: int) -> Index:
+    """One bucket that is the whole space; its counter will be asked to stay within a limit."""
+    axes, blocks = len(whole), buckets // (WIDTH // 2) + 1
+    kind = np.int16 if whole.max() < np.iinfo(np.int16).max else np.int64
+    faces = np.empty((blocks, axes, 2, WIDTH), kind)
+    nowhere = np.array([whole.max() + 1])
+    faces[0, :, 0], faces[0, :, 1] = nowhere[0], -1
+    faces[0, :, :, 0] = whole
+    hulls = np.empty((axes, 2, blocks), kind)
+    hulls[:, :, 0] = whole
+    names = np.full((blocks, WIDTH), -1)
+    names[0, 0] = 0
+    return Index(
+        whole,
+        hulls,
+        faces,
+        np.zeros((blocks, WIDTH), np.int32 if limit < _SMALL else np.int64),
+        names,
+        np.zeros(buckets, np.int64),
+        np.zeros(blocks, np.int64),
+        np.zeros(blocks, np.int64),
+        np.array([1, 1]),
+        nowhere,
+    )
+
+
+@compiled
+def buckets_fit(index: Index, box: Array, most: int) -> bool:
+    """Whether no bucket that meets the box has a counter above `most`."""
+    narrow = box.astype(index.faces.dtype)
+    lies, touched = _blocks(index, narrow), np.empty(WIDTH, np.bool_)
+    for block in range(len(lies)):
+        if lies[block] != APART and index.top[block] > most:
+            if lies[block] == INSIDE:
+                return False
+            _touch(index, block, narrow, touched)
+            for slot in range(WIDTH):
+                if touched[slot] and index.own[block] + index.counts[block, slot] > most:
+                    return False
+    return True
+
+
+@compiled
+def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -> int:
+    """Add units to every bucket that meets the box; returns how many are then above `most`, and
+    therefore `due` for a split.
+    """
+    narrow = box.astype(index.faces.dtype)
+    lies, touched = _blocks(index, narrow), np.empty(WIDTH, np.bool_)
+    own, top, counts = index.own, index.top, index.counts
+    late = 0
+    for block in range(len(lies)):
+        if lies[block] == APART:
+            continue
+        if lies[block] == INSIDE:
+            own[block] += units
+            top[block] += units
+            touched[:] = index.names[block] >= 0
+        else:
+            _touch(index, block, narrow, touched)
+            top[block] = own[block] + _raise_buckets(counts, block, touched, units)
+        if top[block] > most:
+            for slot in range(WIDTH):
+                if touched[slot] and own[block] + counts[block, slot] > most:
+                    due[late] = index.names[block, slot]
+                    late += 1
+    return late
+
+
+@compiled
+def _blocks(index: Index, box: Array) -> Array:
+    """How every block lies to a box: apart from it, meeting it, or inside."""
+    found = np.full(index.sizes[BLOCKS], INSIDE, np.int8)
+    for axis in range(len(box)):
+        low, high = box[axis, 0], box[axis, 1]
+        if low > index.whole[axis, 0] or high < index.whole[axis, 1]:
+            for block in range(len(found)):
+                start, stop = index.hulls[axis, 0, block], index.hulls[axis, 1, block]
+                meets = (start <= high) & (stop >= low)
+                inside = (start >= low) & (stop <= high)
+                found[block] = min(found[block], np.int8(meets) + np.int8(meets & inside))
+    return found
+
+
+@compiled
+def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
+    """Which slots of a block hold a bucket that meets a box; axes that decide nothing are skipped.
+
+    The block is not inside the box, so one axis decides, and an unused slot meets nothing.
+    """
+    first = True
+    for axis in range(len(box)):
+        low, high = box[axis, 0], box[axis, 1]
+        if index.hulls[axis, 0, block] < low or index.hulls[axis, 1, block] > high:
+            if first:
+                _compare(index.faces, block, axis, low, high, touched)
+            else:
+                _compare_too(index.faces, block, axis, low, high, touched)
+            first = False
+
+
+# Loops of their own over whole arrays by their places: views of them would cost as much as the
+# comparisons.
+@compiled
+def _compare(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
+    for slot in range(WIDTH):
+        touched[slot] = (faces[block, axis, 0, slot] <= high) & (faces[block, axis, 1, slot] >= low)
+
+
+@compiled
+def _compare_too(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
+    for slot in range(WIDTH):
+        touched[slot] &= (faces[block, axis, 0, slot] <= high) & (
+            faces[block, axis, 1, slot] >= low
+        )
+
+
+@compiled
+def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any:
+    """Add units to the slots that were touched, and tell the largest counter of all."""
+    amount, highest = counts.dtype.type(units), counts[block, 0]
+    for slot in range(WIDTH):
+        counts[block, slot] += amount * touched[slot]
+        highest = max(highest, counts[block, slot])
+    return np.int64(highest)
+
+
+@compiled
+def divide(index: Index, block: int) -> None:
+    """Make two blocks of one that is full: neighbours along one axis stay together."""
+    faces, counts, names = index.faces[block], index.counts[block], index.names[block]
+    least, first = np.inf, np.zeros(WIDTH, np.bool_)
+    for axis in range(len(faces)):
+        half = _lower_half(faces, axis)
+        extent = _extent(faces, half, True, index.whole) + _extent(faces, half, False, index.whole)
+        if extent < least:
+            least, first = extent, half
+    other = index.sizes[BLOCKS]
+    index.sizes[BLOCKS] += 1
+    index.own[other] = index.own[block]
+    kept = moved = 0
+    for slot in range(WIDTH):
+        if first[slot]:
+            _move(faces, counts, names, slot, index, block, kept)
+            kept += 1
+        else:
+            _move(faces, counts, names, slot, index, other, moved)
+            moved += 1
+    _finish(index, block, kept)
+    _finish(index, other, moved)
+
+
+@compiled
+def _lower_half(faces: Array, axis: int) -> Array:
+    """Which half of the buckets of a full block comes first along an axis, by their centres."""
+    centres = np.empty(WIDTH, np.int64)
+    for slot in range(WIDTH):
+        centres[slot] = (np.int64(faces[axis, 0, slot]) + faces[axis, 1, slot]) * WIDTH + slot
+    return centres < np.sort(centres)[WIDTH // 2]
+
+
+@compiled
+def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
+    """How likely a box that restricts two axes meets the block of one half: the sum, over all pairs
+    of axes, of the product of its lengths along them.
+    """
+    total = squares = 0.0
+    for axis in range(len(faces)):
+        low, high = whole[axis, 1], np.int64(0)
+        for slot in range(WIDTH):
+            if half[slot] == side:
+                low = min(low, np.int64(faces[axis, 0, slot]))
+                high = max(high, np.int64(faces[axis, 1, slot]))
+        length = (high - low + 1) / (whole[axis, 1] + 1)
+        total += length
+        squares += length * length
+    return total * total - squares
+
+
+@compiled
+def _move(
+    faces: Array, counts: Array, names: Array, slot: int, index: Index, block: int, place: int
+) -> None:
+    """A bucket to another slot: of its own block not behind the one that it had."""
+    for axis in range(len(faces)):
+        index.faces[block, axis, 0, place] = faces[axis, 0, slot]
+        index.faces[block, axis, 1, place] = faces[axis, 1, slot]
+    index.counts[block, place] = counts[slot]
+    index.names[block, place] = names[slot]
+    index.where[names[slot]] = block * WIDTH + place
+
+
+@compiled
+def _finish(index: Index, block: int, used: int) -> None:
+    """Clear the slots that are not used, and find the least box and the largest counter."""
+    for axis in range(len(index.whole)):
+        low, high = index.whole[axis, 1], np.int64(0)
+        for slot in range(used):
+            low = min(low, np.int64(index.faces[block, axis, 0, slot]))
+            high = max(high, np.int64(index.faces[block, axis, 1, slot]))
+        index.hulls[axis, 0, block], index.hulls[axis, 1, block] = low, high
+        for slot in range(used, WIDTH):
+            index.faces[block, axis, 0, slot] = index.nowhere[0]
+            index.faces[block, axis, 1, slot] = -1
+    for slot in range(used, WIDTH):
+        index.counts[block, slot], index.names[block, slot] = 0, -1
+    settle(index, block)
+
+
+@compiled
+def settle(index: Index, block: int) -> None:
+    """The largest counter of a block."""
+    highest = np.int64(0)
+    for slot in range(WIDTH):
+        highest = max(highest, np.int64(index.counts[block, slot]))
+    index.top[block] = index.own[block] + highest

@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.turn import Turn
+from scumble.private.journal.journal import Journal, Turn
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 
-class Committer(Generic[Request, Result]):
+class GroupCommit(Generic[Request, Result]):
     """Brings threads together: who finds nobody at work leads, and serves all who wait.
 
     `decide(turn, requests)` gives one result for each request, or an exception in its place, which

@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
-from scumble.private.ledger.terms import Relation, Terms
-from scumble.private.ledger.total import steps
+from scumble.private.ledger.terms import LedgerTerms, Relation, steps
 from scumble.private.mechanism import Mechanism, Publisher
 
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
-    from scumble.private.database.terms import Terms as DatabaseTerms
+    from scumble.private.database.terms import DatabaseTerms
 
 # How many steps of a promised kind lead from a table to its neighbour of the ledger's kind.
 # Replacing a person is removing one and adding one; who changes only some values is replaced. The
@@ -49,13 +48,13 @@ _NO_READING = ("role", "from_data")
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReleaseClaim:
     """A loss that is promised: between tables that differ in so many rows of one person.
 
     `bounded`: of each person no more rows are looked at, however many there are.
     """
 
-    loss: Loss
+    loss: PrivacyLoss
     neighbours: Relation
     rows: int = 1
     bounded: bool = False
@@ -75,7 +74,7 @@ class Bill:
     method: str
     parameters: Mapping[str, Any]
     promise: str
-    loss: Loss | None
+    loss: PrivacyLoss | None
     remark: str = ""
     part: str | None = None
     column: Mapping[str, Any] | None = None
@@ -108,7 +107,9 @@ class Bill:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bill:
         number = data["loss"]
-        loss = None if number is None else Loss(**{k: Fraction(v) for k, v in number.items()})
+        loss = (
+            None if number is None else PrivacyLoss(**{k: Fraction(v) for k, v in number.items()})
+        )
         words = (data["method"], data["parameters"], data["promise"])
         return cls(*words, loss, data["remark"], data["part"], data["column"])
 
@@ -116,7 +117,7 @@ class Bill:
 def bill_of(
     mechanism: Mechanism,
     schema: Schema,
-    terms: Terms,
+    terms: LedgerTerms,
     *,
     outside: str,
     seeded: bool,
@@ -138,9 +139,9 @@ def _reading(column: Attribute) -> dict[str, Any]:
     return {name: word for name, word in column.to_dict().items() if name not in _NO_READING}
 
 
-def bill_of_database(database: DatabaseTerms, schema: Schema, terms: Terms) -> Bill:
+def bill_of_database(database: DatabaseTerms, schema: Schema, terms: LedgerTerms) -> Bill:
     """What a statistical database costs: all that it may ever answer."""
-    claim = Claim(Loss(database.epsilon), "replace")
+    claim = ReleaseClaim(PrivacyLoss(database.epsilon), "replace")
     weak = _seeded(database.seeded) or _read_from_data(schema.from_data)
     parameters = {"attributes": list(schema.names), "epsilon": str(database.epsilon)}
     return _bill("database", parameters, [claim], terms, weak, "")
@@ -149,8 +150,8 @@ def bill_of_database(database: DatabaseTerms, schema: Schema, terms: Terms) -> B
 def _bill(
     method: str,
     parameters: Mapping[str, Any],
-    claims: Sequence[Claim],
-    terms: Terms,
+    claims: Sequence[ReleaseClaim],
+    terms: LedgerTerms,
     reason: str,
     shown: str,
 ) -> Bill:
@@ -171,16 +172,16 @@ def _bill(
     return Bill(method, parameters, promise, cost, how)
 
 
-def _times(claim: Claim, terms: Terms) -> int:
+def _times(claim: ReleaseClaim, terms: LedgerTerms) -> int:
     """Steps between neighbours of the ledger: of the relation, times those of a person's rows."""
     return _STEPS[terms.neighbours, claim.neighbours] * _turns(claim, terms)
 
 
-def _turns(claim: Claim, terms: Terms) -> int:
+def _turns(claim: ReleaseClaim, terms: LedgerTerms) -> int:
     return 1 if claim.bounded else -(-terms.contribution // claim.rows)
 
 
-def _how(claim: Claim, terms: Terms) -> str:
+def _how(claim: ReleaseClaim, terms: LedgerTerms) -> str:
     """What was done to the promise, if anything."""
     found = []
     if _STEPS[terms.neighbours, claim.neighbours] > 1:
@@ -199,33 +200,35 @@ def _how(claim: Claim, terms: Terms) -> str:
 # --- what a mechanism promises -------------------------------------------------------------------
 
 
-def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[Claim], str]:
+def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], str]:
     """What is promised in numbers that add up, and if there are none, why."""
     from scumble.private.summaries.base import AttributeSummary
 
     if isinstance(mechanism, AttributeSummary):
         who = mechanism.person
         bounded = who.column is not None
-        return [Claim(mechanism.promise, who.neighbours, who.rows, bounded)], ""
+        return [ReleaseClaim(mechanism.promise, who.neighbours, who.rows, bounded)], ""
     stated = mechanism.guarantee(schema)
     if mechanism.name == "alphabeta":
         return _claims_of_tuples(mechanism, stated)
     found = [
-        Claim(Loss(_epsilon(mechanism, each)), _RELATIONS[each.neighbourhood])
+        ReleaseClaim(PrivacyLoss(_epsilon(mechanism, each)), _RELATIONS[each.neighbourhood])
         for each in _losses(stated)
     ]
     words = " and ".join(dict.fromkeys(each.statement for each in stated)) or "nothing in numbers"
     return found, "" if found else f"It promises {words}, which is no loss that adds up to others."
 
 
-def _claims_of_tuples(mechanism: Mechanism, stated: Sequence[Guarantee]) -> tuple[list[Claim], str]:
+def _claims_of_tuples(
+    mechanism: Mechanism, stated: Sequence[Guarantee]
+) -> tuple[list[ReleaseClaim], str]:
     """AlphaBeta tells how many different rows there are: of its losses only that of one row in
     place of another is a whole promise, and not where equal rows are made one.
     """
     if mechanism.parameters["duplicates"] == "collapse":
         return [], "How many different rows there are is published, and one person may change it."
     found = [
-        Claim(Loss(Fraction(each.parameters["epsilon"])), "replace")
+        ReleaseClaim(PrivacyLoss(Fraction(each.parameters["epsilon"])), "replace")
         for each in _losses(stated)
         if each.neighbourhood == "replace one person"
     ]
@@ -274,7 +277,7 @@ def _read_from_data(names: Sequence[str]) -> str:
     )
 
 
-def _shown(schema: Schema, terms: Terms) -> str:
+def _shown(schema: Schema, terms: LedgerTerms) -> str:
     """What publishers of rows, who hide sensitive columns only, do not hide of what the ledger
     protects.
     """

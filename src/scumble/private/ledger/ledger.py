@@ -1,32 +1,27 @@
-"""The owner's ledger of releases: a folder that is charged before a release exists."""
+"""Owner's Ledger and charges.
+
+The owner's ledger of releases: a folder that is charged before a release exists.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from scumble.model.errors import ParameterError, SourceError
+from scumble.model.errors import ParameterError, PromiseError, SourceError
 from scumble.model.privacy.guarantee import delta_share
+from scumble.private.journal.entries import Entry
 from scumble.private.journal.journal import Journal
-from scumble.private.ledger.charge import (
-    CHARGED,
-    MADE,
-    RETURNED,
-    Charge,
-    charges_of,
-    refuse_regrouped,
-    totals_of,
-)
 from scumble.private.ledger.cost import Bill, bill_of_database
 from scumble.private.ledger.statement import Statement, refuse
-from scumble.private.ledger.terms import Terms
-from scumble.private.ledger.total import Total
+from scumble.private.ledger.terms import LedgerTerms, Total
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
-    from scumble.private.database.terms import Terms as DatabaseTerms
+    from scumble.private.database.terms import DatabaseTerms
 
 
 class Ledger:
@@ -39,7 +34,7 @@ class Ledger:
     trying again for free.
     """
 
-    def __init__(self, folder: Path, terms: Terms) -> None:
+    def __init__(self, folder: Path, terms: LedgerTerms) -> None:
         """Call `Ledger.create` or `Ledger.open`."""
         self.folder = folder
         self.terms = terms
@@ -68,7 +63,7 @@ class Ledger:
         `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then reads
         only the rows with that value, and costs only their people. `name` is for people.
         """
-        terms = Terms.read(
+        terms = LedgerTerms.read(
             name=name,
             neighbours=neighbours,
             contribution=contribution,
@@ -85,7 +80,7 @@ class Ledger:
     def open(cls, folder: str | Path) -> Self:
         """A ledger that was created before."""
         with Journal.open(folder) as journal:
-            return cls(journal.folder, Terms.from_dict(journal.promise, folder))
+            return cls(journal.folder, LedgerTerms.from_dict(journal.promise, folder))
 
     @contextmanager
     def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:
@@ -187,3 +182,82 @@ def opened(ledger: Ledger | str | Path) -> Ledger:
     if not isinstance(ledger, (str, Path)):
         raise ParameterError.of("publish", "ledger", "a Ledger or the folder of one", ledger)
     return Ledger.open(ledger)
+
+
+# Charge: a bill in the ledger, and what became of the release.
+
+CHARGED, MADE, RETURNED = "charged", "made", "returned"  # kinds of entries
+State = Literal["begun", "made", "returned"]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A bill that was paid, or only listed since nobody can say what it costs.
+
+    "begun" is charged: the release may be in the making, or whoever made it failed or was stopped,
+    and what was drawn by then may have been seen. "returned" is not: its table could not be read.
+    """
+
+    number: int
+    time: str
+    bill: Bill
+    state: State = "begun"
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is part of the total."""
+        return self.bill.loss is not None and self.state != "returned"
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is a release that nobody can count."""
+        return self.bill.loss is None and self.state != "returned"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "time": self.time,
+            "state": self.state,
+            "counted": self.counted,
+            **self.bill.to_dict(),
+        }
+
+
+def charges_of(entries: Iterable[Entry]) -> list[Charge]:
+    """What the entries after the first one say."""
+    found: dict[int, Charge] = {}
+    for entry in entries:
+        if entry.kind == CHARGED:
+            found[entry.number] = Charge(entry.number, entry.time, Bill.from_dict(entry.payload))
+        else:
+            number = entry.payload["charge"]
+            state: State = "made" if entry.kind == MADE else "returned"
+            found[number] = replace(found[number], state=state)
+    return list(found.values())
+
+
+def refuse_regrouped(bill: Bill, charges: Iterable[Charge]) -> None:
+    """Refuse a part that was told from the others in another way than the parts before: coarser
+    bins, or months in place of days, would make up a part that shares people with several.
+    """
+    earlier = [each.bill for each in charges if each.bill.part and each.state != "returned"]
+    if bill.part and any(each.column != bill.column for each in earlier):
+        raise PromiseError(
+            "The schema reads the column of the parts in another way than that of an earlier part, "
+            "so that a person could be in both. Publish with the domain, and the words for missing "
+            "values, that this column had, or the whole table. Nothing was charged."
+        )
+
+
+def totals_of(charges: Iterable[Charge]) -> dict[str | None, Total]:
+    """What all that is counted comes to for a person of each part that was published, and for one
+    of any other (None).
+    """
+    counted = [each for each in charges if each.counted]
+    parts = [None, *dict.fromkeys(each.bill.part for each in counted if each.bill.part)]
+    return {part: _total([e for e in counted if e.bill.part in (None, part)]) for part in parts}
+
+
+def _total(charges: Iterable[Charge]) -> Total:
+    losses = (each.bill.loss for each in charges)
+    return Total(tuple(loss for loss in losses if loss is not None))

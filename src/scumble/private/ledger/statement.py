@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from scumble.model.dialect import named
-from scumble.model.errors import PromiseError
-from scumble.model.privacy.accounting import Loss
+from scumble.model.errors import PromiseError, named
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import at_least, at_most, float_at_least, float_at_most
 from scumble.private.ledger.cost import Bill
-from scumble.private.ledger.limit import Limit
-from scumble.private.ledger.terms import Terms
-from scumble.private.ledger.total import Total
+from scumble.private.ledger.terms import LedgerTerms, Limit, Total
 
 
 @dataclass(frozen=True)
 class Statement:
     """Totals by part, for a δ if one is known, of so many releases; others are not counted."""
 
-    terms: Terms
+    terms: LedgerTerms
     totals: Mapping[str | None, Total]
     delta: Fraction | None
     counted: int
@@ -171,11 +168,11 @@ def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None
     )
 
 
-def _cost(loss: Loss) -> str:
+def _cost(loss: PrivacyLoss) -> str:
     return f"ε = {at_most(loss.epsilon)}" if loss.pure else f"ρ = {at_most(loss.rho)}"
 
 
-def _rest(loss: Loss, total: Total, limit: Limit) -> str:
+def _rest(loss: PrivacyLoss, total: Total, limit: Limit) -> str:
     """What is left for a loss of this kind."""
     left = limit.left_epsilon(total) if loss.pure else limit.left_rho(total)
     if not left:

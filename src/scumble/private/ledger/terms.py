@@ -1,25 +1,30 @@
-"""Terms: whom an owner's ledger protects, and how much one person may lose; its first entry."""
+"""Terms, limit, composition.
+
+Terms: whom an owner's ledger protects, and how much one person may lose; its first entry.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, get_args
 
-from scumble.model.dialect import named, setting
-from scumble.model.errors import LedgerError, ParameterError
+from scumble.model.errors import LedgerError, ParameterError, named, setting
 from scumble.model.parameters import whole
-from scumble.model.privacy.guarantee import delta_share, loss, positive
+from scumble.model.privacy import accounting
+from scumble.model.privacy.accounting import PrivacyLoss
+from scumble.model.privacy.guarantee import at_least, at_most, delta_share, loss, positive
 from scumble.private.journal.entries import check_word
-from scumble.private.ledger.limit import Limit
 
 KIND = "owner's ledger"
 Relation = Literal["values", "replace", "add_remove"]
 
 
 @dataclass(frozen=True)
-class Terms:
+class LedgerTerms:
     """What neighbouring tables differ in: one person, who has at most `contribution` rows.
 
     With "values" only the columns in `sensitive` change; with "replace" what the rows say; with
@@ -50,7 +55,7 @@ class Terms:
         delta: object,
         pure: object,
         parts: str | None,
-    ) -> Terms:
+    ) -> LedgerTerms:
         """Terms out of what a person wrote; refused with one sentence where they make no sense."""
         check_word("name", name)
         if neighbours not in get_args(Relation):
@@ -106,7 +111,7 @@ class Terms:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], place: object) -> Terms:
+    def from_dict(cls, data: Mapping[str, Any], place: object) -> LedgerTerms:
         """The terms of the ledger at a place, if it is one of releases."""
         if data.get("kind") != KIND:
             raise LedgerError(
@@ -149,3 +154,174 @@ def _part(pure: object, epsilon: Fraction | None, delta: object) -> Fraction:
     if found >= epsilon:
         raise ParameterError.of("Ledger", "pure", f"below epsilon ({float(epsilon):g})", pure)
     return found
+
+
+# Limit: how much one person may lose in all, and what of it is left.
+
+_GRID = 1 << 64  # a square root is rounded down to a multiple of its inverse
+# A hundred times what floating point can lose below; the rest is for releases whose noise is within
+# a factor of e^(2^-80) of Gaussian noise (Marginals), as many as a million of them.
+_SLACK = 1e-12
+_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Limit:
+    """ε, or (ε, δ): kept also by an owner who looks at each release before choosing the next.
+
+    Without δ the sum of pure losses is at most ε. With δ this will do as well; or else the Rényi
+    divergences of one order α, fixed in advance, may add up to `room`. A pure release has at most
+    min(ε, αε²/2) of it and a concentrated one αρ.
+
+    Proof: let L be the loss of all releases, and ε that of the limit. The δ of all is the mean of
+    max(0, 1 - e^(ε-L)), which is at most c·e^((α-1)(L-ε)) with c = (1-1/α)^α/(α-1) (Canonne,
+    Kamath, Steinke, NeurIPS 2020, proposition 12). If all were pure and add up to at most ε, L is
+    at most ε, and that is 0. Else their divergences D add up to at most the room, which is so small
+    that c·e^((α-1)(L-ε)) ≤ δ·e^((α-1)(L-D)); and e^((α-1)(L-D)) has a mean of at most 1 however
+    each release was chosen after the others (Rényi filter: Feldman, Zrnic, NeurIPS 2021).
+
+    The order is the best one for Gaussian noise alone. If a part of ε is kept for `pure` releases,
+    it is the best for Gaussian noise with the rest.
+    """
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+    pure: Fraction = Fraction(0)
+
+    @cached_property
+    def order(self) -> Fraction:
+        """α: where the largest ρ is allowed by ε less what is kept for pure releases."""
+        left, log = float(self.epsilon - self.pure), math.log(float(self.delta or 1))
+        low, high = -30.0, 60.0
+        golden = (math.sqrt(5) - 1) / 2
+        for _ in range(_STEPS):
+            one, other = high - golden * (high - low), low + golden * (high - low)
+            if _rho(one, left, log) >= _rho(other, left, log):
+                high = other
+            else:
+                low = one
+        return 1 + Fraction(math.exp((low + high) / 2))
+
+    @cached_property
+    def room(self) -> Fraction:
+        """What the divergences may add up to: ε + (ln δ - ln c)/(α - 1), rounded down."""
+        if self.delta is None:
+            return Fraction(0)
+        return self.epsilon + Fraction(_beyond(float(self.order - 1), math.log(float(self.delta))))
+
+    def divergence(self, loss: PrivacyLoss) -> Fraction:
+        """Of the order of this limit, at most."""
+        most = self.order * loss.concentrated
+        return min(loss.epsilon, most) if loss.pure else most
+
+    def allows(self, total: Total) -> bool:
+        return (total.pure and total.epsilon <= self.epsilon) or self._rest(total) >= 0
+
+    def left_epsilon(self, total: Total) -> Fraction:
+        """The largest pure loss, to 64 binary places, that still fits."""
+        added = self.epsilon - total.epsilon if total.pure else Fraction(0)
+        rest = max(self._rest(total), Fraction(0))
+        return max(added, rest, _root(2 * rest / self.order) if rest else rest)
+
+    def left_rho(self, total: Total) -> Fraction:
+        """The largest concentrated loss that still fits."""
+        return max(self._rest(total), Fraction(0)) / self.order if self.delta else Fraction(0)
+
+    def left_gaussian(self, total: Total) -> Fraction:
+        """An ε, nearly the largest, that still fits for Gaussian noise with the δ of the limit."""
+        rho = self.left_rho(total)
+        if self.delta is None or rho == 0:
+            return Fraction(0)
+        found = min(Fraction(accounting.epsilon_for(rho, self.delta)), self.epsilon)
+        while accounting.rho_for(found, self.delta) > rho:
+            found *= 1 - Fraction(1, 10**6)
+        return found
+
+    def used(self, total: Total) -> Fraction:
+        """The ε that is used, at the δ of the limit; what is allowed is never more than all."""
+        found = total.epsilon if self.delta is None else total.at(self.delta)
+        return min(found, self.epsilon) if self.allows(total) else found
+
+    def __str__(self) -> str:
+        also = "" if self.delta is None else f", δ = {at_most(self.delta)}"
+        return f"ε = {at_most(self.epsilon)}{also}"
+
+    def _rest(self, total: Total) -> Fraction:
+        """What is left of the room; below 0 if there is none, or was none from the start."""
+        if self.delta is None:
+            return Fraction(-1)
+        return self.room - sum(map(self.divergence, total.losses), Fraction(0))
+
+
+def _beyond(more: float, log: float) -> float:
+    """(ln δ - ln c)/(α - 1) for α = 1 + `more`, rounded down."""
+    constant = accounting.log_constant(more)
+    size = abs(log) + abs(constant) + 1
+    return (log - constant - _SLACK * size) / more
+
+
+def _rho(place: float, epsilon: float, log: float) -> float:
+    """The ρ that is allowed by ε and the order 1 + e^place."""
+    more = math.exp(place)
+    return (epsilon + _beyond(more, log)) / (1 + more)
+
+
+def _root(number: Fraction) -> Fraction:
+    return Fraction(math.isqrt(number.numerator * _GRID**2 // number.denominator), _GRID)
+
+
+# Total: what several losses come to together, exactly.
+
+
+@dataclass(frozen=True)
+class Total:
+    """Losses of the same people, one after the other."""
+
+    losses: tuple[PrivacyLoss, ...] = ()
+
+    def plus(self, loss: PrivacyLoss) -> Total:
+        return Total((*self.losses, loss))
+
+    @property
+    def pure(self) -> bool:
+        return all(loss.pure for loss in self.losses)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The sum of the pure losses."""
+        return sum((loss.epsilon for loss in self.losses), Fraction(0))
+
+    @property
+    def rho(self) -> Fraction:
+        """The sum of the losses that are not pure."""
+        return sum((loss.rho for loss in self.losses), Fraction(0))
+
+    @property
+    def concentrated(self) -> Fraction:
+        """The sum of all as ρ, a pure one being ε²/2."""
+        return sum((loss.concentrated for loss in self.losses), Fraction(0))
+
+    def at(self, delta: Fraction) -> Fraction:
+        """An ε with which all together are (ε, δ)-DP, by the best of two ways to add up.
+
+        Pure losses add to each other, and to the ε of the others together; or all are taken as ρ,
+        which is less where there are many small ones.
+        """
+        if not self.losses:
+            return Fraction(0)
+        others = Fraction(0) if self.pure else _epsilon(self.rho, delta)
+        return min(self.epsilon + others, _epsilon(self.concentrated, delta))
+
+
+def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
+    """An ε for ρ and δ; a short number where one will do, such as the ε that ρ was made of."""
+    found = Fraction(accounting.epsilon_for(rho, delta))
+    short = Fraction(at_least(found, digits=6))
+    return short if short and accounting.rho_for(short, delta) >= rho else found
+
+
+def steps(loss: PrivacyLoss, count: int) -> PrivacyLoss:
+    """The loss between tables that are so many steps apart: ε grows with their number, ρ with its
+    square (Bun and Steinke, TCC 2016, proposition 1.9).
+    """
+    return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho)

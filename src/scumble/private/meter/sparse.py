@@ -17,22 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.sparse_law import Tails
+from scumble.model.designs.sparse import Tails
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.person import Person
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.sampling.hidden import Hidden
-from scumble.private.tables.tuple_keys import among
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.meter.table import check_scale
+from scumble.private.sampling.source import Hidden
+from scumble.private.tables.sorted_keys import among
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scumble.model.schema.cell_keys import Radix
+    from scumble.model.schema.cell_keys import CellKeys
     from scumble.private.meter.table import PrivateTable
-    from scumble.private.sampling.passing import Passing
-    from scumble.private.sampling.priority import Lottery
-    from scumble.private.tables.occupied import Occupied
+    from scumble.private.sampling.sparse import Lottery, Passing
+    from scumble.private.tables.counter import Occupied
 
 Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
@@ -56,10 +54,10 @@ class PrivateCells:
     charged for.
     """
 
-    def __init__(self, table: PrivateTable, names: Sequence[str], person: Person) -> None:
+    def __init__(self, table: PrivateTable, names: Sequence[str], person: PrivacyUnit) -> None:
         self.names = tuple(names)
         self.person = person
-        self.radix: Radix = table.schema.radix(names)
+        self.radix: CellKeys = table.schema.radix(names)
         self._table = table
         self._noise = table._noise
 
@@ -80,8 +78,8 @@ class PrivateCells:
 
     def sampled(self, law: DiscreteLaplace, tau: int) -> Published:
         """A cell of noisy count v with probability min(|v|/tau, 1)."""
-        from scumble.private.sampling.integers import integers
-        from scumble.private.sampling.passing import Sampled
+        from scumble.private.sampling.bits import integers
+        from scumble.private.sampling.sparse import Sampled
 
         self._charge("sampled cells", law, self.person.sensitivity)
         counts = self._noisy(law)
@@ -91,20 +89,20 @@ class PrivateCells:
 
     def drawn(self, law: DiscreteLaplace, size: int) -> Published:
         """A priority sample of `size` cells."""
-        from scumble.private.sampling import priority
+        from scumble.private.sampling import sparse
 
         self._charge("drawn cells", law, self.person.sensitivity)
         level = _first_level(self.radix.size, law, size)
         bits = _WORD * max(1, -(-level // _WORD))
         counts = self._noisy(law)
-        tickets = priority.tickets(self._noise, len(counts), bits)
-        own = priority.Lottery(self._cells.keys, counts, tickets)
+        tickets = sparse.tickets(self._noise, len(counts), bits)
+        own = sparse.Lottery(self._cells.keys, counts, tickets)
         capacities = self.radix.capacities
-        empty = priority.empty_cells(self._noise, capacities, law.scale, level, bits)
+        empty = sparse.empty_cells(self._noise, capacities, law.scale, level, bits)
         empty = empty.only(~among(empty.keys, own.keys))
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
             level -= 1
-            more = priority.more_cells(self._noise, capacities, law.scale, level, bits)
+            more = sparse.more_cells(self._noise, capacities, law.scale, level, bits)
             new = ~among(more.keys, own.keys) & ~among(more.keys, _in_order(empty).keys)
             empty = empty + more.only(new)
         cells = _in_order(own.only(own.passing(level, bits)) + empty)
@@ -112,17 +110,17 @@ class PrivateCells:
 
     def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> Published:
         """A priority sample of `size` among the cells whose noisy counts are theta at least."""
-        from scumble.private.sampling import priority
+        from scumble.private.sampling import sparse
 
         self._charge("drawn cells", law, self.person.sensitivity)
         keys, counts = self._filtered(law, theta)
-        tickets = priority.tickets(self._noise, len(counts))
-        return _prioritised(priority.Lottery(keys, counts, tickets), size, priority.BITS)
+        tickets = sparse.tickets(self._noise, len(counts))
+        return _prioritised(sparse.Lottery(keys, counts, tickets), size, sparse.BITS)
 
     def _charge(self, what: str, law: DiscreteLaplace, sensitivity: int) -> None:
         check_scale(law)
         reason = f"{what} of {', '.join(self.names)}"
-        self._table._account.charge(reason, Loss(sensitivity / law.scale))
+        self._table._account.charge(reason, PrivacyLoss(sensitivity / law.scale))
 
     @cached_property
     def _cells(self) -> Occupied:
@@ -139,7 +137,7 @@ class PrivateCells:
         return noisy
 
     def _filtered(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
-        from scumble.private.sampling.passing import Filtered
+        from scumble.private.sampling.sparse import Filtered
 
         counts = self._noisy(law)
         return self._joined(np.flatnonzero(counts >= theta), counts, Filtered(law.scale, theta))
@@ -170,7 +168,7 @@ def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
 
 
 def _prioritised(cells: Lottery, size: int, bits: int) -> Published:
-    from scumble.private.sampling.priority import drawn
+    from scumble.private.sampling.sparse import drawn
 
     rows, tau = drawn(cells, size, bits)
     return _weighted(cells.keys[rows], cells.values[rows], tau)

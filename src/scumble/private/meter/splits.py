@@ -1,17 +1,23 @@
-"""Cuts of boxes near their medians, behind the meter."""
+"""Medians, PrivTree splits, DAWA partition.
+
+Cuts of boxes near their medians, behind the meter.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.private.meter.private_counts import PrivateCounts, check_scale
-from scumble.private.sampling.hidden import Hidden
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.meter.table import PrivateCounts, check_scale
+from scumble.private.sampling.source import Hidden
 
 Integers = npt.NDArray[np.int64]
 
@@ -33,7 +39,7 @@ def median_cuts(
 
     scale = 2 * counts.person.sensitivity / epsilon
     check_scale(DiscreteLaplace(scale))
-    counts.charge("medians", Loss(epsilon))
+    counts.charge("medians", PrivacyLoss(epsilon))
     last: Integers = boxes.high[axis].copy()
     wide = np.flatnonzero(last > boxes.low[axis])
     if not len(wide):
@@ -72,7 +78,7 @@ def mean_cuts(
     scales = [2 * counts.person.sensitivity * max(w, 1) / epsilon for w in (longest, 1)]
     for scale in scales:
         check_scale(DiscreteLaplace(scale))
-    counts.charge("means", Loss(epsilon))
+    counts.charge("means", PrivacyLoss(epsilon))
     tensor = counts._counts.reshape(shape)
     along = [1] * tensor.ndim
     along[axis] = shape[axis]
@@ -86,3 +92,168 @@ def mean_cuts(
     highest = np.maximum(boxes.high[axis] - 1, boxes.low[axis])
     last: Integers = np.clip(boxes.low[axis] + means, boxes.low[axis], highest)
     return last
+
+
+# Boxes that are split where many rows are, behind the meter.
+
+_GRID = 1 << 64
+_DIGITS = 50
+_SMALL = Decimal(10) ** -24  # smaller terms are bounded together
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """A box at depth d with c rows is split if max(c - d · decay, -decay) + noise > 0, the noise
+    discrete Laplace of some scale; a box of one cell never is.
+    """
+
+    scale: Fraction
+    decay: int
+
+    def loss(self, person: PrivacyUnit) -> Fraction:
+        """A bound on how much one person changes the logarithm of the probability of any tree.
+
+        Let x = c - d · decay, p(x) = P(x + noise > 0) and ρ(x) = ln p(x) - ln p(x - 1). With
+        α = exp(-1 / scale), p(x) is α^(1-x) / (1 + α) for x <= 0 and 1 - α^x / (1 + α) above: so
+        ρ(x) = 1 / scale up to x = 1, and falls from there, being
+        ln(1 + α - α^x) - ln(1 + α - α^(x-1)).
+
+        A row more changes the counts of the boxes that hold it, which is one at every depth, and
+        whose x goes down by at least `decay` from one to the next. Boxes with x <= -decay are
+        taken at -decay with and without the row; so the others, from the lowest up, have x of at
+        least 1 - decay, 1, 1 + decay, …, and all the splits become more probable by at most
+        ρ(1 - decay) + ρ(1) + ρ(1 + decay) + … = 2 / scale + Σ_j ρ(1 + j · decay).
+        That no further box is split becomes less probable by a factor of at most exp(1 / scale).
+        A row less turns these round. Replacing a row is one less and one more: the sum of both.
+        """
+        return _loss(self.scale, self.decay, person.rows, person.neighbours == "replace")
+
+
+@lru_cache(maxsize=256)
+def _loss(scale: Fraction, decay: int, rows: int, replaced: bool) -> Fraction:
+    with localcontext() as context:
+        context.prec = _DIGITS
+        rate = Decimal(scale.denominator) / Decimal(scale.numerator)
+        ratio = (-rate).exp()
+        fall = ratio**decay
+        term, total = fall, 2 * rate
+        while term > _SMALL:
+            total += ((1 + ratio - ratio * term) / (1 + ratio - term)).ln()
+            term *= fall
+        total += rate * term / (1 - fall)  # more than all the terms left out
+        if replaced:
+            total += rate
+        # The digits left out are fewer than those that are added here.
+        bound = rows * total * (1 + Decimal(10) ** -40) * _GRID
+        return Fraction(int(bound.to_integral_value(ROUND_CEILING)), _GRID)
+
+
+def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) -> Boxes:
+    """The leaves of a tree that halves boxes in every attribute as the rule says; they tile the
+    domain.
+    """
+    from scumble.private.sampling.noise import discrete_laplace
+
+    law = DiscreteLaplace(rule.scale)
+    check_scale(law)
+    counts.charge("splits", PrivacyLoss(rule.loss(counts.person)))
+    summed = summed_area(counts._counts.reshape(shape))
+    boxes, depth, leaves = Boxes.whole(shape), 0, []
+    while len(boxes):
+        biased = np.maximum(boxes.sums(summed) - depth * rule.decay, -rule.decay)
+        noisy = biased + discrete_laplace(counts._noise, rule.scale, len(boxes))
+        several = boxes.cells > 1
+        split = (noisy > 0) & several
+        counts._noise.watch(Hidden("splits", biased[several], law, split[several]))
+        leaves.append(boxes.take(np.flatnonzero(~split)))
+        boxes, _ = boxes.take(np.flatnonzero(split)).halves()
+        depth += 1
+    return Boxes.joined(leaves)
+
+
+# A partition of codes into buckets of nearly equal counts, behind the meter.
+
+
+def noisy_partition(
+    counts: PrivateCounts, *, epsilon: Fraction, price: int
+) -> npt.NDArray[np.int64]:
+    """The last code of each bucket of a partition that costs little: every bucket its `price` and
+    the distances of its counts from their median, less noise. The choice is ε-DP.
+
+    Each of the possible buckets has its own geometric noise. Take a partition P, a row in some
+    code, and the bucket B of P around it; fix all noise but that of B. Every partition has one
+    bucket around the code, whose distances change by at most 1 with the row, and nothing else does.
+    Against partitions that have B as well, P wins or loses whatever B costs. Against all others it
+    wins if the noise of B is at least some whole number, which moves by at most 2: 1 for the cost
+    of P, 1 for the best of the others. As P(noise >= t + 2) >= exp(-2 / scale) P(noise >= t), the
+    probability of P changes by a factor of at most exp(2 / scale). That is for one row; they are
+    changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a person.
+    Equally cheap partitions are told apart by their shape alone, which leaves all this as it is.
+    """
+    from scumble.private.sampling.noise import geometric
+
+    scale = 2 * counts.person.sensitivity / epsilon
+    law = DiscreteLaplace(scale)
+    check_scale(law)
+    counts.charge("partition", PrivacyLoss(epsilon))
+    buckets = Buckets(counts.size)
+    costs = buckets.deviations(counts._counts) + price
+    counts._noise.watch(Hidden("costs", costs, law))
+    costs -= geometric(counts._noise, scale, buckets.many)
+    last = buckets.cheapest(costs)
+    counts._noise.watch(Hidden("chosen", last, law))
+    return last
+
+
+# Partitions of a row of counts into buckets whose counts are nearly equal.
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """All intervals whose length is a power of two, of a row of so many counts: what partitions are
+    made of. They are numbered by length, then by begin.
+    """
+
+    size: int
+
+    @cached_property
+    def lengths(self) -> Integers:
+        return 1 << np.arange(self.size.bit_length())
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The number of the first interval of each length."""
+        return np.cumsum([0, *(self.size - self.lengths + 1)])[:-1]
+
+    @property
+    def many(self) -> int:
+        return int((self.size - self.lengths + 1).sum())
+
+    def deviations(self, counts: Integers) -> Integers:
+        """For each interval the sum of distances of its counts from their median, a whole number.
+
+        It is the least Σ |count - m| over all m. For every m that sum changes by at most 1 if one
+        of the counts does, so the least one does too.
+        """
+        from scumble.model.designs import kernels
+
+        values, ranks = np.unique(counts, return_inverse=True)
+        out = np.zeros(self.many, np.int64)
+        for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+            part = out[start : start + self.size - length + 1]
+            kernels.deviations(ranks, values, length, part)
+        return out
+
+    def cheapest(self, costs: Integers) -> Integers:
+        """The last place of every bucket of the cheapest partition; of equally cheap ones, that
+        with the shortest last bucket, then the shortest before it, and so on.
+        """
+        from scumble.model.designs import kernels
+
+        last = np.zeros(self.size + 1, np.int64)
+        kernels.cheapest(costs, self.starts, self.lengths, last)
+        ends, end = [], self.size
+        while end:
+            ends.append(end - 1)
+            end -= int(last[end])
+        return np.array(ends[::-1], np.int64)

@@ -1,27 +1,36 @@
-"""The private table as differentially private releases see it: every verb charges, then touches."""
+"""PrivateTable, PrivateCounts, marginals: charge, then measure.
+
+The private table as differentially private releases see it: every verb charges, then touches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import Loss
-from scumble.model.privacy.ledger import Account
-from scumble.model.privacy.person import Person
-from scumble.private.meter.private_counts import Counts, PrivateCounts, blur
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.axis import IdentityTransform, Transform
+from scumble.model.designs.residual_planner import cost
+from scumble.model.designs.residuals import MarginalTable, Residuals, differences
+from scumble.model.errors import ParameterError
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
+from scumble.private.sampling.source import Hidden
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
-    from scumble.private.sampling.source import Source
-    from scumble.private.tables.counter import Counter
+    from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.counter import CellCounter
 
 
 class PrivateTable:
     """A metered view: nothing of the rows comes out but what was charged for."""
 
-    def __init__(self, counter: Counter, account: Account, noise: Source) -> None:
+    def __init__(self, counter: CellCounter, account: BudgetAccount, noise: Keystream) -> None:
         self._counter = counter
         self._account = account
         self._noise = noise
@@ -31,27 +40,179 @@ class PrivateTable:
         return self._counter.schema
 
     def noisy_counts(
-        self, names: Sequence[str], person: Person, *, epsilon: Fraction
+        self, names: Sequence[str], person: PrivacyUnit, *, epsilon: Fraction
     ) -> tuple[Counts, DiscreteLaplace]:
         """The count of every cell of the product of some attributes, plus discrete Laplace noise.
 
         Cells are disjoint, so a person changes at most `person.sensitivity` of all counts together;
         noise of scale sensitivity/ε on each makes the whole array ε-DP.
         """
-        self._account.charge(f"noisy counts of {', '.join(names)}", Loss(epsilon))
+        self._account.charge(f"noisy counts of {', '.join(names)}", PrivacyLoss(epsilon))
         law = DiscreteLaplace(Fraction(person.sensitivity) / epsilon)
         [counts] = self._counter.counts([names], person)
         blur(self._noise, counts, law)
         return counts, law
 
-    def counts(self, names: Sequence[str], person: Person) -> PrivateCounts:
+    def counts(self, names: Sequence[str], person: PrivacyUnit) -> PrivateCounts:
         """The counts of every cell of the product of some attributes, behind the meter."""
         return self.marginals([names], person)[0]
 
-    def marginals(self, sets: Sequence[Sequence[str]], person: Person) -> list[PrivateCounts]:
+    def marginals(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[PrivateCounts]:
         """The counts of several products of attributes, found in one pass over the rows."""
         found = self._counter.counts(sets, person)
         return [
             PrivateCounts(tuple(names), counts, person, self._account, self._noise)
             for names, counts in zip(sets, found, strict=True)
         ]
+
+
+# Counts of cells behind the meter: linear measurements with noise are the way out.
+
+Counts = npt.NDArray[np.int64]
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+
+LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000
+_NOISE_CHUNK = 1 << 22
+
+
+class PrivateCounts:
+    """The counts of all cells of the product of `names`. Nothing of them comes out but what was
+    charged for; only the metered rooms, whose names begin with private, touch the array.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        counts: Counts,
+        person: PrivacyUnit,
+        account: BudgetAccount,
+        noise: Keystream,
+    ) -> None:
+        self.names = names
+        self.person = person
+        self._counts = counts
+        self._account = account
+        self._noise = noise
+
+    @property
+    def size(self) -> int:
+        """How many cells there are: the product of the domains, which is public."""
+        return len(self._counts)
+
+    def noisy(
+        self, laws: Sequence[NoiseLaw], transform: Transform | None = None
+    ) -> list[npt.NDArray[Any]]:
+        """Sums of counts plus independent noise, one law for each group of the transform.
+
+        One person moves the numbers of a group by at most `sensitivity` columns in all. Laplace
+        noise of scale b then costs ε = sensitivity · (largest column sum) / b for the group;
+        Gaussian noise of parameter σ² costs ρ = (largest squared length) / 2σ². Groups add up.
+        """
+        chosen = IdentityTransform() if transform is None else transform
+        norms = chosen.norms()
+        if len(norms) != len(laws):
+            raise ParameterError(f"{len(norms)} groups of numbers need as many laws of noise.")
+        for law in laws:
+            check_scale(law)
+        self.charge("noisy sums", self._cost(laws, norms, acute=chosen.acute(laws)))
+        numbers = [np.ascontiguousarray(group) for group in chosen.apply(self._counts)]
+        for group, law in zip(numbers, laws, strict=True):
+            blur(self._noise, group.reshape(-1), law)
+        return numbers
+
+    def charge(self, what: str, cost: PrivacyLoss) -> None:
+        """Pay for a look, or be refused."""
+        self._account.charge(f"{what} of {', '.join(self.names)}", cost)
+
+    def _cost(
+        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, acute: bool
+    ) -> PrivacyLoss:
+        total, square = self.person.sensitivity, self.person.squared(acute=acute)
+        epsilon = rho = Fraction(0)
+        for law, (absolute, squares) in zip(laws, norms, strict=True):
+            if isinstance(law, DiscreteLaplace):
+                epsilon += total * absolute / law.scale
+            else:
+                rho += square * squares / (2 * law.parameter)
+        return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
+
+
+def check_scale(law: NoiseLaw) -> None:
+    """Refuse noise that 64 bits might not hold."""
+    spread = law.scale if isinstance(law, DiscreteLaplace) else law.parameter / LARGEST_SCALE
+    if spread > LARGEST_SCALE:
+        raise ParameterError(
+            "With so small an epsilon, or so many rows of a person, the noise would be larger "
+            "than any count; allow a larger epsilon, or a smaller contribution."
+        )
+
+
+def blur(noise: Keystream, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
+    """Add independent noise to numbers, in place. A source that watches, as an audit's does, is
+    shown what it is asked to hide.
+    """
+    from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
+
+    noise.watch(Hidden("sums", numbers, law))
+    for begin in range(0, len(numbers), _NOISE_CHUNK):
+        part = numbers[begin : begin + _NOISE_CHUNK]
+        if isinstance(law, DiscreteLaplace):
+            part += discrete_laplace(noise, law.scale, len(part))
+        else:
+            part += discrete_gaussian(noise, law.parameter, len(part))
+
+
+# Noisy marginals, and parts of them, behind the meter.
+
+Integers = npt.NDArray[np.int64]
+
+_TOGETHER = 1 << 12  # tables whose noise is drawn at once: the call costs more than small tables
+
+
+def noisy_tables(table: PrivateTable, design: Residuals, person: PrivacyUnit) -> Integers:
+    """The numbers of all tables of a design, one after the other.
+
+    What they cost together is in `designs.residual_price`, with its proof.
+    """
+    for each in design.tables:
+        check_scale(each.law)
+    loss = cost(design.tables, design.sizes, person)
+    table._account.charge(f"noisy tables of {', '.join(design.attributes)}", loss)
+    sets = [[design.attributes[place] for place in each.places] for each in design.tables]
+    counted = table.marginals(sets, person)
+    numbers = np.empty(design.numbers, np.int64)
+    slices = list(design.slices())
+    for run in _runs(design.tables):
+        before = [_before(design, run_table, counted[number]._counts) for number, run_table in run]
+        noisy = np.concatenate(before)
+        blur(table._noise, noisy, run[0][1].law)
+        ends = np.cumsum([len(part) for part in before])[:-1]
+        for (number, run_table), part in zip(run, np.split(noisy, ends), strict=True):
+            numbers[slices[number]] = _after(design, run_table, part)
+    return numbers
+
+
+def _runs(tables: tuple[MarginalTable, ...]) -> Iterator[list[tuple[int, MarginalTable]]]:
+    """Neighbouring tables that have the same noise."""
+    for _, same in groupby(enumerate(tables), key=lambda numbered: numbered[1].law):
+        run = list(same)
+        for begin in range(0, len(run), _TOGETHER):
+            yield run[begin : begin + _TOGETHER]
+
+
+def _before(design: Residuals, table: MarginalTable, counts: Integers) -> Integers:
+    """What noise is added to: counts of cells, or their one contrast."""
+    if table.form != "contrast":
+        return counts
+    return differences(counts.reshape(_shape(design, table))).reshape(-1)
+
+
+def _after(design: Residuals, table: MarginalTable, noisy: Integers) -> Integers:
+    """What is published of it."""
+    if table.form != "residual":
+        return noisy
+    return differences(noisy.reshape(_shape(design, table))).reshape(-1)
+
+
+def _shape(design: Residuals, table: MarginalTable) -> list[int]:
+    return [design.sizes[place] for place in table.places]

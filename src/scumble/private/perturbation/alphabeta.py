@@ -1,4 +1,6 @@
-"""αβ: publish true tuples with one probability, and every other tuple of the domain with
+"""AlphaBeta.
+
+αβ: publish true tuples with one probability, and every other tuple of the domain with
 another.
 """
 
@@ -7,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil, log, prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model import parameters
-from scumble.model.dialect import named, setting
-from scumble.model.errors import ParameterError, PromiseError, SchemaError
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, named, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import Included
 from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.alphabeta_guarantee import Promise, in_shares
-from scumble.private.perturbation.alphabeta_report import report
-from scumble.private.perturbation.alphabeta_request import Request
+from scumble.private.perturbation.alphabeta_guarantee import Promise, Request, in_shares
 
 if TYPE_CHECKING:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 MOST_VIEWS = 63  # as many bits as a published whole number has
@@ -188,10 +188,10 @@ class AlphaBeta(Publisher):
         law = evidence.presence if isinstance(evidence, Tuples) else None
         return report(self._asked, law, self.size(schema)) if isinstance(law, Included) else {}
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Tuples:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The samplers are slow to import, and parameters are checked without them.
-        from scumble.private.perturbation.tuple_views_part import FILE, TupleViews
-        from scumble.private.tables.tuple_keys import true_tuples
+        from scumble.private.perturbation.tuple_views import FILE, TupleViews
+        from scumble.private.tables.sorted_keys import true_tuples
 
         schema = rows.schema
         true = true_tuples(rows, self._duplicates, self._multiplicity)
@@ -201,11 +201,11 @@ class AlphaBeta(Publisher):
         return Tuples(FILE, tuple(attribute.name for attribute in schema.published), law)
 
     def republish(
-        self, evidence: Tuples, published: Path, rows: Rows, noise: Source, folder: Path
+        self, evidence: Tuples, published: Path, rows: Rows, noise: Keystream, folder: Path
     ) -> Tuples:
         """The next view of the same table, written into `folder` beside those in `published`."""
-        from scumble.private.perturbation.tuple_views_part import TupleViews
-        from scumble.private.tables.tuple_keys import true_tuples
+        from scumble.private.perturbation.tuple_views import TupleViews
+        from scumble.private.tables.sorted_keys import true_tuples
 
         law = evidence.presence
         if not isinstance(law, Included) or law.views == law.most:
@@ -257,3 +257,62 @@ def _shares(sources: Mapping[str, Sequence[float]]) -> dict[str, tuple[Fraction,
 def _plain(weights: Sequence[float]) -> list[Any]:
     """Weights as JSON holds them."""
     return list(parameters.plain({str(place): each for place, each in enumerate(weights)}).values())
+
+
+# What to expect of an AlphaBeta release: how many tuples of each kind, and how far answers are
+# off.
+
+FAILURE = 0.05
+
+
+def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
+    """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
+    the rest to the nearest.
+    """
+    missed = prod(1 - law.noise_of(view) for view in range(1, law.views + 1))
+    facts = {
+        "domain": size,
+        "alpha": _short(law.kept - law.noise),
+        "beta": _short(law.noise),
+        "true tuples expected": round((1 - (1 - law.kept) ** law.views) * law.rows),
+        "false tuples expected": round((1 - missed) * (size - law.rows)),
+    }
+    if law.views > 1:  # what follows is proved of one view, and several are pooled
+        return facts
+    paper = rho(asked, law, size)
+    return {
+        **facts,
+        # Proved for every single count; then what the paper states, by its formula.
+        "error bound": {"holds with probability": 1 - FAILURE, "count": ceil(reach(law, size))},
+        "usefulness": {
+            "rho": ceil(100 * paper) / 100,
+            "rho times root n": ceil(paper * sqrt(law.rows)),
+        },
+    }
+
+
+def rho(asked: Request, law: Included, size: int) -> float:
+    """ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own choice of a, else theorem 4.4."""
+    rows = max(law.rows, 1)
+    plain = not asked.exclusive and law.most == 1 and not law.sources
+    if asked.gamma is not None and law.kept == Fraction(1, 2) and plain:
+        gamma = asked.gamma
+        factor = asked.prior(size, rows) * size / rows * (1 - gamma) / gamma
+        return 2 * sqrt(2 * float(factor) * log(2 / FAILURE))
+    alpha = law.kept - law.noise
+    ratio = law.noise * size / (alpha**2 * rows)
+    return sqrt(2 * (float(ratio) + 1) * log(2 / FAILURE))
+
+
+def reach(law: Included, size: int) -> float:
+    """How far any one count can be off, but with probability ε, in one view: Bernstein's inequality
+    for a sum of independent presences of variance at most n/4 + β·m.
+    """
+    variance = law.rows / 4 + float(law.noise * size)
+    third = log(2 / FAILURE) / 3
+    total = third + sqrt(third**2 + 6 * third * variance)
+    return total / float(law.kept - law.noise)
+
+
+def _short(number: Fraction) -> float:
+    return float(f"{float(number):.6g}")

@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from scumble.private.sampling.shuffle_kernels import below
+from scumble.private.sampling.kernels import below
 
 Array = Any
 _compiled = numba.njit(cache=True, nogil=True)

@@ -1,30 +1,117 @@
-"""Aroma: every row shows k values, the true one among draws from a public pool."""
+"""Aroma and its pool.
+
+Aroma: every row shows k values, the true one among draws from a public pool.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scumble.model import parameters
-from scumble.model.dialect import named
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import ParameterError, SchemaError, named
+from scumble.model.evidence.channels import PoolLaw
 from scumble.model.evidence.evidence import Evidence, Records
-from scumble.model.evidence.pool_law import PoolLaw
 from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import aroma_guarantee
 from scumble.private.perturbation.aroma_guarantee import k_for
-from scumble.private.perturbation.aroma_pool import UNIFORM, WrittenPool, whole_weights
 from scumble.private.perturbation.guarantees import outlook_drawn
 
 if TYPE_CHECKING:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
+
+
+# The pool that Aroma draws from: public weights of all values, as its owner wrote them.
+
+UNIFORM = "uniform"
+_LIGHTEST = Fraction(1, 10**6)  # of the mean weight
+_ALLOWED = "'uniform', a list of weights, or a table of weights by value"
+
+
+class WrittenPool:
+    """Weights in the order of the domain, or by value (as text; "" is a missing value)."""
+
+    def __init__(self, pool: object) -> None:
+        self.given: Any = pool
+        self._list: list[Fraction] | None = None
+        self._table: dict[str, Fraction] | None = None
+        if isinstance(pool, Mapping):
+            self.given = {_text(value): _plain(weight) for value, weight in pool.items()}
+            self._table = {_text(value): _weight(weight) for value, weight in pool.items()}
+        elif isinstance(pool, Sequence) and not isinstance(pool, (str, bytes)):
+            self.given = [_plain(weight) for weight in pool]
+            self._list = [_weight(weight) for weight in pool]
+        elif pool != UNIFORM:
+            raise ParameterError.of("Aroma", "pool", _ALLOWED, pool)
+
+    def weights(self, attributes: Sequence[Attribute]) -> list[Fraction]:
+        """The weight of every value; of every combination for several attributes, the last one
+        changing fastest.
+        """
+        size = math.prod(attribute.size for attribute in attributes)
+        if self._table is not None:
+            weights = self._by_value(attributes)
+        else:
+            weights = [Fraction(1)] * size if self._list is None else self._list
+        names = ", ".join(f"'{attribute.name}'" for attribute in attributes)
+        if len(weights) != size:
+            allowed = f"{size} weights, one for each value of {names}"
+            raise ParameterError.of("Aroma", "pool", allowed, f"{len(weights)} weights")
+        if min(weights) * size < sum(weights) * _LIGHTEST:
+            raise ParameterError(
+                f"The pool of Aroma must give every value of {names} at least a millionth of the "
+                "mean weight: a value that is hardly ever drawn would betray who has it."
+            )
+        return weights
+
+    def _by_value(self, attributes: Sequence[Attribute]) -> list[Fraction]:
+        table = self._table or {}
+        labels = [map(_text, attribute.labels().to_pylist()) for attribute in attributes]
+        values = [", ".join(cell) for cell in product(*labels)]
+        names = ", ".join(f"'{attribute.name}'" for attribute in attributes)
+        missing = [value for value in values if value not in table]
+        if missing:
+            raise ParameterError(
+                f"The pool of Aroma must have a weight for every value of {names}; it has none "
+                f"for {missing[0]!r}."
+            )
+        unknown = [value for value in table if value not in set(values)]
+        if unknown:
+            raise ParameterError(
+                f"The pool of Aroma has a weight for {unknown[0]!r}, which is no value of {names}."
+            )
+        return [table[value] for value in values]
+
+
+def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
+    """The same shares in whole numbers, as small as possible."""
+    scale = math.lcm(*(weight.denominator for weight in weights))
+    numbers = [int(weight * scale) for weight in weights]
+    common = math.gcd(*numbers)
+    return tuple(number // common for number in numbers)
+
+
+def _weight(given: object) -> Fraction:
+    return positive("Aroma", "pool", given)
+
+
+def _plain(weight: Any) -> Any:
+    return weight if isinstance(weight, (int, float)) else str(weight)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
 
 LARGEST_K = 1000
 MOST_VALUES = 1024
@@ -124,7 +211,7 @@ class Aroma(Publisher):
     def _check_closeness(self, law: PoolLaw, schema: Schema) -> None:
         if law.caps is None or self._closeness is None:
             return
-        from scumble.private.perturbation.aroma_risk import acceptance
+        from scumble.private.perturbation.aroma_guarantee import acceptance
 
         given = self._written["closeness"]
         total = sum(self._pool.weights(schema.sensitive))
@@ -185,12 +272,12 @@ class Aroma(Publisher):
 
     def profile(self, schema: Schema, epsilon: float) -> float:
         """The least δ for which the sensitive values of a row have (ε, δ)-LDP, rounded up."""
-        from scumble.private.perturbation.aroma_risk import profile
+        from scumble.private.perturbation.aroma_guarantee import profile
 
         return profile(self.law(schema), (float(loss("Aroma.profile", epsilon)),))[0]
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        from scumble.private.perturbation.aroma_risk import acceptance, again_in_paper
+        from scumble.private.perturbation.aroma_guarantee import acceptance, again_in_paper
 
         law = self.law(schema)
         found: dict[str, Any] = {
@@ -206,7 +293,7 @@ class Aroma(Publisher):
 
     # What reads and writes rows is slow to import, and parameters are checked without it.
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         from scumble.private.perturbation.aroma_views import write
 
         return write(self.law(rows.schema), rows, self._identifier, noise, folder)
@@ -235,7 +322,7 @@ class Aroma(Publisher):
         return [Aroma(k=size, pool=self._pool.given) for size in known]
 
     def perturb_levels(
-        self, rows: Rows, noise: Source, folders: Mapping[int, Path]
+        self, rows: Rows, noise: Keystream, folders: Mapping[int, Path]
     ) -> dict[int, Records]:
         """One view for each k, each bag inside the bag of the next larger k."""
         from scumble.private.perturbation.aroma_views import write_levels
@@ -248,12 +335,12 @@ class Aroma(Publisher):
         evidence: Records,
         published: Path,
         rows: Rows,
-        noise: Source,
+        noise: Keystream,
         book: Path,
         folder: Path,
     ) -> Records:
         """The release with further records; one that had the same value before shows the same."""
-        from scumble.private.perturbation.aroma_updates import insert
+        from scumble.private.perturbation.aroma_views import insert
 
         person = self._updatable()
         return insert(evidence, published, rows, person, noise, book, folder)
@@ -262,7 +349,7 @@ class Aroma(Publisher):
         self, evidence: Records, published: Path, ids: Iterable[Any], book: Path, folder: Path
     ) -> Records:
         """The release without some records, whose bags stay in the book."""
-        from scumble.private.perturbation.aroma_updates import delete
+        from scumble.private.perturbation.aroma_views import delete
 
         self._updatable()
         return delete(evidence, published, ids, book, folder)

@@ -1,33 +1,43 @@
-"""FRAPP: keep a whole row, or replace all of it by a row drawn from the whole domain."""
+"""FRAPP and its guarantee.
+
+FRAPP: keep a whole row, or replace all of it by a row drawn from the whole domain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from math import log, sqrt
+from math import comb, log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model import parameters
-from scumble.model.dialect import setting
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import Replaced
 from scumble.model.privacy.guarantee import (
     Guarantee,
+    at_least,
+    at_most,
+    epsilon_for_gamma,
+    float_at_least,
+    float_at_most,
     gamma_for_epsilon,
     gamma_for_rho,
+    percent_at_least,
+    percent_at_most,
     positive,
+    posterior_at_most,
     share,
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation import frapp_promise
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 Reading = Literal["local", "published"]
@@ -131,21 +141,21 @@ class Frapp(Publisher):
         gamma, size = self.gamma(schema), schema.size()
         if self._reading == "local":
             prior = self._numbers.get("rho1", Fraction(1, 10))
-            first = frapp_promise.local(gamma), frapp_promise.from_prior(prior, gamma)
-            return (*first, frapp_promise.exposure(gamma, size))
+            first = local(gamma), from_prior(prior, gamma)
+            return (*first, exposure(gamma, size))
         counts = None if rows is None else self._counts(schema, rows)
-        seen = frapp_promise.published(self._numbers["k"], self._posterior(schema), counts)
-        return seen, frapp_promise.local(gamma, anyway=True)
+        seen = published(self._numbers["k"], self._posterior(schema), counts)
+        return seen, local(gamma, anyway=True)
 
     def _posterior(self, schema: Schema) -> Fraction:
         """γ of the published reading."""
         k, keep = self._numbers["k"], self.keep(schema)
         return k * keep / (1 - keep + k * keep)
 
-    def _counts(self, schema: Schema, rows: int) -> frapp_promise.Counts:
+    def _counts(self, schema: Schema, rows: int) -> Counts:
         """How often a row of so many is published; a refusal where that breaks the promise."""
-        counts = frapp_promise.Counts(rows, schema.size(), self.keep(schema))
-        frapp_promise.require(self._numbers["k"], self._posterior(schema), counts)
+        counts = Counts(rows, schema.size(), self.keep(schema))
+        require(self._numbers["k"], self._posterior(schema), counts)
         return counts
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
@@ -154,8 +164,8 @@ class Frapp(Publisher):
         if self._reading == "local" or not rows:
             return facts
         k = self._numbers["k"]
-        counts = frapp_promise.Counts(rows, size, keep)
-        times = range(1, min(rows, frapp_promise.MOST_TIMES) + 1)
+        counts = Counts(rows, size, keep)
+        times = range(1, min(rows, MOST_TIMES) + 1)
         posteriors = {str(c): float(counts.posterior(k * rows / size, c)) for c in times}
         expected = {str(c): float(counts.expected(c)) for c in times}
         # k(1-γ)/γ is (1-p)/p: the paper's bound on the error of a count, in units of root n.
@@ -167,7 +177,7 @@ class Frapp(Publisher):
             "usefulness": {"rho": rho, "rho times root n": rho * sqrt(rows)},
         }
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Tuples:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.private.tables.writer import ViewWriter
 
@@ -205,15 +215,14 @@ def _number_of(rows: Rows, names: list[str]) -> int:
 
 
 def _replaced(
-    columns: list[npt.NDArray[Any]], schema: Schema, keep: Fraction, noise: Source
+    columns: list[npt.NDArray[Any]], schema: Schema, keep: Fraction, noise: Keystream
 ) -> list[npt.NDArray[Any]]:
     """Some rows, each with probability `keep`, as they are; in place of the others rows drawn
     column by column, which makes every row of the domain equally likely.
     """
     import numpy as np
 
-    from scumble.private.sampling.bernoulli import bernoulli
-    from scumble.private.sampling.integers import integers
+    from scumble.private.sampling.bits import bernoulli, integers
 
     lost = np.flatnonzero(bernoulli(noise, 1 - keep, len(columns[0])))
     found = []
@@ -222,3 +231,182 @@ def _replaced(
         changed[lost] = integers(noise, attribute.size, len(lost)).astype(column.dtype)
         found.append(changed)
     return found
+
+
+# What Frapp promises: to whoever sees a person's own row, and to whoever sees the shuffled set.
+
+LOCAL_LIMITS = (
+    "How many rows there are is published, and who is known to have sent one is known.",
+    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
+    "What the other rows tell about a person by statistics is not hidden.",
+)
+PUBLISHED_LIMITS = (
+    "It is for an attacker who looks at how often one row is published, not at the other rows.",
+    "To who knows other people's rows, or which row is whose, only the bound by ε is promised.",
+    "It is for a row that at most one person has; what several people share shows more often.",
+    "An attacker who gave the row more than k·n/m before may end higher.",
+)
+MOST_TIMES = 6
+_SLACK = Fraction(11, 10)  # of γ: how far the first order may be off
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often a tuple t of the domain is published, if one of n rows is t and if none is.
+
+    A row that is not t shows t with probability q = (1-p)/m, one that is with s = p + q. So the
+    count is Bin(n, q) if t is in no row, and one Bernoulli(s) plus Bin(n-1, q) if it is in one.
+    """
+
+    rows: int
+    size: int
+    keep: Fraction
+
+    @property
+    def other(self) -> Fraction:
+        return (1 - self.keep) / self.size
+
+    @property
+    def own(self) -> Fraction:
+        return self.keep + self.other
+
+    def ratio(self, times: int) -> Fraction:
+        """How many times as likely it is to be published so often if it is in one row as if it is
+        in none: s·c/(n q) + (1-s)(n-c)/(n(1-q)), since both laws share their binomials.
+        """
+        seen = self.own * times / (self.rows * self.other)
+        unseen = (1 - self.own) * (self.rows - times) / (self.rows * (1 - self.other))
+        return seen + unseen
+
+    def posterior(self, prior: Fraction, times: int) -> Fraction:
+        odds = prior / (1 - prior) * self.ratio(times)
+        return odds / (1 + odds)
+
+    def expected(self, times: int) -> Fraction:
+        """How many different tuples are published at least so often, at most and on average, in a
+        table whose rows all differ; also a bound on the probability that there is any.
+
+        P(Bin(n, q) >= c) is at most C(n, c) q^c, for there are so many ways to choose c rows.
+        """
+        q, n = self.other, self.rows
+        false = self.size * comb(n, times) * q**times
+        others = comb(n - 1, times) * q**times if n else Fraction(0)
+        more = comb(n - 1, times - 1) * q ** (times - 1) if n else Fraction(0)
+        return false + n * (self.own * more + (1 - self.own) * others)
+
+
+def require(k: Fraction, gamma: Fraction, counts: Counts) -> None:
+    """Refuse tables that are too large for their domain."""
+    prior = k * counts.rows / counts.size
+    if prior >= gamma:
+        raise PromiseError(
+            f"Frapp with {setting('reading', 'published')} speaks of priors up to k·n/m, n rows "
+            "out of m possible ones: here that is no less than the posterior γ that is promised. "
+            + _advice()
+        )
+    if counts.rows and counts.posterior(prior, 1) > _SLACK * gamma:
+        raise PromiseError(
+            f"Frapp with {setting('reading', 'published')} is made for priors k·n/m, n rows out of "
+            "m possible ones, far below γ: here a row seen once would end above γ by more than a "
+            "tenth of it. " + _advice()
+        )
+
+
+def _advice() -> str:
+    return f"Use a smaller k, publish more attributes, or use {setting('reading', 'local')}."
+
+
+def local(gamma: Fraction, *, anyway: bool = False) -> Guarantee:
+    """ε-LDP of a whole row; `anyway`: it is not what was asked for, but holds."""
+    epsilon = epsilon_for_gamma(gamma)
+    known = "Even to an attacker who knows which row is whose" if anyway else "Whatever is known"
+    return Guarantee(
+        statement="ε-LDP",
+        parameters={"epsilon": epsilon, "gamma": float_at_least(gamma)},
+        scope="the whole release",
+        neighbourhood="replace one person",
+        trust="local",
+        proof="a row shows itself with p + (1−p)/m and any other with (1−p)/m, whose ratio is γ; "
+        "computed exactly from the published p",
+        sentence=(
+            f"{known}, the published row of a person changes the odds between any two true rows by "
+            f"a factor of at most {at_most(gamma)} (ε = {at_most(epsilon)})."
+        ),
+        limits=LOCAL_LIMITS,
+    )
+
+
+def from_prior(prior: Fraction, gamma: Fraction) -> Guarantee:
+    """(ρ1, ρ2)-privacy, which follows from γ."""
+    end = posterior_at_most(prior, gamma)
+    return Guarantee(
+        statement="(ρ1, ρ2)-privacy",
+        parameters={"rho1": float_at_most(prior), "rho2": float_at_least(end)},
+        scope="each single value",
+        neighbourhood="replace one person",
+        trust="local",
+        proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
+        sentence=(
+            f"An attacker who knows everybody else's rows, and gave {percent_at_least(prior)} to a "
+            f"property of a person's row, can end at most at {percent_at_most(end)}."
+        ),
+        limits=LOCAL_LIMITS,
+    )
+
+
+def exposure(gamma: Fraction, size: int) -> Guarantee:
+    """The best guess of a whole row."""
+    success = gamma / (gamma + size - 1)
+    return Guarantee(
+        statement="p-exposure",
+        parameters={"p": float_at_least(success), "values": size},
+        scope="the whole release",
+        neighbourhood="replace one person",
+        trust="local",
+        proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform replacement",
+        sentence=(
+            f"An attacker who must guess one of {size} equally likely rows of a person, and knows "
+            f"everybody else's, is right with probability at most {percent_at_most(success)} "
+            f"(blind guessing: {percent_at_least(Fraction(1, size))})."
+        ),
+        limits=LOCAL_LIMITS,
+    )
+
+
+def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
+    """The posterior of a tuple by how often it is published, for priors of at most k·n/m."""
+    parameters = {"k": float_at_most(k), "first order gamma": float_at_least(gamma)}
+    if counts is None or counts.rows < 2:
+        sentence = (
+            f"An attacker who gave a row at most {at_least(k)} times the chance n/m of a row drawn "
+            "blindly, and sees it published once among the n shuffled rows, ends at about "
+            f"{percent_at_most(gamma)}, in small tables higher; the release states it exactly."
+        )
+    else:
+        prior = k * counts.rows / counts.size
+        once, twice = (counts.posterior(prior, times) for times in (1, 2))
+        many = counts.expected(2)
+        parameters |= {"d": float_at_most(prior), "once": float_at_least(once)}
+        parameters |= {"twice": float_at_least(twice), "repeated": float_at_least(many)}
+        sentence = (
+            f"An attacker who gave a row at most {percent_at_least(prior)}, and sees it published "
+            f"once among the shuffled rows, ends at most at {percent_at_most(once)}; published "
+            f"twice, at {percent_at_most(twice)}. Of a table whose rows all differ, at most "
+            f"{at_most(many)} rows are published twice or more on average{_chance(many)}."
+        )
+    return Guarantee(
+        statement="(d, γ)-privacy of a row seen once",
+        parameters=parameters,
+        scope="each single value",
+        neighbourhood="add or remove one person",
+        trust="central",
+        proof="exact posterior from the law of how often a row is published: Bernoulli(p + q) + "
+        "Bin(n−1, q) if one person has it, Bin(n, q) if nobody has, q = (1−p)/m; p/(1−p) = "
+        "γ/(k(1−γ)) makes it γ but for terms of the order of the prior",
+        sentence=sentence,
+        limits=PUBLISHED_LIMITS,
+    )
+
+
+def _chance(many: Fraction) -> str:
+    return f", and any at all with probability at most {percent_at_most(many)}" if many < 1 else ""

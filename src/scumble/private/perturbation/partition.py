@@ -1,4 +1,7 @@
-"""Perturbation partitioning: uniform perturbation in sub-tables that have few values each."""
+"""Perturbation partitioning.
+
+Perturbation partitioning: uniform perturbation in sub-tables that have few values each.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,26 @@ import numpy as np
 
 from scumble.model import parameters
 from scumble.model.errors import SchemaError
-from scumble.model.evidence.channels import SplitChannel
+from scumble.model.evidence.channels import PartitionChannel
 from scumble.model.evidence.evidence import Evidence, Records
-from scumble.model.privacy.guarantee import Guarantee, gamma_for_rho, share
+from scumble.model.privacy.guarantee import (
+    Guarantee,
+    at_most,
+    float_at_least,
+    float_at_most,
+    gamma_for_rho,
+    percent_at_least,
+    percent_at_most,
+    share,
+)
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_for, split
-from scumble.private.perturbation.partition_promise import amplification, nothing, restricted
 
 if TYPE_CHECKING:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 # Answers look at every value in every sub-table.
@@ -122,7 +133,7 @@ class Partition(Publisher):
         )
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        from scumble.private.perturbation.merge import error_bound
+        from scumble.private.perturbation.partition_groups import error_bound
 
         channel = _channel(evidence)
         rows, keeps = channel.rows, [float(keep) for keep in channel.keeps]
@@ -144,9 +155,9 @@ class Partition(Publisher):
             "confidence of the bounds": float(self._confidence),
         }
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.perturbation.deal import Deal
+        from scumble.private.perturbation.partition_groups import Deal
         from scumble.private.tables.writer import RECORDS, ViewWriter
 
         schema, attributes = rows.schema, rows.schema.published
@@ -167,7 +178,7 @@ class Partition(Publisher):
                     columns[place] = codes
                 view.add([*columns, numbers])
             deal.finish()
-        channel = SplitChannel(
+        channel = PartitionChannel(
             sensitive,
             column,
             tuple(part.domain for part in parts),
@@ -213,14 +224,14 @@ def _sensitive(schema: Schema) -> tuple[str, ...]:
     return tuple(attribute.name for attribute in schema.sensitive)
 
 
-def _channel(evidence: Evidence) -> SplitChannel:
+def _channel(evidence: Evidence) -> PartitionChannel:
     """The one channel of what this mechanism publishes."""
-    if isinstance(evidence, Records) and isinstance(evidence.channels[0], SplitChannel):
+    if isinstance(evidence, Records) and isinstance(evidence.channels[0], PartitionChannel):
         return evidence.channels[0]
     raise TypeError("the evidence is not that of a partition")
 
 
-def _gammas(channel: SplitChannel) -> list[Fraction]:
+def _gammas(channel: PartitionChannel) -> list[Fraction]:
     pairs = zip(channel.keeps, channel.domains, strict=True)
     return [gamma_of(keep, len(domain)) for keep, domain in pairs]
 
@@ -240,3 +251,100 @@ def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
             np.add.at(counts, cells, 1)
     occurring = np.flatnonzero(counts)
     return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
+
+
+# The promises of a partition in words, with all that they leave open.
+
+DEPENDS = (
+    "The sub-tables, their sizes, values and retention are public and depend on the data: this is "
+    "not differential privacy, and who knows all other people's values can often work out a "
+    "person's own."
+)
+SETS = (
+    "It is a promise about single values: the sub-table of a row is published, and with it that "
+    "the row has none of the values that the sub-table lacks."
+)
+MORE = (
+    "Who knows more about a person than the frequencies in the table may end higher, be it from "
+    "other columns, from several rows put together, from other rows of the person, or from another "
+    "release."
+)
+COMBINED = (
+    "The promise is for the combination of {}: a single one of them may be believed more, or even "
+    "be the same in all rows of a sub-table, and is then told."
+)
+SEEN = "Everybody can see who is in the table: other columns are published as they are."
+
+
+def restricted(
+    names: Sequence[str], rho1: Fraction, rho2: Fraction, gammas: Sequence[Fraction] = ()
+) -> Guarantee:
+    """What a belief that is the frequency in the table can become; of `gammas` if these are
+    known.
+    """
+    several = len(names) > 1
+    what = f"combination of {', '.join(names)}" if several else f"value of {names[0]}"
+    combined = (COMBINED.format(", ".join(names)),) if several else ()
+    frequent = f"What more than {percent_at_least(rho1)} of the rows have is not covered."
+    return Guarantee(
+        statement="restricted (ρ1, ρ2)-privacy",
+        parameters={"rho1": float_at_most(rho1), "rho2": float_at_least(rho2)},
+        scope="each single value",
+        neighbourhood="one person's sensitive values",
+        trust="central",
+        proof="Chaytor, Wang, VLDB 2010, Corollary 1, for the frequencies in the table as prior"
+        + (_computed(rho2, gammas) if gammas else ""),
+        sentence=(
+            f"An attacker who knows of a person only how frequent each {what} is in the table, and "
+            f"sees the person's row by itself, ends at most at {percent_at_most(rho2)} for one "
+            f"that at most {percent_at_least(rho1)} of the rows have."
+        ),
+        limits=(*combined, DEPENDS, SETS, MORE, frequent, SEEN),
+    )
+
+
+def _computed(rho2: Fraction, gammas: Sequence[Fraction]) -> str:
+    """The numbers that the proof comes to in the sub-tables."""
+    share = rho2 / (rho2 + min(gammas) * (1 - rho2))
+    tables = "one sub-table" if len(gammas) == 1 else f"{len(gammas)} sub-tables"
+    return (
+        f"; computed exactly for {tables}: such a value has at most {percent_at_most(share)} of "
+        f"the rows of its sub-table, γ is at most {at_most(max(gammas))}"
+    )
+
+
+def amplification(names: str, gamma: Fraction) -> Guarantee:
+    """What the published value adds for whoever knows the sub-table already."""
+    return Guarantee(
+        statement="γ-amplification within a sub-table",
+        parameters={"gamma": float_at_least(gamma)},
+        scope="each single value",
+        neighbourhood="one person's sensitive values",
+        trust="central",
+        proof="ratio of the probabilities of one output under two values; computed exactly from "
+        "the published retention of each sub-table",
+        sentence=(
+            "Whatever an attacker knows, and once the sub-table of a row is known, the published "
+            f"value of {names} changes the odds between any two values of that sub-table by a "
+            f"factor of at most {at_most(gamma)}."
+        ),
+        limits=(DEPENDS, "What the sub-table itself tells about a row is not bounded.", SEEN),
+    )
+
+
+def nothing(names: str, rho1: Fraction, rho2: Fraction) -> Guarantee:
+    """What is left of the promise where no value is as rare as ρ1, and nothing was perturbed."""
+    return Guarantee(
+        statement="restricted (ρ1, ρ2)-privacy",
+        parameters={"rho1": float_at_most(rho1), "rho2": float_at_least(rho2)},
+        scope="each single value",
+        neighbourhood="one person's sensitive values",
+        trust="central",
+        proof="no value is covered",
+        sentence=(
+            f"NOTHING IS PROTECTED: more than {percent_at_least(rho1)} of the rows have each value "
+            f"of {names} that occurs, which the promise does not cover, and the owner chose to "
+            "publish such a table as it is."
+        ),
+        limits=(SEEN,),
+    )

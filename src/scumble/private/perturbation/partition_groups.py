@@ -1,16 +1,26 @@
-"""The split of a table: parts of few values each, and the channel that each part goes through."""
+"""Balance, rearrange, merge, deal.
+
+The split of a table: parts of few values each, and the channel that each part goes through.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
-from scumble.model.errors import PromiseError
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.errors import PromiseError, SourceError
 from scumble.model.privacy.guarantee import gamma_for_rho
-from scumble.private.perturbation.balance import Counts, balanced
-from scumble.private.perturbation.merge import Merging
-from scumble.private.perturbation.rearrange import best_order
+from scumble.model.schema.cell_keys import smallest
+from scumble.private.sampling.randomized_response import keep_or_replace
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.without_replacement import Urns
 
 # Numbers that may be looked at to find a good order, in a second or two.
 _WORK = 5 * 10**6
@@ -78,3 +88,342 @@ def _joined(groups: Sequence[Mapping[int, int]]) -> Counts:
         for value, count in group.items():
             joined[value] = joined.get(value, 0) + count
     return joined
+
+
+# Balancing: rows cut into groups of few values each, in which no rare value is much more frequent
+# than in the whole table.
+
+# How often each value occurs.
+Counts = dict[int, int]
+
+# Real tables need about 20 groups; the orders that are tried and their merges grow with the square.
+MOST_GROUPS = 200
+
+
+def balanced(rare: Mapping[int, int], frequent: Mapping[int, int]) -> list[Counts]:
+    """Groups of values with their numbers of rows: the rare values balanced, the others spread."""
+    groups = _balance(rare)
+    _spread(frequent, groups)
+    return groups
+
+
+def balance_level(counts: Mapping[int, int]) -> int:
+    """θ: the largest whole number such that no value has more than 1/θ of the rows."""
+    return sum(counts.values()) // max(counts.values())
+
+
+def _balance(rare: Mapping[int, int]) -> list[Counts]:
+    """Rounds that take the same number of rows of each of the θ most frequent values.
+
+    The number is the largest that leaves the rest θ-balanced, so that every group is, and so that
+    θ values are left as long as any row is. Of equally frequent values the smaller goes first.
+    """
+    theta = balance_level(rare)
+    rest = sum(rare.values())
+    values = np.array(sorted(rare))
+    top, base = max(rare.values()), len(values)
+    # One number for each value, such that they sort as described; it grows as rows are taken.
+    counts = np.array([rare[value] for value in values.tolist()])
+    keys = np.sort((top - counts) * base + np.arange(base))
+    groups: list[Counts] = []
+    while len(keys):
+        most, others = keys[:theta], keys[theta:]
+        left = top - keys // base
+        following = int(left[theta]) if len(others) else 0
+        height = _height(rest, theta, int(left[0]), int(left[theta - 1]), following)
+        if height == 0 or len(groups) == MOST_GROUPS - 1:
+            groups.append(dict(zip(values[keys % base].tolist(), left.tolist(), strict=True)))
+            break
+        groups.append(dict.fromkeys(values[most % base].tolist(), height))
+        rest -= theta * height
+        again = most[left[:theta] > height] + height * base
+        keys = np.sort(np.concatenate([again, others]), kind="stable")  # two runs: quickly merged
+    return groups
+
+
+def _height(rest: int, theta: int, first: int, last: int, following: int) -> int:
+    """How many rows of each of the θ most frequent values leave the rest θ-balanced, at most.
+
+    σ(μθ) ≥ μθ, both sides times θ; otherwise the next value is what limits.
+    """
+    if rest - theta * max(first - last, following) >= theta * last:
+        return last
+    return rest // theta - following
+
+
+def _spread(frequent: Mapping[int, int], groups: list[Counts]) -> None:
+    """Add the other rows to the groups in proportion to their sizes, the residue to the last.
+
+    The most frequent value goes first, and as far as it reaches, so that a group gets few values.
+    """
+    sizes = [sum(group.values()) for group in groups]
+    balanced_rows, spread_rows = sum(sizes), sum(frequent.values())
+    room = [size * spread_rows // balanced_rows for size in sizes]
+    place = 0
+    for value, count in sorted(frequent.items(), key=lambda item: (-item[1], item[0])):
+        while count:
+            while room[place] == 0 and place < len(groups) - 1:
+                place += 1
+            taken = count if place == len(groups) - 1 else min(count, room[place])
+            groups[place][value] = groups[place].get(value, 0) + taken
+            room[place] -= taken
+            count -= taken
+
+
+# Rearranging: groups in orders in which neighbours have values in common.
+
+Order = tuple[int, ...]
+
+
+def best_order(
+    groups: Sequence[Mapping[int, int]], cost: Callable[[Order], float], most: int
+) -> Order:
+    """The order of lowest cost among the reverse Cuthill–McKee orders from every start, or from the
+    `most` least connected ones.
+
+    Groups that have no value in common, not even through others, are components of their own, the
+    one with the least connected group first. Where there are several, the start of each is chosen
+    in turn, those of the others being what they are.
+    """
+    near = _neighbours(groups)
+    walks = [_walk(near, start) for start in _starts(near)]
+    best = _reversed(walks)
+    lowest = cost(best)
+    for place, walk in enumerate(walks):
+        for start in sorted(walk, key=lambda start: (len(near[start]), start))[:most]:
+            tried = [*walks[:place], _walk(near, start), *walks[place + 1 :]]
+            found = cost(_reversed(tried))
+            if found < lowest:
+                walks, best, lowest = tried, _reversed(tried), found
+    return best
+
+
+def _neighbours(groups: Sequence[Mapping[int, int]]) -> list[set[int]]:
+    """For each group those that share a value with it: where A·Aᵀ is not zero."""
+    holders = defaultdict(list)
+    for place, group in enumerate(groups):
+        for value in group:
+            holders[value].append(place)
+    near: list[set[int]] = [set() for _ in groups]
+    for places in holders.values():
+        if len(places) > 1:
+            for place in places:
+                near[place].update(places)
+    return [found - {place} for place, found in enumerate(near)]
+
+
+def _starts(near: Sequence[set[int]]) -> list[int]:
+    """One start in each component: a group with the fewest neighbours."""
+    starts, seen = [], set[int]()
+    for place in sorted(range(len(near)), key=lambda place: len(near[place])):
+        if place not in seen:
+            starts.append(place)
+            seen.update(_walk(near, place))
+    return starts
+
+
+def _walk(near: Sequence[set[int]], start: int) -> list[int]:
+    """Cuthill–McKee: breadth first, those with fewer neighbours first."""
+    walk, seen = [start], {start}
+    for place in walk:  # grows as it is gone through
+        found = sorted(near[place] - seen, key=lambda other: (len(near[other]), other))
+        walk += found
+        seen.update(found)
+    return walk
+
+
+def _reversed(walks: Sequence[Sequence[int]]) -> Order:
+    return tuple(place for walk in walks for place in walk)[::-1]
+
+
+# Merging: neighbouring groups joined to the parts whose errors are bounded lowest together.
+
+Table = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+
+def error_bound(sizes: Sequence[int], keeps: Sequence[float], delta: float) -> float:
+    """ε(Part) = Σ |Tᵢ|/|T| · a/(√|Tᵢ|·pᵢ), a = 2·√ln(2/δ).
+
+    The estimated share of a value is off by less with probability 1−δ at least. Proof: the estimate
+    is a sum of independent weights, those of a part in an interval of length 1/pᵢ; by Hoeffding
+    the probability of an error of ε is at most 2·exp(−2·|T|²ε²/Σ|Tᵢ|/pᵢ²), and
+    |T|²ε² = a²·(Σ√|Tᵢ|/pᵢ)² ≥ a²·Σ|Tᵢ|/pᵢ².
+    """
+    factor = 2 * math.sqrt(math.log(2 / delta)) / sum(sizes)
+    return factor * sum(math.sqrt(n) / p for n, p in zip(sizes, keeps, strict=True))
+
+
+class Merging:
+    """The best merge of neighbours, for any order of the groups.
+
+    What is added up and made small is √|Tᵢ|/pᵢ over the parts: the bound, but for a factor that all
+    merges share. Floating point serves to choose only: what is promised of the chosen parts is
+    computed exactly elsewhere. `work` is how many numbers are looked at for one order, roughly.
+    """
+
+    def __init__(
+        self, groups: Sequence[Mapping[int, int]], rare: Collection[int], rho2: float
+    ) -> None:
+        self._rho2 = rho2
+        self._sizes = np.array([sum(group.values()) for group in groups])
+        times = Counter(value for group in groups for value in group)
+        # Values of one group only are the same in every order: their number and the largest count.
+        own = [{v: n for v, n in group.items() if times[v] == 1} for group in groups]
+        self._own = np.array([len(counts) for counts in own])
+        self._own_largest = np.array(
+            [max((n for v, n in counts.items() if v in rare), default=0) for counts in own]
+        )
+        shared = [
+            (value, place, count, value in rare)
+            for place, group in enumerate(groups)
+            for value, count in group.items()
+            if times[value] > 1
+        ]
+        self._shared = np.array(shared, np.int64).reshape(-1, 4)
+        self.work = len(groups) ** 2 + sum(number**2 for number in times.values() if number > 1)
+
+    def cost(self, order: Sequence[int]) -> float:
+        """What the best merge in this order comes to."""
+        return self._best(order)[0]
+
+    def parts(self, order: Sequence[int]) -> list[tuple[int, ...]]:
+        """The groups of each part of the best merge in this order."""
+        _, begins = self._best(order)
+        parts: list[tuple[int, ...]] = []
+        end = len(order)
+        while end:
+            parts.append(tuple(order[begins[end - 1] : end]))
+            end = begins[end - 1]
+        return parts[::-1]
+
+    def _best(self, order: Sequence[int]) -> tuple[float, list[int]]:
+        """The lowest cost, and where the last part begins for every end: dynamic programming."""
+        costs = self._costs(order)
+        best, begins = [0.0], []
+        for end in range(len(order)):
+            options = np.array(best) + costs[: end + 1, end]
+            begins.append(int(np.argmin(options)))
+            best.append(float(options[begins[-1]]))
+        return best[-1], begins
+
+    def _costs(self, order: Sequence[int]) -> Table:
+        """√n/p for every run of neighbours, from the row's to the column's, 1/p = m/(γ−1) + 1;
+        infinite where γ would not be above 1.
+        """
+        sizes = np.cumsum([0, *self._sizes[list(order)]])
+        rows = np.maximum(sizes[None, 1:] - sizes[:-1, None], 1)
+        values, largest = self._runs(order)
+        share = largest / rows
+        room = np.maximum(self._rho2 - share, 0)
+        with np.errstate(divide="ignore"):
+            costs: Table = np.sqrt(rows) * (values * share * (1 - self._rho2) / room + 1)
+        return costs
+
+    def _runs(self, order: Sequence[int]) -> tuple[Whole, Whole]:
+        """How many values each run of neighbours has, and how often the most frequent rare one
+        occurs in it.
+        """
+        size, groups = len(order), list(order)
+        where = np.argsort(groups)
+        values, places, counts, rare = self._shared.T
+        places = where[places]
+        sorting = np.lexsort((places, values))
+        values, places = values[sorting], places[sorting]
+        counts, rare = counts[sorting], rare[sorting].astype(bool)
+        distinct = _distinct(size, self._own[groups], values, places)
+        largest = np.diag(self._own_largest[groups])
+        _note(largest, values[rare], places[rare], counts[rare])
+        # Longer runs have what shorter ones have.
+        longer = np.maximum.accumulate(largest[::-1], axis=0)[::-1]
+        return distinct, np.maximum.accumulate(longer, axis=1)
+
+
+def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
+    """How many values the runs have, given the places of each shared value in order.
+
+    A value counts anew in the runs that begin after its place before, at its place at the latest,
+    and end at its place or later: the corners of these ranges are noted, and summed up.
+    """
+    corners = np.zeros((size + 1, size + 1), np.int64)
+    everywhere = np.arange(size)
+    corners[0, :size] += own
+    corners[everywhere + 1, everywhere] -= own
+    again = values[1:] == values[:-1]
+    begins = np.zeros_like(places)
+    begins[1:][again] = places[:-1][again] + 1
+    np.add.at(corners, (begins, places), 1)
+    np.add.at(corners, (places + 1, places), -1)
+    return corners.cumsum(axis=0).cumsum(axis=1)[:size, :size]
+
+
+def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
+    """Note the sum of each value in the runs from any of its places to another, by their
+    distance.
+    """
+    before = np.concatenate([[0], np.cumsum(counts)])
+    begins = np.arange(len(values))
+    for distance in range(len(largest)):
+        begins = begins[begins + distance < len(values)]
+        begins = begins[values[begins] == values[begins + distance]]
+        if not len(begins):
+            break
+        ends = begins + distance
+        sums = before[ends + 1] - before[begins]
+        np.maximum.at(largest, (places[begins], places[ends]), sums)
+
+
+# Dealing: rows sent to the parts of a split at random, and through the channel of their part.
+
+Cells = npt.NDArray[np.uint64]
+CHANGED = "The table changed while it was read; publish a copy that stays as it is."
+
+
+class Deal:
+    """Takes the rows of a table in any order and in batches, and gives every part its rows.
+
+    Each value is an urn with as many balls for a part as the part has rows of that value; every row
+    draws a ball of its value. So which rows of a value go to a part is a uniformly random choice.
+    """
+
+    def __init__(self, parts: Sequence[Part], cells: int) -> None:
+        self._parts = parts
+        holders: dict[int, list[int]] = {}
+        for number, part in enumerate(parts):
+            for value in part.counts:
+                holders.setdefault(value, []).append(number)
+        self._urn = np.full(cells, -1, np.int64)
+        self._urn[list(holders)] = np.arange(len(holders))
+        self._urns = Urns(
+            [[parts[number].counts[value] for number in held] for value, held in holders.items()]
+        )
+        # What stands behind each compartment: a part, and the place of the value in its domain.
+        pairs = [(number, value) for value, held in holders.items() for number in held]
+        places = [{value: place for place, value in enumerate(part.domain)} for part in parts]
+        self._part = np.array([number for number, _ in pairs], smallest(len(parts)))
+        largest = max(len(part.domain) for part in parts)
+        self._place = np.array([places[n][value] for n, value in pairs], smallest(largest))
+
+    def through(self, noise: Keystream, cells: Cells) -> tuple[npt.NDArray[Any], Cells]:
+        """The part of each row, and the cell that it shows."""
+        urns = self._urn[cells.astype(np.int64)]
+        if (urns < 0).any():
+            raise SourceError(CHANGED)
+        try:
+            drawn = self._urns.draw(noise, urns)
+        except LookupError:
+            raise SourceError(CHANGED) from None
+        numbers, places = self._part[drawn], self._place[drawn]
+        shown = np.empty_like(cells)
+        order = np.argsort(numbers, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=len(self._parts)))
+        for part, rows in zip(self._parts, np.split(order, ends[:-1]), strict=True):
+            domain = np.array(part.domain, np.uint64)
+            kept = keep_or_replace(noise, places[rows], len(domain), part.keep)
+            shown[rows] = domain[kept]
+        return numbers, shown
+
+    def finish(self) -> None:
+        """Complain if rows are missing."""
+        if self._urns.left:
+            raise SourceError(CHANGED)

@@ -1,32 +1,38 @@
-"""The subset mechanism: every row shows a set of values that likely holds the true one."""
+"""Subset selection mechanism.
+
+The subset mechanism: every row shows a set of values that likely holds the true one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
 from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.evidence.channels import MultisetChannel, MultisetLaw, SubsetLaw
 from scumble.model.evidence.evidence import Evidence, Records
-from scumble.model.evidence.subset_law import SubsetLaw
+from scumble.model.parameters import free_name
 from scumble.model.privacy.guarantee import (
     Guarantee,
     float_at_least,
     gamma_for_epsilon,
     gamma_for_rho,
 )
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import outlook_shown
-from scumble.private.perturbation.local_promise import exposure, local, posterior
+from scumble.private.perturbation.guarantees import exposure, local, outlook_shown, posterior
 
 if TYPE_CHECKING:
-    from scumble.model.evidence.channels import BagChannel
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 MOST_VALUES = 4096
@@ -123,8 +129,7 @@ class Subset(Publisher):
         law, names = self.law(schema), [attribute.name for attribute in schema.sensitive]
         return (outlook_shown(names, float(law.inclusion), float(law.chance)),)
 
-    def channel(self, schema: Schema) -> BagChannel:
-        from scumble.private.perturbation.bag_columns import bag_channel
+    def channel(self, schema: Schema) -> MultisetChannel:
 
         law = self.law(schema)
         return bag_channel(schema, law)
@@ -152,10 +157,9 @@ class Subset(Publisher):
             "variance against sets of one value": float_at_least(spread(law) / spread(alone)),
         }
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.perturbation.bag_columns import bag_attributes
-        from scumble.private.sampling.subsets import subsets
+        from scumble.private.sampling.without_replacement import subsets
         from scumble.private.tables.writer import RECORDS, ViewWriter
 
         schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
@@ -200,3 +204,55 @@ def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
     marks = np.zeros((values, len(drawn)), np.uint8)
     marks[drawn.T, np.arange(len(drawn))] = 1
     return list(marks)
+
+
+# The columns that stand in the published file for bags of sensitive values.
+
+
+def counted(size: int, values: int) -> bool:
+    """Whether bags take less room as counts than as codes of their members.
+
+    Codes have to take less than a bit for each value to be smaller: a Parquet file packs the counts
+    of one value by a dictionary of the few that occur, and compresses them.
+    """
+    return size * (values - 1).bit_length() >= values
+
+
+def bag_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
+    """Bags of all sensitive attributes as one value."""
+    names = tuple(attribute.name for attribute in schema.sensitive)
+    layout: Literal["counts", "codes"] = "counts" if counted(law.size, law.values) else "codes"
+    columns = _columns(schema.sensitive, law, layout)
+    taken = {name.lower() for name in schema.names}
+    for place, name in enumerate(columns):
+        if name.lower() in taken:
+            columns[place] = free_name(name, [*schema.names, *columns])
+    return MultisetChannel(names, layout, tuple(columns), law)
+
+
+def bag_attributes(channel: MultisetChannel, most: int) -> tuple[Attribute, ...]:
+    """The columns of bags, in which a value is at most so often, as attributes of the published
+    table.
+    """
+    highest = most if channel.layout == "counts" else channel.law.values - 1
+    return tuple(
+        Attribute(name, "insensitive", IntegerRange(0, highest)) for name in channel.columns
+    )
+
+
+def _columns(sensitive: Sequence[Attribute], law: MultisetLaw, layout: str) -> list[str]:
+    whole = " and ".join(attribute.name for attribute in sensitive)
+    if layout == "codes":
+        return [f"{whole} {place}" for place in range(1, law.size + 1)]
+    columns = [f"{whole}={label}" for label in _labels(sensitive)]
+    if len({name.lower() for name in columns}) < len(columns):  # the same to SQL
+        return [f"{whole} #{code}" for code in range(law.values)]
+    return columns
+
+
+def _labels(attributes: Sequence[Attribute]) -> list[str]:
+    labels = [
+        ["missing" if label is None else str(label) for label in attribute.labels().to_pylist()]
+        for attribute in attributes
+    ]
+    return [", ".join(cell) for cell in product(*labels)]

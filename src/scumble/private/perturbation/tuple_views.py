@@ -1,4 +1,6 @@
-"""False tuples: every tuple of a domain of any size, independently with its own exact probability,
+"""False tuples, views written and read again.
+
+False tuples: every tuple of a domain of any size, independently with its own exact probability,
 without going through the domain.
 """
 
@@ -8,17 +10,24 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
-from scumble.model.schema.cell_keys import Radix
-from scumble.private.tables.sorted_keys import Keys
-from scumble.private.tables.tuple_keys import Mask, distinct
+from scumble.model.evidence.presence import Included
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.sampling.bits import bernoulli
+from scumble.private.tables.sorted_keys import Keys, Mask, among, distinct
+from scumble.private.tables.writer import ViewWriter
 
 if TYPE_CHECKING:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
 
 Columns = list[npt.NDArray[Any]]
 Shares = Mapping[int, tuple[Fraction, ...]]
@@ -35,31 +44,31 @@ class TupleNoise:
     order k that stay at t are b(t)^k / k. So every coin is a fraction, and no logarithm is taken.
     """
 
-    def __init__(self, radix: Radix, mean: Fraction, sources: Shares | None = None) -> None:
+    def __init__(self, radix: CellKeys, mean: Fraction, sources: Shares | None = None) -> None:
         self._radix = radix
         self._sources = sources or {}
         self.total = mean * radix.size
         self.smallest = mean * prod((len(p) * min(p) for p in self._sources.values()), start=1)
         self.largest = mean * prod((len(p) * max(p) for p in self._sources.values()), start=1)
 
-    def draw(self, source: Source) -> Keys:
+    def draw(self, source: Keystream) -> Keys:
         """The tuples that are there, in order."""
-        from scumble.private.sampling.poisson import poisson
+        from scumble.private.sampling.counts import poisson
 
         count = poisson(source, self.total / (1 - self.largest))
         columns = self._columns(source, count) if self._sources else []
         keys = self._radix.pack(columns) if self._sources else self._uniform(source, count)
         return distinct(keys[self._staying(source, count, columns)])
 
-    def _uniform(self, source: Source, count: int) -> Keys:
+    def _uniform(self, source: Keystream, count: int) -> Keys:
         """Word by word: the columns of a word fill it."""
-        from scumble.private.sampling.integers import integers
+        from scumble.private.sampling.bits import integers
 
         words = [integers(source, capacity, count) for capacity in self._radix.capacities]
         return words[0] if len(words) == 1 else np.stack(words, axis=1)
 
-    def _columns(self, source: Source, count: int) -> Columns:
-        from scumble.private.sampling.integers import integers
+    def _columns(self, source: Keystream, count: int) -> Columns:
+        from scumble.private.sampling.bits import integers
         from scumble.private.sampling.randomized_response import Categorical
 
         return [
@@ -69,11 +78,11 @@ class TupleNoise:
             for place, size in enumerate(self._radix.sizes)
         ]
 
-    def _staying(self, source: Source, count: int, columns: Columns) -> Mask:
+    def _staying(self, source: Keystream, count: int, columns: Columns) -> Mask:
         """Which draws stay. The factor 1/k is the product of 1/2, 2/3, ... up to (k−1)/k, so that
         each order above 1 throws one coin of its own, and a second for b(t)/B.
         """
-        from scumble.private.sampling.bernoulli import bernoulli
+        from scumble.private.sampling.bits import bernoulli
 
         staying = np.ones(count, bool)
         rows = np.flatnonzero(bernoulli(source, self.largest, count))
@@ -87,7 +96,7 @@ class TupleNoise:
             order += 1
         return staying
 
-    def relative(self, source: Source, columns: Columns, count: int) -> Mask:
+    def relative(self, source: Keystream, columns: Columns, count: int) -> Mask:
         """For each of these tuples a coin that says yes with probability b(t)/B."""
         yes = np.ones(count, bool)
         for place, coins in self._coins.items():
@@ -96,9 +105,85 @@ class TupleNoise:
 
     @cached_property
     def _coins(self) -> dict[int, Any]:
-        from scumble.private.sampling.coins import Coins
+        from scumble.private.sampling.bits import Coins
 
         return {
             place: Coins([share / max(shares) for share in shares])
             for place, shares in self._sources.items()
         }
+
+
+# Views of a set of tuples: drawn, written, read again, and drawn once more beside earlier ones.
+
+FILE = "tuples.parquet"
+Masks = npt.NDArray[np.uint64]
+
+
+class TupleViews:
+    """The views of one table under one law. Keys are in order and each there once."""
+
+    def __init__(self, schema: Schema, law: Included) -> None:
+        self._law = law
+        self._attributes = list(schema.published)
+        names = [attribute.name for attribute in self._attributes]
+        if law.multiplicity > 1:
+            self._attributes.append(_numbers(Included.occurrence, law.multiplicity))
+        self.radix = CellKeys([attribute.size for attribute in self._attributes])
+        self._sources = {names.index(name): p for name, p in (law.sources or {}).items()}
+
+    def first(self, true: Keys, source: Keystream) -> Keys:
+        """A view that no other came before."""
+        noise = self._noise(self._law.noise)
+        false = noise.draw(source)
+        return np.concatenate([true[self._kept(true, noise, source)], _without(false, true)])
+
+    def _noise(self, mean: Fraction) -> TupleNoise:
+        return TupleNoise(self.radix, mean, self._sources)
+
+    def _kept(self, true: Keys, noise: TupleNoise, source: Keystream) -> Mask:
+        """Which true tuples the view has: with probability α + β(t), either as true or as noise."""
+        if not self._sources:
+            return bernoulli(source, self._law.kept, len(true))
+        alpha = self._law.kept - self._law.noise
+        like_noise = bernoulli(source, noise.largest / (1 - alpha), len(true))
+        like_noise &= noise.relative(source, self.radix.unpack(true), len(true))
+        return bernoulli(source, alpha, len(true)) | like_noise
+
+    def later(
+        self, true: Keys, seen: Keys, masks: Masks, view: int, source: Keystream
+    ) -> tuple[Keys, Masks]:
+        """All tuples with one view more: those seen before, and what this view adds to them."""
+        law = self._law
+        picked = true[bernoulli(source, law.kept, len(true))]
+        again = among(seen, picked)
+        false = np.flatnonzero(~among(seen, true))
+        again[false] = bernoulli(source, law.kept * law.fade, len(false))
+        noise = self._noise(law.noise_of(view)).draw(source)
+        added = np.concatenate([_without(picked, seen), _without(_without(noise, true), seen)])
+        bit = np.uint64(1 << (view - 1))
+        masks = np.concatenate([np.where(again, masks | bit, masks), np.full(len(added), bit)])
+        return np.concatenate([seen, added]), masks
+
+    def write(self, folder: Path, keys: Keys, masks: Masks | None = None) -> None:
+        """The file of a release. Of one view among several, every tuple is in the first."""
+        columns: list[npt.NDArray[Any]] = self.radix.unpack(keys)
+        attributes = self._attributes
+        if self._law.most > 1:
+            attributes = [*attributes, _numbers(Included.seen, 1 << self._law.most)]
+            columns.append(np.ones(len(keys), np.uint64) if masks is None else masks)
+        with ViewWriter(folder / FILE, attributes) as view:
+            view.add(columns)
+
+    def read(self, path: Path) -> tuple[Keys, Masks]:
+        """The tuples of a file that `write` made, and which views have them."""
+        table = pq.read_table(path)
+        keys = self.radix.pack([each.encode(table[each.name])[0] for each in self._attributes])
+        return keys, table[Included.seen].to_numpy().astype(np.uint64)
+
+
+def _without(keys: Keys, others: Keys) -> Keys:
+    return keys[~among(keys, others)]
+
+
+def _numbers(name: str, size: int) -> Attribute:
+    return Attribute(name, "insensitive", IntegerRange(0, size - 1))

@@ -11,18 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
-from scumble.model.dialect import setting
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import ParameterError, SchemaError, setting
 from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import outlook_shown
-from scumble.private.perturbation.local_promise import exposure, local, posterior
+from scumble.private.perturbation.guarantees import exposure, local, outlook_shown, posterior
 
 if TYPE_CHECKING:
-    from scumble.private.sampling.source import Source
+    from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
 RATIO = "(p+q)/q = γ for every pair of values; computed exactly from the published p"
@@ -141,7 +139,7 @@ class Uniform(Publisher):
             exposure(gamma / (gamma + values - 1), values, REACHED),
         )
 
-    def perturb(self, rows: Rows, noise: Source, folder: Path) -> Records:
+    def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.private.tables.writer import RECORDS, ViewWriter
 
@@ -163,10 +161,10 @@ def _through(
     columns: list[npt.NDArray[Any]],
     places: Sequence[int],
     schema: Schema,
-    noise: Source,
+    noise: Keystream,
 ) -> None:
     """Send some columns through a channel, in place of what they were."""
-    from scumble.private.sampling.channel import keep_or_replace
+    from scumble.private.sampling.randomized_response import keep_or_replace
 
     size = schema.size(channel.attributes)
     if len(places) == 1:

@@ -1,22 +1,29 @@
-"""How many of many trials succeed, exactly, without making each trial by itself."""
+"""Binomial, Poisson.
+
+How many of many trials succeed, exactly, without making each trial by itself.
+"""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
+from math import ceil, factorial, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.rational import probability as check
-from scumble.model.laws.rational import whole
-from scumble.private.sampling.source import Source
+from scumble.model.laws.base import probability as check
+from scumble.model.laws.base import whole
+from scumble.private.sampling.bits import Cuts, bernoulli, chunks
+from scumble.private.sampling.noise import Enclosure, exponential, floors
+from scumble.private.sampling.source import Keystream
 
 _MOST = 1 << 62
 _WORDS = 1 << 15
 
 
-def binomial(source: Source, trials: int, probability: Fraction, size: int) -> NDArray[np.int64]:
+def binomial(source: Keystream, trials: int, probability: Fraction, size: int) -> NDArray[np.int64]:
     """Independent numbers of successes in `trials` trials of the given probability.
 
     A trial succeeds if a uniform number lies below the probability. Their bits are compared from
@@ -42,7 +49,7 @@ def binomial(source: Source, trials: int, probability: Fraction, size: int) -> N
     return successes
 
 
-def _coins(source: Source, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _coins(source: Keystream, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row the number of ones among `counts[row]` fair bits."""
     from scumble.private.sampling import kernels
 
@@ -56,3 +63,65 @@ def _coins(source: Source, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         row, left = kernels.count_ones(words, counts, ones, row, left)
         needed -= len(words)
     return ones
+
+
+# Poisson counts of any rational mean, exactly.
+
+_LAST = 20  # of the table for mean 1: as much or more comes once in 2.6e18 draws
+_STEP = 1 << 20
+
+
+def poisson(source: Keystream, mean: Fraction) -> int:
+    """A Poisson number of the given mean.
+
+    So many numbers of mean 1 that their sum has at least this mean; then each event that they count
+    stays with the probability that makes it this mean, and those that stay are Poisson again.
+    """
+    if not isinstance(mean, Fraction) or mean < 0:
+        raise ParameterError.of("poisson", "mean", "a Fraction of at least 0", mean)
+    units = ceil(mean)
+    events = sum(_units(source, part.stop - part.start) for part in chunks(units, _STEP))
+    if units == mean:
+        return events
+    return int(binomial(source, events, mean / units, 1)[0])
+
+
+def _units(source: Keystream, size: int) -> int:
+    """The sum of so many numbers of mean 1."""
+    drawn = _table().draw(source, size)
+    beyond = sum(_beyond(source) for _ in range(int(np.count_nonzero(drawn == _LAST))))
+    return int(drawn.sum(dtype=np.int64)) + beyond
+
+
+def _beyond(source: Keystream) -> int:
+    """How far a number of mean 1 that is `_LAST` or more lies above it.
+
+    P(i) is proportional to _LAST! / (_LAST + i)!: a geometric number of ratio 1 / (_LAST + 1) has
+    that law once it is accepted with the probability that it is too frequent by.
+    """
+    while True:
+        steps = 0
+        while bernoulli(source, Fraction(1, _LAST + 1), 1)[0]:
+            steps += 1
+        surplus = prod((Fraction(_LAST + 1, _LAST + i) for i in range(1, steps + 1)), start=1)
+        if bernoulli(source, Fraction(surplus), 1)[0]:
+            return steps
+
+
+@lru_cache(maxsize=1)
+def _table() -> Cuts:
+    """Below k with probability (1/0! + ... + 1/(k - 1)!) / e, which is never rational."""
+    sums = [sum(Fraction(1, factorial(i)) for i in range(k)) for k in range(1, _LAST + 1)]
+
+    def enclose(precision: int) -> list[Enclosure]:
+        low, high = exponential(Fraction(1), precision)
+        return [
+            (low * s.numerator // s.denominator, -(-high * s.numerator // s.denominator))
+            for s in map(Fraction, sums)
+        ]
+
+    def whole(bits: int) -> tuple[list[int], list[bool]]:
+        found = floors(enclose, bits)
+        return found, [False] * len(found)
+
+    return Cuts(whole)

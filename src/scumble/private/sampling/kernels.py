@@ -1,4 +1,6 @@
-"""The inner loops, compiled by numba on first use; imported only when something is drawn.
+"""Numba loops.
+
+The inner loops, compiled by numba on first use; imported only when something is drawn.
 
 Each function reads words of the keystream and writes results and, where its bits did not decide,
 the numbers of the rows left open; it never touches a floating-point number.
@@ -152,3 +154,202 @@ def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> 
             if numbers[place] < numbers[best] or words[place] >> one > words[best] >> one:
                 best = place
         places[row] = best
+
+
+# The inner loops of draws from a pool, compiled by numba on first use.
+#
+# Each reads `blocks` prefixes of 16 bits a row, four to a word and a new word for every row,
+# looks up the outcome of several draws together by each, and notes the rows in which one decided
+# nothing.
+
+
+@_compiled
+def tally_packed(
+    words: Array, blocks: int, table: Array, packed: Array, open_: int, out: Array, rows: Array
+) -> int:
+    """Add outcomes as 16 counters of a byte each, in two words; returns how many were left open.
+
+    A word is four prefixes, whose lookups do not wait for each other.
+    """
+    mask, width = np.uint64(0xFFFF), np.uint64(16)
+    quads, rest = blocks // 4, blocks % 4
+    count = place = 0
+    for row in range(len(out)):
+        low, high = out[row, 0], out[row, 1]
+        for _ in range(quads):
+            word = words[place]
+            place += 1
+            one, two = table[word & mask], table[(word >> width) & mask]
+            three = table[(word >> (width + width)) & mask]
+            four = table[word >> (width + width + width)]
+            low += packed[one, 0] + packed[two, 0] + packed[three, 0] + packed[four, 0]
+            high += packed[one, 1] + packed[two, 1] + packed[three, 1] + packed[four, 1]
+            if (one == open_) | (two == open_) | (three == open_) | (four == open_):
+                for outcome in (one, two, three, four):
+                    if outcome == open_:
+                        rows[count] = row
+                        count += 1
+        if rest:
+            word = words[place]
+            place += 1
+            for _ in range(rest):
+                outcome = table[word & mask]
+                word >>= width
+                low += packed[outcome, 0]
+                high += packed[outcome, 1]
+                if outcome == open_:
+                    rows[count] = row
+                    count += 1
+        out[row, 0], out[row, 1] = low, high
+    return count
+
+
+@_compiled
+def tally(
+    words: Array, blocks: int, table: Array, members: Array, open_: int, out: Array, rows: Array
+) -> int:
+    """Count the members of outcomes, one counter a value; returns how many were left open."""
+    mask, width = np.uint64(0xFFFF), np.uint64(16)
+    count = place = 0
+    for row in range(len(out)):
+        word = np.uint64(0)
+        for block in range(blocks):
+            if block % 4 == 0:
+                word = words[place]
+                place += 1
+            outcome = table[word & mask]
+            word >>= width
+            if outcome == open_:
+                rows[count] = row
+                count += 1
+            else:
+                for member in range(members.shape[1]):
+                    out[row, members[outcome, member]] += 1
+    return count
+
+
+@_compiled
+def tally_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None:
+    """Count the members of outcomes in the rows that they belong to."""
+    for place in range(len(rows)):
+        for member in range(members.shape[1]):
+            out[rows[place], members[outcomes[place], member]] += 1
+
+
+# The inner loops of shuffling, compiled by numba on first use.
+
+
+@_compiled
+def below(words: Array, place: int, bound: Any) -> Any:
+    """A uniform number below `bound` (uint64), made of the words from `place` on, and the place
+    after them; the place is -1 if there were too few words.
+
+    Lemire's way, as in `integers`; what has to be refused is worked out only if it may happen.
+    """
+    while place < len(words):
+        word = words[place]
+        place += 1
+        low = word * bound
+        if low >= bound or low >= (np.uint64(0) - bound) % bound:
+            return high_word(word, bound), place
+    return np.uint64(0), -1
+
+
+@_compiled
+def exchange(words: Array, items: Array, starts: Array, part: int, row: int) -> tuple[int, int]:
+    """Fisher and Yates within each part, forwards, from a row of a part on, as far as the words
+    reach; returns where to go on.
+    """
+    place = 0
+    while part < len(starts) - 1:
+        start = starts[part]
+        while row < starts[part + 1]:
+            offset, place = below(words, place, np.uint64(row - start + 1))
+            if place < 0:
+                return part, row
+            other = start + np.int64(offset)
+            items[row], items[other] = items[other], items[row]
+            row += 1
+        part += 1
+    return part, row
+
+
+# The inner loop of uniform subsets, compiled by numba on first use.
+
+
+@numba.njit(cache=True, nogil=True)
+def choose(
+    words: Array,
+    codes: Array,
+    held: Array,
+    refuse: Array,
+    last_seen: Array,
+    stamp: int,
+    out: Array,
+    rows: Array,
+) -> int:
+    """One set for each of `rows`; moves the rows with a refused draw to the front and counts them.
+
+    Values other than a row's own are numbered without a gap; `last_seen` tells by its stamp whether
+    a number is in the set already. Step j of Floyd's algorithm takes a number up to j, or j itself
+    if that one is there.
+    """
+    size = out.shape[1]
+    others = len(refuse) - 1
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    count = 0
+    for index in range(len(rows)):
+        row = rows[index]
+        own = np.int64(codes[row])
+        number = size - 1 if held[row] else size
+        good = True
+        for place in range(number):
+            top = others - number + place
+            product = np.uint64(words[index * size + place]) * np.uint64(top + 1)
+            good = good and (product & mask) >= refuse[top]
+            drawn = np.int64(product >> half)
+            if last_seen[drawn] == stamp + index:
+                drawn = top
+            last_seen[drawn] = stamp + index
+            out[row, place] = drawn + (drawn >= own)
+        if held[row]:
+            out[row, number] = own
+        if not good:
+            rows[count] = row
+            count += 1
+    return count
+
+
+# The inner loop of drawing from urns, compiled by numba on first use.
+
+
+@_compiled
+def draw(urns: Array, words: Array, starts: Array, balls: Array, left: Array, out: Array) -> int:
+    """One ball for each row; returns how many rows the words were enough for, or -1 at an empty
+    urn.
+
+    The high word of word * bound is the number of the ball; a low word below 2**64 mod bound is
+    refused, which leaves every ball exactly the same share (Lemire, 2019).
+    """
+    used = 0
+    for row in range(len(urns)):
+        urn = urns[row]
+        bound = np.uint64(left[urn])
+        if left[urn] == 0:
+            return -1
+        compartment = starts[urn]
+        if compartment + 1 < starts[urn + 1]:
+            refuse = (~bound + np.uint64(1)) % bound
+            while used < len(words) and words[used] * bound < refuse:
+                used += 1
+            if used == len(words):
+                return row
+            ball = np.int64(high_word(words[used], bound))
+            used += 1
+            while ball >= balls[compartment]:
+                ball -= balls[compartment]
+                compartment += 1
+        balls[compartment] -= 1
+        left[urn] -= 1
+        out[row] = compartment
+    return len(urns)

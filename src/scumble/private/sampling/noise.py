@@ -1,4 +1,6 @@
-"""Discrete Laplace noise: P(x) proportional to exp(-|x| / scale) on the whole numbers, exactly.
+"""Discrete Laplace and Gaussian samplers.
+
+Discrete Laplace noise: P(x) proportional to exp(-|x| / scale) on the whole numbers, exactly.
 
 Zero, plus or minus is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric,
 and the base-256 digits of a geometric number are independent: P(digit j is d) is proportional to
@@ -8,28 +10,29 @@ is again geometric, drawn as "0 to 255, or 256 and once more".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.laws.rational import positive
-from scumble.private.sampling.bits import Cuts, Floors, chunks
-from scumble.private.sampling.exponential import Enclosure, exponential, floors, powers, quotient
-from scumble.private.sampling.source import Source
+from scumble.model.laws.base import positive
+from scumble.private.sampling.bits import Cuts, Floors, chunks, decide_below
+from scumble.private.sampling.source import Keystream
 
 BASE = 256
 _LEVEL_BITS = 8
 _TOP_SCALE = 32  # scale of what remains above the digits: it is 256 or more once in 3,000 draws
-_WIDE = 1 << 55  # from this scale on, results are Python integers
+_WIDE_SCALE = 1 << 55  # from this scale on, results are Python integers
 _STEP = 1 << 15  # draws at a time, so that all passes over them stay in the second-level cache
 _ROOM = 1 << 62  # no 64-bit sum comes near its limit below this
 
 
-def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[Any]:
+def discrete_laplace(source: Keystream, scale: Fraction, size: int) -> NDArray[Any]:
     """Independent discrete Laplace numbers: int64, or Python integers (dtype object) from scale
     2**55 on.
 
@@ -40,7 +43,7 @@ def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[Any]
     return _drawn(_sampler(scale).draw, source, scale, size)
 
 
-def geometric(source: Source, scale: Fraction, size: int) -> NDArray[Any]:
+def geometric(source: Keystream, scale: Fraction, size: int) -> NDArray[Any]:
     """Independent geometric numbers, P(k) proportional to exp(-k / scale) from 0 on: what a
     magnitude above 0 has beyond 1. Of the types of `discrete_laplace`.
     """
@@ -49,10 +52,13 @@ def geometric(source: Source, scale: Fraction, size: int) -> NDArray[Any]:
 
 
 def _drawn(
-    draw: Callable[[Source, int, bool], NDArray[Any]], source: Source, scale: Fraction, size: int
+    draw: Callable[[Keystream, int, bool], NDArray[Any]],
+    source: Keystream,
+    scale: Fraction,
+    size: int,
 ) -> NDArray[Any]:
     """Chunk by chunk, in 64 bits as long as these hold all numbers."""
-    if scale >= _WIDE:
+    if scale >= _WIDE_SCALE:
         return draw(source, size, True)
     out: NDArray[Any] = np.empty(size, np.int64)
     for part in chunks(size, _STEP):
@@ -74,14 +80,14 @@ class _Sampler:
             scale /= BASE
         self._top = Cuts(_top_floors(scale))
 
-    def draw(self, source: Source, size: int, wide: bool = False) -> NDArray[Any]:
+    def draw(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
         signs: NDArray[Any] = self._signs.draw(source, size).astype(np.int64) - 1
         magnitude = self.geometric(source, size, wide)
         magnitude += 1
         magnitude *= signs.astype(magnitude.dtype, copy=False)
         return magnitude
 
-    def geometric(self, source: Source, size: int, wide: bool = False) -> NDArray[Any]:
+    def geometric(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
         """Numbers from 0 on with P(k) proportional to exp(-k / scale), digit by digit."""
         number: NDArray[Any] = self._remainder(source, size)
         highest = int(number.max(initial=0)) + 1
@@ -92,7 +98,7 @@ class _Sampler:
             number += digit.draw(source, size)
         return number
 
-    def _remainder(self, source: Source, size: int) -> NDArray[np.int64]:
+    def _remainder(self, source: Keystream, size: int) -> NDArray[np.int64]:
         """A geometric number without bound: its last outcome says "256, and what is drawn next"."""
         total = self._top.draw(source, size).astype(np.int64)
         rows = np.flatnonzero(total == BASE)
@@ -152,3 +158,173 @@ def _irrational(enclose: Callable[[int], list[Enclosure]]) -> Floors:
         return found, [False] * len(found)
 
     return whole
+
+
+# Powers of e enclosed between whole numbers, to any precision: every irrational threshold comes
+# from here.
+
+Enclosure = tuple[int, int]
+
+
+def exponential(exponent: Fraction, precision: int) -> Enclosure:
+    """Whole numbers `(low, high)` with low <= exp(-exponent) * 2**precision <= high."""
+    if exponent == 0:
+        return 1 << precision, 1 << precision
+    if exponent > precision:  # exp(-precision) < 2**-precision
+        return 0, 1
+    halvings = max(0, (exponent.numerator // exponent.denominator).bit_length() + 1)
+    bits = precision + halvings + 16
+    low, high = _series((exponent.numerator << bits) // (exponent.denominator << halvings), bits)
+    for _ in range(halvings):
+        low, high = (low * low) >> bits, _shift_up(high * high, bits)
+    return low >> (bits - precision), _shift_up(high, bits - precision)
+
+
+def _series(argument: int, bits: int) -> Enclosure:
+    """Enclose exp(-t) * 2**bits for t in [argument, argument + 1) / 2**bits, t <= 1/2.
+
+    A term is rounded down twice, by less than 2 units in all; what it inherits from the term before
+    is at most half of that one's error; so each is off by less than 4 units. The tail of an
+    alternating series is less than its first term, and moving t by one unit moves exp(-t) by less
+    than one.
+    """
+    total = term = 1 << bits
+    count = 0
+    while term:
+        count += 1
+        term = ((term * argument) >> bits) // count
+        total += -term if count % 2 else term
+    slack = 4 * count + 8
+    return total - slack, total + slack
+
+
+def powers(base: Enclosure, count: int, precision: int) -> list[Enclosure]:
+    """Enclosures of the powers 0 to `count` of a number in [0, 1]."""
+    result = [(1 << precision, 1 << precision)]
+    for _ in range(count):
+        low, high = result[-1]
+        result.append(((low * base[0]) >> precision, _shift_up(high * base[1], precision)))
+    return result
+
+
+def quotient(above: Enclosure, below: Enclosure, precision: int) -> Enclosure:
+    """Enclose the quotient of two numbers above 0 whose quotient is at most 1."""
+    high = -((-above[1] << precision) // below[0]) if below[0] > 0 else 1 << precision
+    return (max(above[0], 0) << precision) // below[1], high
+
+
+def floors(enclose: Callable[[int], Sequence[Enclosure]], bits: int) -> list[int]:
+    """The exact floors of x * 2**bits for irrational numbers x strictly between 0 and 1.
+
+    `enclose(precision)` encloses each x * 2**precision. Precision doubles until both ends agree,
+    which happens for every irrational number; the ends are clamped by what is known of x from the
+    start, so that a number within 2**-bits of 1 needs no extra precision.
+    """
+    precision, top = 2 * bits + 64, (1 << bits) - 1
+    while True:
+        shift = precision - bits
+        ends = [(max(low, 0) >> shift, min(high >> shift, top)) for low, high in enclose(precision)]
+        if all(low == high for low, high in ends):
+            return [low for low, _ in ends]
+        precision *= 2
+
+
+def _shift_up(value: int, bits: int) -> int:
+    return -(-value >> bits)
+
+
+# Discrete Gaussian noise: P(x) proportional to exp(-x**2 / (2 variance)) on the whole numbers.
+#
+# Canonne, Kamath and Steinke (2020): draw y from the discrete Laplace law of scale t, the first
+# whole number above the standard deviation, and accept it with probability exp(-gamma), gamma =
+# (|y| - variance / t)**2 / (2 variance). The compiled loop encloses that probability in whole
+# numbers of 63 bits; the few draws that fall inside the enclosure are decided by exact
+# arithmetic.
+
+_FRACTION = 56  # bits after the point of the square root of gamma
+_WIDE_VARIANCE = 1 << 106  # from this variance on, results are Python integers
+
+
+def discrete_gaussian(source: Keystream, variance: Fraction, size: int) -> NDArray[Any]:
+    """Independent discrete Gaussian numbers: int64, or Python integers from variance 2**106 on.
+
+    `variance` is the parameter of the law; the variance of the numbers is a little smaller.
+    """
+    law = _constants(positive("discrete_gaussian", "variance", variance))
+    out: NDArray[Any] = np.empty(size, object if variance >= _WIDE_VARIANCE else np.int64)
+    for part in chunks(size, _STEP):
+        target = out[part]
+        rows = np.arange(len(target))
+        while len(rows):
+            proposed = discrete_laplace(source, law.scale, len(rows))
+            accepted = law.accept(source, proposed)
+            target[rows[accepted]] = proposed[accepted]
+            rows = rows[~accepted]
+    return out
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """What the compiled loop needs of one variance: sqrt(gamma) = ||y| * slope - offset|."""
+
+    variance: Fraction
+    scale: Fraction
+    slope: int
+    shift: int
+    offset: int
+
+    def accept(self, source: Keystream, proposed: NDArray[Any]) -> NDArray[np.bool_]:
+        words = source.words(len(proposed))
+        if proposed.dtype == object:
+            answers, pending = np.zeros(len(words), bool), np.arange(len(words))
+        else:
+            answers, pending = self._enclose(words, proposed)
+        for row in pending:
+            answers[row] = self._exactly(source, int(proposed[row]), int(words[row]))
+        return answers
+
+    def _enclose(
+        self, words: NDArray[np.uint64], proposed: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        from scumble.private.sampling import kernels
+
+        answers, pending = np.empty(len(words), bool), np.empty(len(words), np.int64)
+        slope, shift, offset = np.uint64(self.slope), np.uint64(self.shift), np.uint64(self.offset)
+        count = kernels.accept(
+            words, proposed, slope, shift, offset, exponentials(), answers, pending
+        )
+        return answers, pending[:count]
+
+    def _exactly(self, source: Keystream, proposed: int, word: int) -> bool:
+        """Whether the uniform number that begins with `word` lies below exp(-gamma)."""
+        gamma = (abs(proposed) - self.variance / self.scale) ** 2 / (2 * self.variance)
+        if gamma == 0:
+            return True
+        below = lambda bits: (floors(lambda p: [exponential(gamma, p)], bits), [False])  # noqa: E731
+        return decide_below(source, below, word, 64)
+
+
+@lru_cache(maxsize=64)
+def _constants(variance: Fraction) -> _Constants:
+    above, below = variance.numerator, variance.denominator
+    scale = isqrt(above // below) + 1
+    offset = isqrt((above << (2 * _FRACTION)) // (2 * below * scale**2))
+    # slope = 1 / sqrt(2 variance), as a whole number of 63 bits over 2**(56 + shift)
+    shift = 6 + isqrt(2 * above // below).bit_length()
+    slope = isqrt((below << (2 * (_FRACTION + shift))) // (2 * above))
+    while slope >= 1 << 63 and shift:
+        shift -= 1
+        slope >>= 1
+    # A slope above 64 rejects everything but 0 in 64 bits, whatever it is.
+    return _Constants(variance, Fraction(scale), min(slope, (1 << 63) - 1), shift, offset)
+
+
+@lru_cache(maxsize=1)
+def exponentials() -> NDArray[np.uint64]:
+    """exp(-b * 256**j / 2**48) * 2**63, rounded down, for the bytes b and j = 0 to 6."""
+    precision = 128
+    table = np.empty((7, 256), np.uint64)
+    for place in range(7):
+        base = exponential(Fraction(256**place, 1 << 48), precision)
+        table[place] = [low >> (precision - 63) for low, _ in powers(base, 255, precision)]
+    return table

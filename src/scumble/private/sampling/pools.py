@@ -1,9 +1,12 @@
-"""Bags of values drawn from a weighted pool with replacement, exactly: how often each came."""
+"""Multinomial bags.
+
+Bags of values drawn from a weighted pool with replacement, exactly: how often each came.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 from typing import Any
@@ -12,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.rational import whole
+from scumble.model.laws.base import whole
 from scumble.private.sampling.bits import chunks
-from scumble.private.sampling.pools_table import PrefixTable
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.source import Keystream
 
 _MOST = 1 << 12  # outcomes in one table: more would leave too many prefixes open
 _STEP = 1 << 15  # words at a time, so that they are still in the cache when they are read
@@ -37,7 +39,7 @@ class Pool:
         self.weights = tuple(weights)
         self.values = len(self.weights)
 
-    def counts(self, source: Source, draws: int, size: int) -> NDArray[Any]:
+    def counts(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
         """How often each value (columns) came in `draws` draws, for every row."""
         draws = whole("Pool.counts", "draws", draws, least=1)
         if self.values > _LANES or draws > 255:
@@ -50,7 +52,7 @@ class Pool:
             block.tally_packed(source, times, packed)
         return packed.view(np.uint8)[:, : self.values]
 
-    def members(self, source: Source, draws: int, size: int) -> NDArray[Any]:
+    def members(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
         """The `draws` values that came, in no particular order, for every row."""
         draws = whole("Pool.members", "draws", draws, least=1)
         parts = [
@@ -81,23 +83,21 @@ class _Block:
             np.add.at(lanes, (np.arange(len(bags))[:, None], self.members), 1)
         self._packed = lanes.view(np.uint64)
 
-    def tally_packed(self, source: Source, times: int, out: NDArray[np.uint64]) -> None:
+    def tally_packed(self, source: Keystream, times: int, out: NDArray[np.uint64]) -> None:
         """Add the counts of `times` bags to every row, a byte each."""
-        from scumble.private.sampling import pools_kernels
+        from scumble.private.sampling import kernels
 
-        rows = self._sweep(source, times, out, pools_kernels.tally_packed, self._packed)
+        rows = self._sweep(source, times, out, kernels.tally_packed, self._packed)
         self._finish(source, rows, out.view(np.uint8))
 
-    def tally(self, source: Source, times: int, out: NDArray[Any]) -> None:
+    def tally(self, source: Keystream, times: int, out: NDArray[Any]) -> None:
         """Add the counts of `times` bags to every row, one number each."""
-        from scumble.private.sampling import pools_kernels
+        from scumble.private.sampling import kernels
 
-        self._finish(
-            source, self._sweep(source, times, out, pools_kernels.tally, self.members), out
-        )
+        self._finish(source, self._sweep(source, times, out, kernels.tally, self.members), out)
 
     def _sweep(
-        self, source: Source, times: int, out: NDArray[Any], kernel: Any, added: NDArray[Any]
+        self, source: Keystream, times: int, out: NDArray[Any], kernel: Any, added: NDArray[Any]
     ) -> NDArray[np.int64]:
         """Run a compiled loop over fresh words; the rows in which something was left open."""
         table, open_ = self.outcomes.table, self.outcomes.open
@@ -113,12 +113,12 @@ class _Block:
             left.append(rows[:count] + part.start)
         return np.concatenate(left)
 
-    def _finish(self, source: Source, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
-        from scumble.private.sampling import pools_kernels
+    def _finish(self, source: Keystream, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+        from scumble.private.sampling import kernels
 
         if len(rows):
             found = self.outcomes.rest.draw(source, len(rows))
-            pools_kernels.tally_rows(found, self.members, rows, out)
+            kernels.tally_rows(found, self.members, rows, out)
 
 
 def _orders(bag: Sequence[int]) -> int:
@@ -129,3 +129,40 @@ def _orders(bag: Sequence[int]) -> int:
 @lru_cache(maxsize=16)
 def _block(weights: tuple[int, ...], draws: int) -> _Block:
     return _Block(weights, draws)
+
+
+# One of several outcomes in exact shares, by a table of 16-bit prefixes whose rest is again such
+# a table.
+
+_BITS = 16
+
+
+class PrefixTable:
+    """Outcome k with probability weights[k] / sum(weights), exactly.
+
+    Every outcome owns as many of the 65536 prefixes as fit into its share; the prefixes that are
+    left over stand for a further draw, from what the outcomes still lack. Half a prefix is lacking
+    on average, so that few draws need a second look, and hardly any a third.
+    """
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        total = sum(weights)
+        parts = [divmod(weight << _BITS, total) for weight in weights]
+        self.open = len(parts)  # the entry of a prefix that decides nothing yet
+        owned = [whole for whole, _ in parts]
+        prefixes = [*owned, (1 << _BITS) - sum(owned)]
+        self.table: NDArray[np.uint16] = np.repeat(np.arange(self.open + 1, dtype="u2"), prefixes)
+        self._lacking = [rest for _, rest in parts]
+
+    @cached_property
+    def rest(self) -> PrefixTable:
+        """The law of a draw that its first prefix left open."""
+        return PrefixTable(self._lacking)
+
+    def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
+        """Independent outcomes."""
+        outcomes: NDArray[np.uint16] = self.table[source.halves(size)]
+        rows = np.flatnonzero(outcomes == self.open)
+        if len(rows):
+            outcomes[rows] = self.rest.draw(source, len(rows))
+        return outcomes

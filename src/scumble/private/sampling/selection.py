@@ -1,19 +1,27 @@
-"""The least of some scores after noise: one choice for each of many lists, all at once."""
+"""Report-noisy-min, permute-and-flip.
+
+The least of some scores after noise: one choice for each of many lists, all at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.private.sampling.noise import geometric
-from scumble.private.sampling.source import Source
+from scumble.model.errors import ParameterError
+from scumble.model.laws.base import positive
+from scumble.private.sampling.bits import decide_below
+from scumble.private.sampling.noise import exponential, floors, geometric
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.without_replacement import shuffle
 
 
 def noisy_least(
-    source: Source, scores: NDArray[np.int64], starts: NDArray[np.int64], scale: Fraction
+    source: Keystream, scores: NDArray[np.int64], starts: NDArray[np.int64], scale: Fraction
 ) -> NDArray[np.int64]:
     """In each list of scores, which begins at one of `starts`, the place of the least score after
     independent geometric noise was taken from all; equal ones are told apart by random words.
@@ -31,3 +39,61 @@ def noisy_least(
         choose = choose.py_func
     choose(reduced, source.words(len(scores)), starts, places)
     return places
+
+
+# One of several candidates, the better ones more likely: permute-and-flip, with exact
+# probabilities.
+#
+# It sees the scores only through e^(-x), x = rate · (best - score), which is transcendental
+# unless x is 0; it is enclosed between whole numbers, closer and closer, until the random bits
+# decide.
+
+Score = int | Fraction
+_WORD = 1 << 64
+_FIRST = 64  # candidates whose coins are made together at first; then twice as many
+
+
+def permute_and_flip(source: Keystream, scores: Sequence[Score], rate: Fraction) -> int:
+    """The number of a candidate: they are tried in random order, and each is taken with
+    probability e^(rate · (score - best)); the best one always is.
+
+    With rate = ε/2Δ for scores that a person changes by at most Δ, or ε/Δ if all change in the same
+    direction, the choice is ε-DP (McKenna and Sheldon, 2020).
+    """
+    gaps = _gaps("permute_and_flip", scores, rate)
+    order = np.arange(len(gaps))
+    shuffle(source, order, np.array([0, len(order)]))
+    begin, step = 0, _FIRST
+    while True:
+        tried = order[begin : begin + step]
+        found = _first_head(source, [gaps[place] for place in tried])
+        if found is not None:
+            return int(tried[found])
+        begin, step = begin + step, 2 * step
+
+
+def _gaps(owner: str, scores: Sequence[Score], rate: Fraction) -> list[Fraction]:
+    """rate · (best - score) of every candidate."""
+    rate = positive(owner, "rate", rate)
+    if not scores or any(not isinstance(q, int | Fraction) or isinstance(q, bool) for q in scores):
+        allowed = "one or more whole numbers or Fractions"
+        raise ParameterError(f"The 'scores' parameter of {owner} must be {allowed}.")
+    best = max(scores)
+    return [rate * (best - score) for score in scores]
+
+
+def _first_head(source: Keystream, gaps: Sequence[Fraction]) -> int | None:
+    """The first of these coins, heads with probability e^(-gap), that shows heads."""
+    kinds = {gap: kind for kind, gap in enumerate(dict.fromkeys(gaps))}
+    limits = [_WORD - 1 if gap == 0 else _floors(gap)(64)[0][0] for gap in kinds]
+    words = source.words(len(gaps))
+    whole: NDArray[np.uint64] = np.array(limits, np.uint64)[[kinds[gap] for gap in gaps]]
+    for place in map(int, np.flatnonzero(words <= whole)):
+        gap = gaps[place]
+        if gap == 0 or decide_below(source, _floors(gap), int(words[place]), 64):
+            return place
+    return None
+
+
+def _floors(gap: Fraction) -> Callable[[int], tuple[list[int], list[bool]]]:
+    return lambda bits: (floors(lambda precision: [exponential(gap, precision)], bits), [False])

@@ -1,4 +1,6 @@
-"""Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
+"""AES-CTR keystream, hook for the audit.
+
+Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
 
 The keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key;
 128 bits of key rather than 256 because that is a sixth faster and still out of reach of any search.
@@ -10,24 +12,22 @@ import hashlib
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from scumble.private.sampling.hidden import Hidden
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 KEY_BYTES = 16
 # A usual second-level cache: most of the keystream is still there when the sampler reads it.
 _ZEROS = memoryview(bytes(1 << 19))
 
 
-class Source:
+class Keystream:
     """A stream of independent uniform bits.
 
     Without a seed the key comes from the operating system. With one the stream is the same every
@@ -93,7 +93,7 @@ def _key_of_seed(seed: int) -> bytes:
     return hashlib.sha256(b"scumble seed %d" % seed).digest()[:KEY_BYTES]
 
 
-_living: weakref.WeakSet[Source] = weakref.WeakSet()
+_living: weakref.WeakSet[Keystream] = weakref.WeakSet()
 
 
 def _rekey_after_fork() -> None:
@@ -103,3 +103,33 @@ def _rekey_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_rekey_after_fork)
+
+
+# Hidden: numbers of a private table that noise is to hide, as they are shown to a source of noise
+# that watches. Only an audit's does.
+
+How = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """What one step of a release looks at, the scale of its noise, and what came of it.
+
+    Of "sums" every number is told with noise of its own; of "cells" all cells of a domain, of which
+    those at `places` have rows, and more may be told by what is told of them. "splits": `chosen`
+    says which numbers were above 0 after noise. "least": of each list, which begins at one of
+    `places`, `chosen` is the place of the least number after one-sided noise was taken off.
+    "costs": the cheapest sum of some of the numbers decides; what it decided is "chosen" after it.
+    """
+
+    how: How
+    numbers: NDArray[Any]
+    law: DiscreteLaplace | DiscreteGaussian
+    chosen: NDArray[Any] | None = None
+    places: NDArray[Any] | None = None
+
+    def copy(self) -> Hidden:
+        """The same, of which nothing changes when the numbers get their noise."""
+        arrays = (self.chosen, self.places)
+        copies = (None if each is None else np.array(each) for each in arrays)
+        return Hidden(self.how, np.array(self.numbers), self.law, *copies)

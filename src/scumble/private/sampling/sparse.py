@@ -1,31 +1,32 @@
-"""Lazy zeros: which of the cells of a domain of any size pass, each by itself with the same
+"""Lazy noise of empty cells, priority sampling.
+
+Lazy zeros: which of the cells of a domain of any size pass, each by itself with the same
 irrational probability, without going through the domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.private.sampling.bernoulli import bernoulli
-from scumble.private.sampling.bits import CHUNK, Cuts, chunks
-from scumble.private.sampling.exponential import Enclosure, floors
-from scumble.private.sampling.integers import integers
-from scumble.private.sampling.poisson import poisson
-from scumble.private.sampling.source import Source
+from scumble.private.sampling.bits import CHUNK, Cuts, bernoulli, chunks, integers
+from scumble.private.sampling.counts import poisson
+from scumble.private.sampling.noise import Enclosure, exponential, floors, geometric, quotient
+from scumble.private.sampling.source import Keystream
 
 Chance = Callable[[int], Enclosure]  # encloses an irrational probability times 2**precision
 # Cells in order: a number each, or a row of numbers where one is too small, the first counting most
 Keys = NDArray[np.uint64]
 
 _DENSE = Fraction(1, 4)  # from this probability on, cells are gone through one by one
-_CLOSE = 40  # bits to which a fraction above the probability agrees with it
+_CLOSE_BITS = 40  # bits to which a fraction above the probability agrees with it
 
 
 class Sieve(Protocol):
@@ -38,7 +39,7 @@ class Sieve(Protocol):
     def __hash__(self) -> int: ...
 
 
-def scattered(source: Source, capacities: Sequence[int], sieve: Sieve) -> Keys:
+def scattered(source: Keystream, capacities: Sequence[int], sieve: Sieve) -> Keys:
     """The cells that pass, in order; a cell is a number below each of the capacities (2^64 at
     most).
 
@@ -68,7 +69,7 @@ def _tables(sieve: Sieve) -> tuple[Fraction, Cuts]:
     return bound, _cut(share)
 
 
-def _thrown(source: Source, capacities: Sequence[int], chance: Fraction) -> Keys:
+def _thrown(source: Keystream, capacities: Sequence[int], chance: Fraction) -> Keys:
     """Cells, with repeats, among which each cell is with exactly this probability.
 
     Draws are thrown at the domain, as many as a Poisson number says; then the draws at each cell
@@ -92,7 +93,7 @@ def _thrown(source: Source, capacities: Sequence[int], chance: Fraction) -> Keys
     return words[0] if len(words) == 1 else np.stack(words, axis=1)
 
 
-def _one_by_one(source: Source, cells: int, passes: Cuts) -> Keys:
+def _one_by_one(source: Keystream, cells: int, passes: Cuts) -> Keys:
     parts = [np.empty(0, np.uint64)]
     for part in chunks(cells, CHUNK):
         passed = np.flatnonzero(passes.draw(source, part.stop - part.start) == 0)
@@ -110,7 +111,7 @@ def _just_above(chance: Chance) -> Fraction:
     bits = 64
     while True:
         [whole] = floors(lambda precision: [chance(precision)], bits)
-        if whole >> _CLOSE:
+        if whole >> _CLOSE_BITS:
             return Fraction(whole + 1, 1 << bits)
         bits *= 2
 
@@ -123,3 +124,209 @@ def _distinct(keys: Keys) -> Keys:
     first = np.ones(len(ordered), bool)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     return ordered[first]
+
+
+# The noise of an empty cell that a rule lets pass: how often it does, and what it is then.
+#
+# With a = e^(-1/scale) the noise is v with probability (1 - a)/(1 + a) · a^|v|.
+
+_INT64 = 1 << 63
+
+
+class Passing(Sieve, Protocol):
+    """A rule, as it treats empty cells; their chance is irrational because e^(-1/scale) is
+    transcendental.
+    """
+
+    def draw(self, source: Keystream, size: int) -> NDArray[Any]:
+        """Independent noises of cells that pass."""
+        ...
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Noise of at least `theta`, which is 1 or more; with `both` signs, at most -theta too.
+
+    It passes with probability a^theta/(1 + a), or twice that; beyond theta it is geometric.
+    """
+
+    scale: Fraction
+    theta: int
+    both: bool = False
+
+    def chance(self, precision: int) -> Enclosure:
+        one = 1 << precision
+        times = 2 if self.both else 1
+        low, high = exponential(self.theta / self.scale, precision)
+        below = exponential(1 / self.scale, precision)
+        return quotient((times * low, times * high), (one + below[0], one + below[1]), precision)
+
+    def draw(self, source: Keystream, size: int) -> NDArray[Any]:
+        values = geometric(source, self.scale, size) + self.theta
+        return _signed(source, values) if self.both else values
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Noise v that is kept with probability min(|v|/tau, 1).
+
+    That is min(|v|, tau) out of tau numbered lots, and so the number |v| of a kept noise, together
+    with the lot that kept it, has a probability proportional to a^|v| for every lot of at most
+    |v|. The lot alone, from 1 to tau, is then geometric but cut off, which is the remainder of a
+    geometric number by tau; and |v| - lot is geometric. The probability to be kept is
+    2a(1 - a^tau) / (tau (1 - a²)).
+    """
+
+    scale: Fraction
+    tau: int
+
+    def chance(self, precision: int) -> Enclosure:
+        one = 1 << precision
+        ratio = exponential(1 / self.scale, precision)
+        square = exponential(2 / self.scale, precision)
+        last = exponential((self.tau + 1) / self.scale, precision)
+        above = (2 * (ratio[0] - last[1]), 2 * (ratio[1] - last[0]))
+        below = (self.tau * (one - square[1]), self.tau * (one - square[0]))
+        return quotient(above, below, precision)
+
+    def draw(self, source: Keystream, size: int) -> NDArray[Any]:
+        return self.lots(source, size)[0]
+
+    def lots(self, source: Keystream, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The same, and the lots that kept them, counted from 0."""
+        lots = geometric(source, self.scale, size)
+        if self.tau < _INT64 or lots.dtype == object:
+            lots = lots % self.tau
+        values = geometric(source, self.scale, size) + lots + 1
+        return _signed(source, values), lots
+
+
+def _signed(source: Keystream, values: NDArray[Any]) -> NDArray[Any]:
+    return np.where(integers(source, 2, len(values)) == 1, values, -values)
+
+
+# Priority sampling (Duffield, Lund, Thorup, 2007) of noisy cells, those of a domain of any size
+# among them.
+#
+# A cell of noisy count v has a ticket, uniform among the numbers 1 to 2^bits, and the priority
+# |v| · 2^bits / ticket. It is at least 2^level exactly if the ticket is at most |v| ·
+# 2^(bits-level): a ticket has as many equally likely values there as threshold sampling with tau
+# = 2^level has lots. So cells of high priority are found without the others, level by level
+# downwards.
+
+BITS = 64
+_CLOSE_QUOTIENT = 1e-14  # quotients of floating point are that good, and a little better
+
+
+@dataclass(frozen=True)
+class Lottery:
+    """Cells with their noisy counts and tickets (from 0 on: one less than in the text)."""
+
+    keys: Keys
+    values: NDArray[Any]
+    tickets: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def only(self, rows: NDArray[Any]) -> Lottery:
+        return Lottery(self.keys[rows], self.values[rows], self.tickets[rows])
+
+    def __add__(self, other: Lottery) -> Lottery:
+        return Lottery(
+            np.concatenate([self.keys, other.keys]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.tickets, other.tickets]),
+        )
+
+    def passing(self, level: int, bits: int = BITS) -> NDArray[np.bool_]:
+        """Which priorities are 2^level at least."""
+        lots = self.tickets >> self.tickets.dtype.type(bits - level) if level else 0
+        held: NDArray[np.bool_] = np.asarray(lots < np.abs(self.values), bool)
+        return held
+
+
+def tickets(source: Keystream, size: int, bits: int = BITS) -> NDArray[Any]:
+    """Independent tickets: uint64 up to 64 bits, Python integers beyond."""
+    return integers(source, 1 << bits, size)
+
+
+@dataclass(frozen=True)
+class _Between:
+    """A cell passes below, given that it does not pass above."""
+
+    below: Sampled
+    above: Sampled
+
+    def chance(self, precision: int) -> Enclosure:
+        one = 1 << precision
+        (low, high), (least, most) = self.below.chance(precision), self.above.chance(precision)
+        return quotient((low - most, high - least), (one - most, one - least), precision)
+
+
+def empty_cells(
+    source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
+) -> Lottery:
+    """The cells of an empty table whose priority is 2^level at least."""
+    rule = Sampled(scale, 1 << level)
+    keys = scattered(source, capacities, rule)
+    values, found = _kept(source, rule, len(keys), level, bits)
+    return Lottery(keys, values, found)
+
+
+def more_cells(
+    source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
+) -> Lottery:
+    """Cells whose priority is 2^level at least and below 2^(level + 1), as those of an empty
+    table are of which it is known that they are below the latter.
+    """
+    here = Sampled(scale, 1 << level)
+    keys = scattered(source, capacities, _Between(here, Sampled(scale, 2 << level)))
+    found = Lottery(keys[:0], np.empty(0, np.int64), tickets(source, 0, bits))
+    while len(found) < len(keys):
+        place = len(found)
+        rest = keys[place:]
+        drawn = Lottery(rest, *_kept(source, here, len(rest), level, bits))
+        drawn = drawn.only(~drawn.passing(level + 1, bits))
+        kept = Lottery(keys[place : place + len(drawn)], drawn.values, drawn.tickets)
+        found = found + kept
+    return found
+
+
+def _kept(
+    source: Keystream, rule: Sampled, size: int, level: int, bits: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Noises that are kept, and their tickets: the lot is the first `level` bits of it."""
+    values, lots = rule.lots(source, size)
+    rest = integers(source, 1 << (bits - level), size)
+    if bits > BITS:
+        return values, lots.astype(object) * (1 << (bits - level)) + rest.astype(object)
+    return values, (lots.astype(np.uint64) << np.uint64(bits - level) if level else 0) | rest
+
+
+def drawn(cells: Lottery, size: int, bits: int = BITS) -> tuple[NDArray[np.intp], Fraction]:
+    """The rows of the `size` cells of highest priority, in order, and the priority of the next one;
+    0 if there is none.
+
+    Of equal priorities the cell that comes first in the domain is higher. Floating point sorts out
+    what is clear; the rest is compared exactly.
+    """
+    if len(cells) <= size:
+        return np.arange(len(cells)), Fraction(0)
+    about = np.abs(cells.values).astype(float) / (cells.tickets.astype(float) + 1)
+    last = np.partition(about, len(about) - size - 1)[len(about) - size - 1]
+    sure = np.flatnonzero(about > last * (1 + _CLOSE_QUOTIENT))
+    close = np.flatnonzero(np.abs(about - last) <= last * _CLOSE_QUOTIENT)
+    ranked = sorted(close.tolist(), key=lambda row: (-_exact(cells, row), _place(cells, row)))
+    chosen = [*sure.tolist(), *ranked[: size - len(sure)]]
+    threshold = _exact(cells, ranked[size - len(sure)]) * (1 << bits)
+    return np.sort(np.array(chosen, np.intp)), threshold
+
+
+def _exact(cells: Lottery, row: int) -> Fraction:
+    return Fraction(abs(int(cells.values[row])), int(cells.tickets[row]) + 1)
+
+
+def _place(cells: Lottery, row: int) -> tuple[int, ...]:
+    key = cells.keys[row]
+    return (int(key),) if cells.keys.ndim == 1 else tuple(key.tolist())

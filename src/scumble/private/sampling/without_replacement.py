@@ -1,15 +1,21 @@
-"""Urns: balls of several colours, drawn one by one and not put back."""
+"""Urns, shuffles, subsets.
+
+Urns: balls of several colours, drawn one by one and not put back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.private.sampling.bits import chunks
-from scumble.private.sampling.source import Source
+from scumble.model.laws.base import probability, whole
+from scumble.private.sampling.bits import CHUNK, bernoulli, chunks
+from scumble.private.sampling.source import Keystream
 
 
 class Urns:
@@ -34,12 +40,12 @@ class Urns:
         """How many balls are in all urns."""
         return int(self._left.sum())
 
-    def draw(self, source: Source, urns: NDArray[np.int64]) -> NDArray[np.int64]:
+    def draw(self, source: Keystream, urns: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each of these urns in turn, the compartment of the ball that is drawn from it.
 
         LookupError if an urn is empty: no ball of that row and the following ones is drawn.
         """
-        from scumble.private.sampling.urn_kernel import draw
+        from scumble.private.sampling.kernels import draw
 
         out = np.empty(len(urns), np.int64)
         for part in chunks(len(urns)):
@@ -55,3 +61,65 @@ class Urns:
                     raise LookupError("an urn is empty")
                 done += more
         return out
+
+
+# Items in a uniformly random order.
+
+
+def shuffle(source: Keystream, items: NDArray[Any], starts: NDArray[np.int64]) -> None:
+    """Put the items of each part, `items[starts[k]:starts[k + 1]]`, into a random order of their
+    own, in place; all orders are equally likely, exactly.
+
+    Parts must follow each other and cover all items.
+    """
+    from scumble.private.sampling import kernels
+
+    parts, part, row = len(starts) - 1, 0, 0
+    words = np.empty(min(len(items) + 1, CHUNK), np.uint64)
+    while part < parts:
+        source.fill(words)
+        part, row = kernels.exchange(words, items, starts, part, row)
+
+
+# Sets of a fixed size that hold a given value with an exact probability, all else being equal.
+
+MOST = 1 << 16  # values: with so few, hardly a draw of 32 bits is refused
+_STEP = 1 << 16  # rows at a time, so that their bits are still in the cache when they are read
+
+
+def subsets(
+    source: Keystream, codes: NDArray[Any], values: int, size: int, inclusion: Fraction
+) -> NDArray[Any]:
+    """For each code a set of `size` out of `values`, one row each, in no meaningful order.
+
+    It holds the code with probability `inclusion`; the rest of it is a uniform choice among the
+    other values, by Floyd's algorithm on exact bounded draws.
+    """
+    values = whole("subsets", "values", values, least=2)
+    size = whole("subsets", "size", size, least=1)
+    held = bernoulli(source, probability("subsets", "inclusion", inclusion), len(codes))
+    out = np.empty((len(codes), size), np.min_scalar_type(values - 1))
+    for begin in range(0, len(codes), _STEP):
+        part = slice(begin, begin + _STEP)
+        _fill(source, codes[part], held[part], values, out[part])
+    return out
+
+
+def _fill(
+    source: Keystream, codes: NDArray[Any], held: NDArray[Any], values: int, out: NDArray[Any]
+) -> None:
+    """Draw the sets of some rows; a row with a refused draw is drawn again, all of it."""
+    from scumble.private.sampling import kernels
+
+    # The high half of word * bound is uniform below the bound, once the low halves below
+    # 2**32 mod bound are refused (Lemire, 2019).
+    refuse = np.array([(1 << 32) % bound for bound in range(1, values + 1)], np.uint64)
+    last_seen = np.zeros(values, np.int64)
+    rows = np.arange(len(codes))
+    stamp = 1
+    while len(rows):
+        words = np.empty(len(rows) * out.shape[1], np.uint32)
+        source.fill(words)
+        count = kernels.choose(words, codes, held, refuse, last_seen, stamp, out, rows)
+        stamp += len(rows)
+        rows = rows[:count]

@@ -1,9 +1,12 @@
-"""AxisSummary: what releases share that measure every attribute along an axis of its own."""
+"""AxisSummary, taxonomies as written.
+
+AxisSummary: what releases share that measure every attribute along an axis of its own.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -13,19 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scumble.model.designs.axis import Axis, Floats
-from scumble.model.designs.by_law import ByLaw
-from scumble.model.designs.kronecker import NUMBER, NoiseLaw, Product, norms_of
+from scumble.model.designs.kronecker import NUMBER, ByLaw, NoiseLaw, Product, norms_of
+from scumble.model.designs.taxonomy import Taxonomy
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.person import Neighbours
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries import taxonomies
-from scumble.private.summaries.base import AttributeSummary
-from scumble.private.summaries.expected import OFTEN, of_product
+from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.summaries.base import OFTEN, AttributeSummary, of_product
 
 MOST_NUMBERS = 10**8
 _MOST_FORESEEN = 10**7
@@ -67,7 +66,7 @@ class AxisSummary(AttributeSummary):
             contribution=contribution,
             person=person,
         )
-        self.taxonomy = taxonomies.written(type(self).__name__, taxonomy, self.attributes)
+        self.taxonomy = written(type(self).__name__, taxonomy, self.attributes)
         check_scale(self._law(1, 1, Fraction(1), acute=True))
 
     @abstractmethod
@@ -157,3 +156,66 @@ def _middle(size: int, codes: int) -> Floats:
     found = np.zeros(size)
     found[(size - codes) // 2 :][:codes] = 1
     return found
+
+
+# Taxonomies as an owner writes them: the values of an attribute in nested lists.
+
+_ALLOWED = "nested lists of the attribute's values for each of some attributes"
+_DEEPEST = 64
+
+
+def written(owner: str, given: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    """Taxonomies by attribute, as JSON can hold them."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ParameterError.of(owner, "taxonomy", _ALLOWED, given)
+    for name, nested in given.items():
+        if name not in names:
+            allowed = f"about the counted attributes ({', '.join(names)})"
+            raise ParameterError.of(owner, "taxonomy", allowed, name)
+        if not isinstance(nested, (list, tuple)) or not _sound(nested, _DEEPEST):
+            raise ParameterError.of(owner, "taxonomy", _ALLOWED, nested)
+    return {name: _lists(nested) for name, nested in given.items()}
+
+
+def taxonomy(owner: str, schema: Schema, name: str, nested: Sequence[Any]) -> Taxonomy:
+    """The taxonomy over the codes of an attribute; None stands for a missing value."""
+    codes = {label: code for code, label in enumerate(schema[name].labels().to_pylist())}
+    given = list(_leaves(nested))
+    strange = [value for value in given if value not in codes]
+    absent = [label for label in codes if label not in set(given)]
+    if strange or absent or len(given) > len(codes):
+        wrong = "has others too" if strange else "lacks some" if absent else "has some twice"
+        shown = f": {', '.join(map(repr, [*strange, *absent][:3]))}" if strange or absent else ""
+        raise ParameterError(
+            f"The taxonomy of '{name}' for {owner} must hold each value of its domain once. It "
+            f"{wrong}{shown}."
+        )
+    return Taxonomy.of(_coded(nested, codes))
+
+
+def _sound(nested: Sequence[Any], deepest: int) -> bool:
+    """Not empty anywhere, nor too deep."""
+    inner = [each for each in nested if isinstance(each, (list, tuple))]
+    return bool(nested) and deepest > 0 and all(_sound(each, deepest - 1) for each in inner)
+
+
+def _lists(nested: Any) -> Any:
+    if not isinstance(nested, (list, tuple)):
+        return nested
+    return [_lists(each) for each in nested]
+
+
+def _leaves(nested: Any) -> Iterator[Any]:
+    if not isinstance(nested, (list, tuple)):
+        yield nested
+        return
+    for each in nested:
+        yield from _leaves(each)
+
+
+def _coded(nested: Any, codes: Mapping[Any, int]) -> Any:
+    if not isinstance(nested, (list, tuple)):
+        return codes[nested]
+    return [_coded(each, codes) for each in nested]

@@ -1,4 +1,7 @@
-"""AttributeSummary: what differentially private releases share: who is protected, and how well."""
+"""AttributeSummary, expected errors.
+
+AttributeSummary: what differentially private releases share: who is protected, and how well.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
+from scumble.model.designs.axis import Floats
+from scumble.model.designs.kronecker import Product
 from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.parameters import plain, whole
-from scumble.model.privacy import concentrated
-from scumble.model.privacy.accounting import Loss
+from scumble.model.privacy import accounting
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss, PrivacyUnit
 from scumble.model.privacy.guarantee import (
     NEIGHBOURS,
     Guarantee,
@@ -21,9 +30,9 @@ from scumble.model.privacy.guarantee import (
     percent_at_most,
     posterior_at_most,
 )
-from scumble.model.privacy.person import Neighbours, Person
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
+from scumble.public.estimation.measurements.readings import reach
 
 
 class AttributeSummary(Summary):
@@ -54,7 +63,7 @@ class AttributeSummary(Summary):
         if neighbours not in NEIGHBOURS:
             raise ParameterError.of(owner, "neighbours", "'replace' or 'add_remove'", neighbours)
         self.attributes = names
-        self.person = Person(
+        self.person = PrivacyUnit(
             neighbours, whole(owner, "contribution", contribution, least=1), person
         )
         self._given = {"epsilon": epsilon, "delta": delta}
@@ -62,11 +71,11 @@ class AttributeSummary(Summary):
         self._delta = None if delta is None else delta_share(owner, delta)
         self._promise = self._paid()
 
-    def _paid(self) -> Loss:
+    def _paid(self) -> PrivacyLoss:
         """What all looks may cost: ε itself, or the ρ that keeps (ε, δ)."""
         if self._delta is None:
-            return Loss(self._epsilon)
-        return Loss(rho=concentrated.rho_for(self._epsilon, self._delta))
+            return PrivacyLoss(self._epsilon)
+        return PrivacyLoss(rho=accounting.rho_for(self._epsilon, self._delta))
 
     @property
     def gaussian(self) -> bool:
@@ -74,7 +83,7 @@ class AttributeSummary(Summary):
         return self._delta is not None
 
     @property
-    def promise(self) -> Loss:
+    def promise(self) -> PrivacyLoss:
         return self._promise
 
     @property
@@ -141,7 +150,7 @@ class AttributeSummary(Summary):
         """
         if self._delta is None:
             return steps * self._epsilon
-        return Fraction(concentrated.surprise(steps**2 * self._promise.rho, self._delta))
+        return Fraction(accounting.surprise(steps**2 * self._promise.rho, self._delta))
 
     def _but(self) -> str:
         if self._delta is None:
@@ -172,3 +181,30 @@ class AttributeSummary(Summary):
     def _more_limits(self) -> tuple[str, ...]:
         """What else this release does not promise."""
         return ()
+
+
+# How wrong the answers of a release will be, as far as its design alone tells.
+
+OFTEN = "nineteen times in twenty"
+_LEVEL = 0.95
+
+
+def of_cells(law: DiscreteLaplace, cells: int) -> str:
+    """The error of the sum of so many cells."""
+    return _reach(NoiseSum(law, [(1, cells)]).half_width(_LEVEL))
+
+
+def of_product(design: Product, weights: Sequence[Floats]) -> str:
+    """The error of the sum of cells whose weights are a product, one factor for each axis."""
+    variance, fourth, largest = design.variances, design.fourths, 1.0
+    for place, along in enumerate(weights):
+        found = design.coefficients([place], along)
+        # The next axis is always the first direction that is left.
+        variance = np.tensordot([float((each**2).sum()) for each in found], variance, 1)
+        fourth = np.tensordot([float((each**4).sum()) for each in found], fourth, 1)
+        largest *= max(float(np.abs(each).max()) for each in found)
+    return _reach(reach(float(variance), float(fourth), largest, _LEVEL))
+
+
+def _reach(far: float) -> str:
+    return f"±{far:,.0f}" if far >= 10 else f"±{far:.2g}"

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.cuboids import MOST_ATTRIBUTES, Cube, places_of
-from scumble.model.designs.residuals import Table
+from scumble.model.designs.residual_planner import MOST_ATTRIBUTES, Cube, places_of
+from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import plain, whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import positive
-from scumble.model.privacy.person import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries.marginals import MOST_CELLS, Places, TableSummary
 
@@ -94,10 +94,10 @@ class Datacube(TableSummary):
             return cube.least_worst()
         return cube.most_within(float(self.within) ** 2)
 
-    def tables(self, schema: Schema) -> list[Table]:
+    def tables(self, schema: Schema) -> list[MarginalTable]:
         return self._tables(self.cuboids(schema), self._sizes(schema))
 
-    def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[Table]:
+    def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
         loss = self.promise.rho if self.gaussian else self.promise.epsilon
         return residual_planner.even(sets, sizes, self.person, loss, gaussian=self.gaussian)
 

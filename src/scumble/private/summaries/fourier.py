@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.residuals import Table
+from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import SchemaError
 from scumble.model.parameters import whole
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries.marginals import TableSummary, refuse_sets, sets_of
 
@@ -73,7 +73,7 @@ class Fourier(TableSummary):
         self._refuse_many(schema, sets_of(len(self.attributes), self.ways))
         self._refuse_parts(sets_of(len(self.attributes), self.ways))
 
-    def tables(self, schema: Schema) -> list[Table]:
+    def tables(self, schema: Schema) -> list[MarginalTable]:
         asked = dict.fromkeys(sets_of(len(self.attributes), self.ways), 1.0)
         sizes = self._sizes(schema)
         return residual_planner.contrasts(asked, sizes, self.person, self.promise.epsilon)

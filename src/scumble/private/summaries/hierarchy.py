@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from scumble.model.designs.identity import Identity
-from scumble.model.designs.taxonomy_tree import TaxonomyTree
-from scumble.model.designs.tree import Tree
-from scumble.model.designs.tree_plan import Budget, tree_plan
+from scumble.model.designs.axis import IdentityAxis
+from scumble.model.designs.taxonomy import TaxonomyTree
+from scumble.model.designs.tree import Budget, Tree, tree_plan
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import flag, whole
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.summaries import taxonomies
+from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
 LARGEST_FANOUT = 10**6
@@ -92,7 +91,7 @@ class Hierarchy(AxisSummary):
             return self._taxonomy(schema, name)
         size = schema[name].size
         if not schema[name].ordered:
-            return Planned(Identity(size), (Fraction(1),))
+            return Planned(IdentityAxis(size), (Fraction(1),))
         plan = tree_plan(
             size, fanout=self.fanout, root=self.root, gaussian=self.gaussian, budget=self.budget
         )
@@ -100,7 +99,7 @@ class Hierarchy(AxisSummary):
 
     def _taxonomy(self, schema: Schema, name: str) -> Planned:
         """The levels of a taxonomy, measured alike."""
-        tree = taxonomies.taxonomy("Hierarchy", schema, name, self.taxonomy[name])
+        tree = axes.taxonomy("Hierarchy", schema, name, self.taxonomy[name])
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
         return Planned(TaxonomyTree(tree, tuple(weights)), (Fraction(1, levels),) * levels)

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scumble.model.designs.cells import Cells
+from scumble.model.designs.registry import Cells
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import AttributeSummary
-from scumble.private.summaries.expected import OFTEN, of_cells
+from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.summaries.base import OFTEN, AttributeSummary, of_cells
 
 MOST_CELLS = 10**8
 _WRITE_CHUNK = 1 << 20
@@ -97,7 +95,7 @@ class Histogram(AttributeSummary):
 def _write(
     path: Path, schema: Schema, names: Sequence[str], count: str, counts: np.ndarray[Any, Any]
 ) -> None:
-    from scumble.private.tables.parquet import decoded, table_writer
+    from scumble.private.tables.writer import decoded, table_writer
 
     attributes = [schema[name] for name in names]
     radix = schema.radix(names)

@@ -1,4 +1,7 @@
-"""TableSummary: what releases of several marginals share."""
+"""TableSummary, Marginals.
+
+TableSummary: what releases of several marginals share.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,20 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb, prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.model.designs import residual_planner
 from scumble.model.designs.residual_planner import closure
-from scumble.model.designs.residuals import Residuals, Table
-from scumble.model.errors import ParameterError
+from scumble.model.designs.residuals import MarginalTable, Residuals
+from scumble.model.errors import ParameterError, named
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.privacy import concentrated
-from scumble.model.privacy.accounting import Loss
+from scumble.model.parameters import whole
+from scumble.model.privacy import accounting
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
+from scumble.model.privacy.guarantee import positive
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
@@ -37,25 +43,25 @@ Places = tuple[int, ...]
 class TableSummary(AttributeSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
-    def _paid(self) -> Loss:
+    def _paid(self) -> PrivacyLoss:
         """What all looks may cost. The prices of residuals (`designs.residual_price`) hold for a
         law that theirs is within a factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε
         and as much of δ are put aside.
         """
         if self._delta is None:
-            return Loss(self._epsilon)
+            return PrivacyLoss(self._epsilon)
         if self._epsilon < SMALLEST_EPSILON:
             allowed = f"at least {float(SMALLEST_EPSILON):g} with delta"
             owner = type(self).__name__
             raise ParameterError.of(owner, "epsilon", allowed, self._given["epsilon"])
-        return Loss(rho=concentrated.rho_for(self._epsilon * _KEPT, self._delta * _KEPT))
+        return PrivacyLoss(rho=accounting.rho_for(self._epsilon * _KEPT, self._delta * _KEPT))
 
     @abstractmethod
-    def tables(self, schema: Schema) -> list[Table]:
+    def tables(self, schema: Schema) -> list[MarginalTable]:
         """What to measure: from parameters and schema alone."""
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        from scumble.private.meter.private_residuals import noisy_tables
+        from scumble.private.meter.table import noisy_tables
 
         sizes = self._sizes(table.schema)
         design = Residuals(self.attributes, sizes, tuple(self.tables(table.schema)))
@@ -117,3 +123,140 @@ def refuse_sets(owner: str, attributes: int, ways: int) -> None:
             f"{comb(attributes, ways):.3g} sets of {ways} of {attributes} attributes. Ask for "
             "smaller sets."
         )
+
+
+# Marginals: noisy counts of many sets of attributes, consistent with each other.
+
+Weighting = Literal["cells", "tables"]
+
+
+class Marginals(TableSummary):
+    """Publishes noisy counts of many small sets of attributes, as all pairs, that agree with each
+    other wherever they overlap. A question about attributes of one set is answered from all.
+
+    `ways` asks for all sets of so many attributes, `sets` for those listed. `weights` says what
+    matters: "tables" gives every set the same weight (with `delta` also every smaller set inside
+    one), "cells" every cell of every set, and a list has a number for each set, the weight of each
+    of its cells. `neighbours`, `contribution` and `person` are as for Histogram.
+
+    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: with Laplace noise a
+        person moves each marginal by at most Δ = contribution (add or remove) or 2·contribution
+        (replace), and the Δ/scale of all tables add up to ε at most. With Gaussian noise the
+        residual of a set A costs ρ = Π(n−1)/n / 2σ² (add or remove, one row), times contribution²;
+        for replacing, the worst pair of cells for all tables together is found. These are the costs
+        of the lattice Gaussian; the integer noise that is added comes within a factor of e^τ of it,
+        τ < 2^−80 in all, which is put aside of ε and δ (proof in designs/residual_price).
+    Estimate: generalised least squares over all noisy tables: unbiased, and of the least variance
+        among unbiased linear estimates. Its variance, fourth cumulant and covariances are exact.
+    Reference: Xiao, He, Zhang, Kifer, NeurIPS 2023 (ResidualPlanner) for Gaussian noise; Cormode,
+        Procopiuc, Srivastava, Yaroslavtsev, ICDE 2013, for the budgets of pure ε.
+    Differs: integer noise throughout. Where Gaussian noise is too small for the lower price of a
+        residual to be proven, its whole marginal is measured at the whole price. Noise is on a grid
+        of steps of 2 %, which costs a part in 10,000 of the variance.
+    """
+
+    name = "marginals"
+    takes_delta = True
+    gaussian_proof = (
+        "discrete Gaussian noise on residuals: Canonne, Kamath, Steinke, NeurIPS 2020; lower "
+        "price of residuals: Xiao, He, Zhang, Kifer, NeurIPS 2023, and proof in residual_price"
+    )
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        ways: int | None = None,
+        sets: Sequence[Sequence[str]] | None = None,
+        weights: Weighting | Sequence[float] = "tables",
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        person: str | None = None,
+    ) -> None:
+        super().__init__(
+            attributes,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+            person=person,
+        )
+        if (ways is None) == (sets is None):
+            raise ParameterError(
+                f"Marginals takes either {named('ways')} or {named('sets')}. Got both or none "
+                "instead."
+            )
+        self.ways = None if ways is None else self._checked_ways(ways)
+        self.sets = self._checked_sets(sets) if sets is not None else None
+        self.weights = self._checked_weights(weights)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        sets = None if self.sets is None else [self._named(places) for places in self.sets]
+        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
+        chosen = {"ways": self.ways, "sets": sets, "weights": weights}
+        given = super().parameters
+        return {"attributes": given.pop("attributes"), **chosen, **given}
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        self._refuse_many(schema, self._asked())
+        if self.gaussian:
+            self._refuse_parts(self._asked())
+
+    def workload(self, schema: Schema) -> dict[Places, float]:
+        """The sets of attributes that matter, with the weight of each cell of theirs."""
+        sets = self._asked()
+        if isinstance(self.weights, tuple):
+            return dict(zip(sets, self.weights, strict=True))
+        if self.weights == "cells":
+            return dict.fromkeys(sets, 1.0)
+        if self.gaussian:
+            sets = closure(sets)[1:]
+        sizes = self._sizes(schema)
+        return {places: 1 / prod(sizes[place] for place in places) for places in sets}
+
+    def tables(self, schema: Schema) -> list[MarginalTable]:
+        asked, sizes = self.workload(schema), self._sizes(schema)
+        if self.gaussian:
+            return residual_planner.residuals(asked, sizes, self.person, self.promise.rho)
+        epsilon = self.promise.epsilon
+        return residual_planner.marginals(asked, sizes, self.person, epsilon, gaussian=False)
+
+    def _asked(self) -> list[Places]:
+        if self.sets is not None:
+            return list(self.sets)
+        return sets_of(len(self.attributes), self.ways or 0)
+
+    def _checked_ways(self, ways: int) -> int:
+        found = whole("Marginals", "ways", ways, least=1, most=len(self.attributes))
+        refuse_sets("Marginals", len(self.attributes), found)
+        return found
+
+    def _checked_sets(self, sets: Sequence[Sequence[str]]) -> tuple[Places, ...]:
+        allowed = "a list of different sets of the attributes, each a list of one or more names"
+        found = []
+        for each in sets:
+            names = [each] if isinstance(each, str) else list(each)
+            known = all(name in self.attributes for name in names)
+            if not names or not known or len(set(names)) < len(names):
+                raise ParameterError.of("Marginals", "sets", allowed, names)
+            found.append(tuple(sorted(map(self.attributes.index, names))))
+        if not found or len(set(found)) < len(found):
+            raise ParameterError.of("Marginals", "sets", allowed, [list(each) for each in sets])
+        return tuple(found)
+
+    def _checked_weights(
+        self, weights: Weighting | Sequence[float]
+    ) -> Weighting | tuple[float, ...]:
+        allowed = "'cells', 'tables', or a list of one number above 0 for each set"
+        if isinstance(weights, str):
+            if weights not in ("cells", "tables"):
+                raise ParameterError.of("Marginals", "weights", allowed, weights)
+            return weights
+        found = tuple(float(positive("Marginals", "weights", weight)) for weight in weights)
+        if len(found) != len(self._asked()):
+            raise ParameterError.of("Marginals", "weights", allowed, list(found))
+        return found

@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from scumble.model.designs.sparse import RULES, Rule
+from scumble.model.designs.sparse import RULES, Rule, Tails
 from scumble.model.designs.sparse import Sparse as Design
-from scumble.model.designs.sparse_law import Tails
-from scumble.model.dialect import named, setting
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name, plain, whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import positive, share
-from scumble.model.privacy.person import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import AttributeSummary
-from scumble.private.summaries.expected import OFTEN
+from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.summaries.base import OFTEN, AttributeSummary
 
 if TYPE_CHECKING:
-    from scumble.model.schema.cell_keys import Radix
+    from scumble.model.schema.cell_keys import CellKeys
     from scumble.private.meter.sparse import PrivateCells, Published
 
 MOST_PUBLISHED = 10**7
@@ -240,10 +236,10 @@ def _write(
     schema: Schema,
     names: Sequence[str],
     design: Design,
-    radix: Radix,
+    radix: CellKeys,
     found: Published,
 ) -> None:
-    from scumble.private.tables.parquet import decoded, table_writer
+    from scumble.private.tables.writer import decoded, table_writer
 
     attributes = [schema[name] for name in names]
     columns = [(design.count, pa.int64()), (design.weight, pa.float64())]

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
-from scumble.model.designs.axis import Axis
-from scumble.model.designs.identity import Identity
-from scumble.model.designs.nominal import Nominal
-from scumble.model.designs.wavelets import Haar
+from scumble.model.designs.axis import Axis, IdentityAxis
+from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.summaries import taxonomies
+from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
 Transformed = Literal["large", "all"]
@@ -84,14 +82,14 @@ class Wavelet(AxisSummary):
     def _axis(self, schema: Schema, name: str) -> Axis:
         size = schema[name].size
         if name in self.taxonomy:
-            tree = taxonomies.taxonomy("Wavelet", schema, name, self.taxonomy[name])
+            tree = axes.taxonomy("Wavelet", schema, name, self.taxonomy[name])
             nominal = Nominal.balanced(tree, squares=self.gaussian)
-            return nominal if self._pays(nominal, Fraction(4)) else Identity(size)
+            return nominal if self._pays(nominal, Fraction(4)) else IdentityAxis(size)
         if schema[name].ordered:
             haar = Haar(size)
             halvings = len(haar.lengths) - 1
-            return haar if self._pays(haar, 1 + Fraction(halvings, 2)) else Identity(size)
-        return Identity(size)
+            return haar if self._pays(haar, 1 + Fraction(halvings, 2)) else IdentityAxis(size)
+        return IdentityAxis(size)
 
     def _pays(self, axis: Axis, spread: Fraction) -> bool:
         """Privelet+'s rule: below P²H values, the worst range is no worse without transform."""

@@ -12,20 +12,22 @@ import numpy as np
 from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.person import Neighbours
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.meter.table import PrivateTable
+from scumble.private.meter.table import PrivateTable, check_scale
 from scumble.private.summaries.base import AttributeSummary
-from scumble.private.summaries.forecast import Forecast
-from scumble.private.summaries.statements import statements
-from scumble.private.summaries.workload_matrix import Asked, Questions, merging
+from scumble.private.summaries.workload_matrix import (
+    Asked,
+    Forecast,
+    Questions,
+    merging,
+    statements,
+)
 
 if TYPE_CHECKING:
     from scumble.model.query import Query
-    from scumble.public.sandbox import Engine
+    from scumble.public.sandbox import Sandbox
 
 _FILE = "sums.parquet"
 _NORM_BITS = 20  # what the norms of a strategy may take of the largest scale of noise
@@ -128,9 +130,9 @@ class Workload(AttributeSummary):
         return self._asked[1]
 
     def _merged(self, chosen: Schema) -> Questions:
-        from scumble.public.sandbox import Engine
+        from scumble.public.sandbox import Sandbox
 
-        engine = Engine(chosen)
+        engine = Sandbox(chosen)
         try:
             queries = [_parsed(number, text, chosen) for number, text in enumerate(self.queries, 1)]
             try:
@@ -158,7 +160,7 @@ def _parsed(number: int, text: str, schema: Schema) -> Query:
     return query
 
 
-def _checked(number: int, query: Query, engine: Engine) -> None:
+def _checked(number: int, query: Query, engine: Sandbox) -> None:
     try:
         engine.check(query)
     except QueryError as error:

@@ -1,20 +1,26 @@
-"""The cells that a workload of counts needs, and the workload as a matrix over them."""
+"""Questions of a file as a matrix; forecast of errors.
+
+The cells that a workload of counts needs, and the workload as a matrix over them.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.merged import Block, Labels, Merged, in_order
+from scumble.model.designs.matrix import Block, Labels, Merged, in_order
 from scumble.model.errors import ParameterError
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 
 Truth = npt.NDArray[np.bool_]
 
@@ -52,7 +58,7 @@ class Questions:
         return total
 
 
-def merging(queries: Sequence[Query], schema: Schema, engine: Engine) -> Questions:
+def merging(queries: Sequence[Query], schema: Schema, engine: Sandbox) -> Questions:
     """The workload of some counts, each checked before."""
     asked = tuple(each for query in queries for each in _single(query, schema))
     if len(asked) > MOST_QUESTIONS:
@@ -85,7 +91,7 @@ def _single(query: Query, schema: Schema) -> Iterator[Asked]:
 class _Product:
     """The blocks of attributes, and the truth of clauses for the classes of each."""
 
-    def __init__(self, queries: Sequence[Query], schema: Schema, engine: Engine) -> None:
+    def __init__(self, queries: Sequence[Query], schema: Schema, engine: Sandbox) -> None:
         self._schema = schema
         clauses = list(dict.fromkeys(clause for query in queries for clause in query.clauses))
         groups = {name for query in queries for name in query.groups}
@@ -103,7 +109,7 @@ class _Product:
                 self._truths[clause] = 0, np.full(self.blocks[0].classes, bool(truth[0]))
 
     def _add(
-        self, names: tuple[str, ...], clauses: list[Expression], groups: set[str], engine: Engine
+        self, names: tuple[str, ...], clauses: list[Expression], groups: set[str], engine: Sandbox
     ) -> None:
         sizes = [self._schema[name].size for name in names]
         if prod(sizes) > MOST_COUNTED:
@@ -172,7 +178,7 @@ class _Truths:
     """The truth of clauses over the cells of a block, some at a time; kept if they are few."""
 
     def __init__(
-        self, clauses: Sequence[Expression], names: tuple[str, ...], engine: Engine, cells: int
+        self, clauses: Sequence[Expression], names: tuple[str, ...], engine: Sandbox, cells: int
     ) -> None:
         self._clauses, self._names, self._engine = clauses, names, engine
         self._keep = cells * len(clauses) <= _MOST_KEPT
@@ -211,3 +217,125 @@ def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
         key = (key << 1) | truth
     told = in_order(key)
     return in_order(labels * (int(told.max()) + 1) + told)
+
+
+# Statements: the questions of a workload, from a file or a list.
+
+_ALLOWED = "a file of SQL counts, or a list of them"
+
+
+def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
+    """The texts of all questions, without those that are empty."""
+    if isinstance(given, (str, Path)):
+        found = _split(_read(Path(given)))
+        if not any(text.strip(" \t\r\n;") for text in found):
+            raise ParameterError(f"The file '{given}' has no question: write SQL, one a line.")
+    elif isinstance(given, Sequence) and all(isinstance(each, str) for each in given):
+        found = list(given)
+    else:
+        raise ParameterError.of("Workload", "queries", _ALLOWED, given)
+    kept = tuple(text.strip().rstrip(";").strip() for text in found if text.strip(" \t\r\n;"))
+    if not kept:
+        raise ParameterError.of("Workload", "queries", f"{_ALLOWED}, with at least one", list(kept))
+    return kept
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ParameterError.of("Workload", "queries", _ALLOWED, str(path)) from None
+    except (OSError, ValueError):
+        raise ParameterError(f"The file '{path}' cannot be read as text in UTF-8.") from None
+
+
+def unfinished(given: str | Path | Sequence[str]) -> bool:
+    """Whether the lines of a file were taken for questions, and some do not begin like one."""
+    if not isinstance(given, (str, Path)) or ";" in (text := _read(Path(given))):
+        return False
+    begins = [line.split()[0].upper() for line in _split(text) if line.split()]
+    return "SELECT" in begins and any(word != "SELECT" for word in begins)
+
+
+def _split(text: str) -> list[str]:
+    """One question a line; or, if a semicolon stands outside quotes, one up to each semicolon.
+    Lines that begin with -- are remarks.
+    """
+    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    parts, quote = [""], ""
+    for sign in kept:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        if sign == ";" and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts if len(parts) > 1 else kept.splitlines()
+
+
+# Forecast: how wrong the answers to a workload will be, known before anything is measured.
+
+_LISTED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The standard error of every count of a workload. It depends on no data."""
+
+    strategy: str
+    sums: int  # that are measured
+    cells: int  # that the questions tell apart
+    questions: tuple[str, ...]  # with their groups
+    stderrs: npt.NDArray[np.float64]
+    tried: Mapping[str, float]  # root mean squared errors
+    bound: float  # no strategy of this kind of noise goes below
+
+    @property
+    def rmse(self) -> float:
+        """The root of the mean squared error of all counts."""
+        return math.sqrt(float(np.mean(self.stderrs**2)))
+
+    @property
+    def total(self) -> float:
+        """The sum of the squared errors that are expected."""
+        return float(np.sum(self.stderrs**2))
+
+    def sentences(self) -> list[str]:
+        """What an owner wants to know before publishing."""
+        plan = (
+            f"The {len(self.questions)} counts tell {self.cells} kinds of rows apart; "
+            f"{self.sums} sums of them will be measured ({self.strategy})."
+        )
+        errors = (
+            f"Standard error of a count: {_short(self.rmse)} (root mean square), at most "
+            f"{_short(float(self.stderrs.max()))}; no choice of sums can have a root mean square "
+            f"below {_short(self.bound)}."
+        )
+        others = [f"{_short(v)} by {n}" for n, v in self.tried.items() if n != self.strategy]
+        return [plan, errors, *([f"It would be {', '.join(others)}."] if others else [])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a manifest or a program."""
+        return {
+            "strategy": self.strategy,
+            "sums": self.sums,
+            "kinds of rows": self.cells,
+            "counts": len(self.questions),
+            "expected error": self.rmse,
+            "largest expected error": float(self.stderrs.max()),
+            "lower bound": self.bound,
+        }
+
+    def __repr__(self) -> str:
+        shown = [
+            f"  ± {_short(stderr)}  {question}"
+            for question, stderr in zip(self.questions, self.stderrs.tolist(), strict=True)
+        ]
+        more = [f"  ... and {len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
+        return "\n".join([*self.sentences(), *shown[:_LISTED], *more])
+
+
+def _short(number: float) -> str:
+    return f"{number:,.4g}"

@@ -1,33 +1,36 @@
-"""Counters: exact counts of the cells of products of attributes, for the metered room alone."""
+"""Exact counts of cells.
+
+Counters: exact counts of the cells of products of attributes, for the metered room alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.privacy.person import Person
+from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.schema import Schema
-from scumble.private.tables.occupied import Occupied, occupied
 from scumble.private.tables.rows import Rows
 
 Counts = npt.NDArray[np.int64]
 
 
-class Counter(Protocol):
+class CellCounter(Protocol):
     """Where exact counts come from."""
 
     @property
     def schema(self) -> Schema: ...
 
-    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
         """For each set of attributes the counts of all its cells, the last attribute fastest."""
         ...
 
-    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
         """The cells of a product of attributes that have rows, without the others."""
         ...
 
@@ -42,7 +45,7 @@ class RowCounter:
     def schema(self) -> Schema:
         return self.rows.schema
 
-    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
         rows = self._limited(person)
         named = list(dict.fromkeys(name for each in sets for name in each))
         names = named or [self.schema.published[0].name]  # rows are told by some column
@@ -57,13 +60,13 @@ class RowCounter:
                     counts += len(columns[0])
         return found
 
-    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
         radix = self.schema.radix(names)
         none = radix.pack([np.empty(0, self.schema[name].code_type) for name in names])
         batches = self._limited(person).batches(names)
         return occupied(chain([none], map(radix.pack, batches)))
 
-    def _limited(self, person: Person) -> Rows:
+    def _limited(self, person: PrivacyUnit) -> Rows:
         return self.rows.limited(person.column, person.rows) if person.column else self.rows
 
 
@@ -75,10 +78,10 @@ class TensorCounter:
         self._names = tuple(names)
         self._counts = counts.reshape([schema[name].size for name in names])
 
-    def counts(self, sets: Sequence[Sequence[str]], person: Person) -> list[Counts]:
+    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
         return [self._marginal(tuple(each)) for each in sets]
 
-    def occupied(self, names: Sequence[str], person: Person) -> Occupied:
+    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
         counts = self._marginal(tuple(names))
         keys = np.flatnonzero(counts)
         return Occupied(keys.astype(np.uint64), counts[keys])
@@ -96,3 +99,53 @@ def _add(counts: Counts, cells: npt.NDArray[np.int64]) -> None:
     else:
         found, times = np.unique(cells, return_counts=True)
         counts[found] += times
+
+
+# Occupied cells: the cells of a product of attributes that have rows, without the product.
+
+Keys = npt.NDArray[np.uint64]
+
+_WAITING = 1 << 22  # keys that wait, at least, before they are made one with those known
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """Keys in order, each once (a row of words where one word is too small), and their counts."""
+
+    keys: Keys
+    counts: Counts
+
+
+def occupied(batches: Iterable[Keys]) -> Occupied:
+    """The cells that rows are in, given the keys of the rows, in one batch or more.
+
+    Memory is in the number of occupied cells and of a few million rows.
+    """
+    known: Occupied | None = None
+    pieces: list[Occupied] = []
+    waiting = 0
+    for keys in batches:
+        pieces.append(_counted(keys, np.ones(len(keys), np.int64)))
+        waiting += len(pieces[-1].keys)
+        if waiting > _WAITING and (known is None or waiting > len(known.keys)):
+            known, pieces, waiting = _together(known, pieces), [], 0
+    return _together(known, pieces)
+
+
+def _together(known: Occupied | None, pieces: list[Occupied]) -> Occupied:
+    all_ = pieces if known is None else [known, *pieces]
+    if len(all_) == 1:
+        return all_[0]
+    keys = np.concatenate([piece.keys for piece in all_])
+    return _counted(keys, np.concatenate([piece.counts for piece in all_]))
+
+
+def _counted(keys: Keys, counts: Counts) -> Occupied:
+    order = np.argsort(keys) if keys.ndim == 1 else np.lexsort(keys.T[::-1])
+    ordered = keys[order]
+    differs = ordered[1:] != ordered[:-1]
+    first = np.ones(len(keys), bool)
+    first[1:] = differs if keys.ndim == 1 else differs.any(axis=1)
+    starts = np.flatnonzero(first)
+    sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
+    return Occupied(ordered[starts], sums)

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
-from scumble.model.dialect import setting
-from scumble.model.errors import SourceError
+from scumble.model.errors import SourceError, setting
 from scumble.model.schema.arrow_values import is_bytes, is_text
 from scumble.private.tables.source import BATCH_ROWS, Source, attempt, distinct, guarded
 

@@ -1,23 +1,29 @@
-"""Proposing a schema by READING PRIVATE DATA: what was taken from it is marked, to be checked."""
+"""Column profile and proposed schema.
+
+Proposing a schema by READING PRIVATE DATA: what was taken from it is marked, to be checked.
+"""
 
 from __future__ import annotations
 
 import calendar
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, nextafter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import dialect
+from scumble.model import errors
+from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
-from scumble.private.tables.profile import FEW, Profile
 from scumble.private.tables.source import attempt, distinct
 
 _BINS = 20
@@ -162,7 +168,7 @@ def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
 def _strays(kind: str, profile: Profile) -> str:
     """What to do about some values of another kind; how many there are is said coarsely."""
     share = "less than 1 %" if profile.stray(kind) < 0.01 else "1 to 5 %"
-    outside = dialect.named("outside")
+    outside = errors.named("outside")
     return (
         f"The values of {share} of the rows are no {_PLURALS[kind]} and lie outside: clean the "
         f"file, name a word for a missing value in 'missing', or {outside} decides what becomes "
@@ -230,3 +236,207 @@ def _dates(first: date, last: date) -> Dates:
         end = calendar.monthrange(last.year, last.month)[1]
         return Dates(first.replace(day=1), last.replace(day=end), "month")
     return Dates(date(first.year, 1, 1), date(last.year, 12, 31), "year")
+
+
+# Profile: what one private column holds, learnt in one streaming pass. All of it is private.
+
+NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
+
+# Words that tell nothing beside numbers, dates or truth values, in any case of letters.
+BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
+FEW = 20  # distinct whole numbers that may stand for categories
+
+_KEEP = 100_000  # distinct values remembered; beyond it a column has "many"
+_GLANCE = 64  # distinct values that show whether the others are worth reading
+_HOPELESS = 100_000  # rows of another kind; if they are the most as well, it is given up
+_STRAY = 0.05  # share of rows of another kind where "nearly all" are of one
+_NUMBERS = ("integer", "number")
+_TRUTHS = {*arrow_values.TRUE_WORDS, *arrow_values.FALSE_WORDS}
+_TRUTH_PAIRS = tuple(zip(arrow_values.TRUE_WORDS, arrow_values.FALSE_WORDS, strict=True))
+_PLAIN_TRUTHS = {"true", "false", "yes", "no"}  # one of them will do, letters and digits need both
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+
+
+class Profile:
+    """Distinct values (up to a limit), range, and what the values can be read as."""
+
+    def __init__(self) -> None:
+        self.filled = 0  # values that are not null
+        self.missing = False
+        self.words: set[str] = set()  # spellings of missing that occur
+        self.seen: set[object] = set()
+        self.many = False
+        self.text = False
+        self.blanks: set[str] = set()  # words that tell nothing, unless they are categories
+        self.blank_rows = 0
+        self.padded = False  # whether there are numbers like 01234
+        self.possible = {"truth", "integer", "number", "date"}
+        self.fits: Counter[str] = Counter()  # rows, for each kind
+        self.strays: Counter[str] = Counter()  # rows of another kind, blank ones not counted
+        self.low: dict[str, float] = {}
+        self.high: dict[str, float] = {}
+
+    def update(self, values: pa.Array) -> None:
+        """Learn from the next batch."""
+        values = arrow_values.bare(values)
+        if pa.types.is_nested(values.type):
+            self.seen.add(values.type)
+            self.possible.clear()
+            return
+        counted = pc.value_counts(values)
+        distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
+        if isinstance(distinct, pa.DictionaryArray):
+            distinct = distinct.dictionary_decode()
+        distinct, garbled = arrow_values.plain(distinct)
+        if garbled is not None:
+            self.seen.add(values.type)
+            self.possible.clear()
+            distinct, counts = _kept(distinct, counts, ~garbled)
+        distinct, counts = self._without_missing(distinct, counts)
+        if not self.many:
+            self.filled += len(values) - values.null_count
+            self.seen.update(_listed(distinct))
+            self.many = len(self.seen) > _KEEP
+        distinct, counts = self._without_blanks(distinct, counts)
+        for kind in tuple(self.possible):
+            self._learn(kind, distinct, counts)
+
+    @property
+    def unique(self) -> bool:
+        """Whether every value occurs once; of many values, nearly every one."""
+        share = 0.9 if self.filled >= 20 else 0.999
+        return self.filled >= 4 and len(self.seen) > share * self.filled
+
+    def whole(self, kind: str) -> bool:
+        """Whether all values are of a kind, but for words that tell nothing."""
+        return self._can_be(kind) and not self.strays[kind]
+
+    def nearly(self) -> str:
+        """The kind of nearly all values, where some are of another; empty if there is none.
+
+        A few numbers beside a word (1, 2, 3+) are rather categories.
+        """
+        kinds = ("truth", "date", *(_NUMBERS if len(self.seen) > FEW else ()))
+        found = [kind for kind in kinds if self._can_be(kind) and self.stray(kind) <= _STRAY]
+        return min(found, key=self.stray, default="")
+
+    def stray(self, kind: str) -> float:
+        """The share of rows with a value of another kind."""
+        rows = self.strays[kind] + self.fits[kind]
+        return self.strays[kind] / rows if rows else 1.0
+
+    @property
+    def coded(self) -> bool:
+        """Whether nearly all values are whole numbers, some of them with leading zeros."""
+        return self.padded and "integer" in self.possible and self.stray("integer") <= _STRAY
+
+    def _can_be(self, kind: str) -> bool:
+        if kind not in self.possible or self.fits[kind] <= self.blank_rows:
+            return False
+        if kind == "truth":
+            return self._two_sided()
+        # 01234 is a code, not a number
+        return kind in self.low and not (self.padded and kind in _NUMBERS)
+
+    def _two_sided(self) -> bool:
+        """Whether the truth values are such that nothing else can be meant: F alone is none."""
+        words = {str(value).strip().lower() for value in self.seen} & _TRUTHS
+        pairs = not self.strays["truth"] and any(words.issuperset(pair) for pair in _TRUTH_PAIRS)
+        return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
+
+    def days(self) -> tuple[date, date]:
+        """The first and the last day."""
+        ends = (self.low["date"], self.high["date"])
+        first, last = (_EPOCH + timedelta(days=int(end)) for end in ends)
+        return first, last
+
+    def _without_missing(
+        self, distinct: pa.Array, counts: np.ndarray
+    ) -> tuple[pa.Array, np.ndarray]:
+        real = distinct.is_valid()
+        if pa.types.is_floating(distinct.type):
+            real = pc.and_(real, pc.invert(pc.is_nan(distinct).fill_null(True)))
+        elif arrow_values.is_text(distinct.type):
+            self.text = self.text or distinct.null_count < len(distinct)
+            distinct = pc.utf8_trim_whitespace(distinct)
+            blank = pc.is_in(distinct, pa.array(("", *NULL_WORDS), distinct.type))
+            self.words.update(word for word in distinct.filter(blank).to_pylist() if word)
+            real = pc.and_(real, pc.invert(blank))
+        mask = real.to_numpy(zero_copy_only=False)
+        self.missing = self.missing or not mask.all()
+        return _kept(distinct, counts, mask)
+
+    def _without_blanks(
+        self, distinct: pa.Array, counts: np.ndarray
+    ) -> tuple[pa.Array, np.ndarray]:
+        if not arrow_values.is_text(distinct.type):
+            return distinct, counts
+        blank = pc.is_in(pc.utf8_lower(distinct), pa.array(BLANK_WORDS, distinct.type))
+        mask = blank.to_numpy(zero_copy_only=False)
+        self.blanks.update(distinct.filter(blank).to_pylist())
+        self.blank_rows += int(counts[mask].sum())
+        return _kept(distinct, counts, ~mask)
+
+    def _learn(self, kind: str, values: pa.Array, counts: np.ndarray) -> None:
+        """Count the rows that are of a kind, and widen its range.
+
+        A glance at a few values spares the slow look at many that are not of that kind.
+        """
+        if not len(values):
+            return
+        few = np.unique(np.linspace(0, len(values) - 1, _GLANCE).astype(int))
+        worth = 2 * self._fitting(kind, values.take(pa.array(few))).sum() >= len(few)
+        fits = self._fitting(kind, values) if worth else np.zeros(len(values), bool)
+        self.fits[kind] += int(counts[fits].sum())
+        self.strays[kind] += int(counts[~fits].sum())
+        if self.strays[kind] > max(_HOPELESS, self.fits[kind]):
+            self.possible.discard(kind)
+
+    def _fitting(self, kind: str, values: pa.Array) -> np.ndarray:
+        """Which values can be of a kind; they widen its range."""
+        if kind in _NUMBERS and arrow_values.is_text(values.type):
+            found = pc.match_substring_regex(values, "^[+-]?0[0-9]")
+            self.padded = self.padded or bool(pc.any(found).as_py())
+        if kind == "date" and (
+            pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        ):
+            return np.zeros(len(values), bool)
+        found, unread = _READERS[kind](values)
+        fits = np.ones(len(values), bool) if unread is None else ~unread
+        if kind == "date":
+            fits = fits & (found >= _FIRST) & (found <= _LAST)
+        elif kind == "truth":
+            return fits
+        found = found[fits & np.isfinite(found)]
+        if len(found):
+            low, high = found.min().item(), found.max().item()
+            self.low[kind] = min(self.low.get(kind, low), low)
+            self.high[kind] = max(self.high.get(kind, high), high)
+        return fits
+
+
+def _days(values: pa.Array) -> tuple[np.ndarray, arrow_values.Unread]:
+    return arrow_values.days(values, "month")
+
+
+_READERS: dict[str, Callable[[pa.Array], tuple[np.ndarray, arrow_values.Unread]]] = {
+    "truth": arrow_values.truths,
+    "integer": arrow_values.integers,
+    "number": arrow_values.numbers,
+    "date": _days,
+}
+
+
+def _kept(values: pa.Array, counts: np.ndarray, mask: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    return values.filter(pa.array(mask)), counts[mask]
+
+
+def _listed(values: pa.Array) -> list[object]:
+    """Values to tell apart; moments as text, for Python cannot hold the farthest."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit)).cast(pa.string())
+    elif pa.types.is_date(values.type):
+        values = values.cast(pa.string())
+    found: list[object] = values.to_pylist()
+    return found

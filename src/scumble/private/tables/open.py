@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scumble.model.dialect import named
-from scumble.model.errors import SourceError
+from scumble.model.errors import SourceError, named
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame
 from scumble.private.tables.source import Source

@@ -1,4 +1,6 @@
-"""Published rows, written in an order that says nothing about the private table.
+"""Published rows as sorted Parquet.
+
+Published rows, written in an order that says nothing about the private table.
 
 Rows are sorted by their published values. The order is then a function of the published multiset
 alone, and the file is small and quick to scan. Memory stays constant: sorted runs of packed rows go
@@ -14,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.cell_keys import Radix
-from scumble.private.tables.parquet import decoded, table_writer
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.tables.sorted_keys import Keys, in_order, merged
 
 RECORDS = "records.parquet"  # the file of the mechanisms that perturb values
@@ -35,7 +38,7 @@ class ViewWriter:
         self._compression = compression
         self._path = path
         self._attributes = tuple(attributes)
-        self._radix = Radix([attribute.size for attribute in attributes])
+        self._radix = CellKeys([attribute.size for attribute in attributes])
         self._waiting: list[Keys] = []
         self._waiting_rows = 0
         self._runs: list[Path] = []
@@ -83,3 +86,37 @@ class ViewWriter:
         with table_writer(self._path, self._attributes, compression=self._compression) as writer:
             for keys in merged(runs, CHUNK):
                 writer.write_batch(decoded(self._attributes, self._radix.unpack(keys)))
+
+
+# Codes of a schema written as Parquet files of plain values.
+
+
+def table_writer(
+    path: Path,
+    attributes: Sequence[Attribute],
+    extra: Sequence[tuple[str, pa.DataType]] = (),
+    *,
+    compression: str = "snappy",
+) -> pq.ParquetWriter:
+    """A Parquet file of plain types: without Arrow's own schema in it, every reader sees the
+    same.
+    """
+    fields = [(a.name, _written_type(a)) for a in attributes]
+    schema = pa.schema([*fields, *extra])
+    return pq.ParquetWriter(path, schema, store_schema=False, compression=compression)
+
+
+def decoded(
+    attributes: Sequence[Attribute],
+    codes: Sequence[npt.NDArray[Any]],
+    extra: Sequence[tuple[str, pa.Array]] = (),
+) -> pa.RecordBatch:
+    """Codes as the values that are published."""
+    names = [a.name for a in attributes] + [name for name, _ in extra]
+    columns = [a.decode(code) for a, code in zip(attributes, codes, strict=True)]
+    return pa.RecordBatch.from_arrays([*columns, *(column for _, column in extra)], names)
+
+
+def _written_type(attribute: Attribute) -> pa.DataType:
+    """Text goes to the file as a dictionary of its values, which saves looking each of them up."""
+    return attribute.decode(np.empty(0, attribute.code_type)).type

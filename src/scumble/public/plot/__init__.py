@@ -1,9 +1,7 @@
 """Figures of answers and their errors; the only room that imports the plotting library."""
 
-from scumble.public.plot.answers import intervals
-from scumble.public.plot.curves import MISSING, Series, available, png, svg
-from scumble.public.plot.curves_part import Line, Panel, curves
-from scumble.public.plot.tradeoff import Curve, tradeoff
+from scumble.public.plot.answers import Curve, intervals, tradeoff
+from scumble.public.plot.figures import MISSING, Line, Panel, Series, available, curves, png, svg
 
 __all__ = [
     "MISSING",

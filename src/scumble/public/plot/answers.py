@@ -1,11 +1,22 @@
-"""Answers with their intervals against the truth, one line per group."""
+"""Intervals, privacy/error trade-off, certainty of guesses.
+
+Answers with their intervals against the truth, one line per group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from scumble.public.plot.curves import COLOURS, INK, MARKERS, Series, blank
+from scumble.model.privacy.guarantee import (
+    gamma_above_epsilon,
+    percent_at_least,
+    percent_at_most,
+    posterior_at_most,
+)
+from scumble.public.plot.figures import COLOURS, FAINT, INK, MARKERS, Series, blank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,3 +85,104 @@ def _name_directly(
         fontsize=10,
         fontweight="bold",
     )
+
+
+# What privacy costs: the error of an answer against ε, and against what an attacker may learn.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Errors of one kind of release at every ε: as stated beforehand, and as they turned out."""
+
+    name: str
+    stated: Sequence[float]
+    found: Sequence[float]
+
+
+def tradeoff(
+    epsilons: Sequence[float], curves: Sequence[Curve], *, prior: float, axis: str
+) -> Figure:
+    """A line for the stated error, a marker for the error found, and what each ε means on top."""
+    from matplotlib.ticker import LogLocator
+
+    figure, axes = blank(8.2, 4.6)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for number, curve in enumerate(curves):
+        _draw(axes, epsilons, curve, number)
+    axes.set_xlabel("ε, the privacy loss of one person (smaller is more private)", color=INK)
+    axes.set_ylabel(axis, color=INK)
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 3)))
+    axes.minorticks_off()
+    # Room on the right for the names that stand at the ends of the lines.
+    axes.set_xlim(epsilons[0] * 0.85, epsilons[-1] * 1.75)
+    _say_on_top(axes, epsilons, prior)
+    return figure
+
+
+def _draw(axes: Axes, epsilons: Sequence[float], curve: Curve, number: int) -> None:
+    colour = COLOURS[number]
+    axes.plot(epsilons, curve.stated, color=colour, linewidth=2.4)
+    dots = axes.scatter(epsilons, curve.found, s=52, marker=MARKERS[number], color=colour)
+    dots.set(edgecolors="white", zorder=3)
+    axes.annotate(
+        curve.name,
+        (epsilons[-1], curve.stated[-1]),
+        xytext=(9, 0),
+        textcoords="offset points",
+        color=colour,
+        va="center",
+        fontsize=10,
+        fontweight="bold",
+    )
+
+
+def _say_on_top(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
+    """A second scale: where an attacker who gave `prior` to a value can end."""
+    top = axes.secondary_xaxis("top")
+    top.spines["top"].set_visible(False)
+    top.tick_params(colors=INK, length=0, labelsize=10)
+    gammas = [gamma_above_epsilon(Fraction(str(epsilon))) for epsilon in epsilons]
+    ends = [posterior_at_most(Fraction(str(prior)), gamma) for gamma in gammas]
+    top.set_xticks(epsilons, [percent_at_most(end) for end in ends])
+    top.minorticks_off()
+    top.set_xlabel(
+        f"an attacker who gave {percent_at_least(prior)} to a value can end at most at", color=INK
+    )
+
+
+# What an attacker learns about everybody: the certainty of the best guess, person by person.
+
+
+def learned(certainty: Sequence[float], people: Sequence[int], before: float) -> Figure:
+    """The share of people whose likeliest value has at least so large a posterior; `before` is the
+    best guess of who has seen no release.
+    """
+    figure, axes = blank(7.6, 3.6)
+    pairs = sorted(zip(certainty, people, strict=True), reverse=True)
+    whole = sum(people)
+    levels, shares, so_far = [1.0], [0.0], 0
+    for level, number in pairs:
+        levels += [level, level]
+        shares += [so_far / whole, (so_far + number) / whole]
+        so_far += number
+    axes.plot([*levels, 0.0], [*shares, 1.0], color=COLOURS[0], linewidth=2)
+    axes.axvline(before, color=FAINT, linestyle=(0, (4, 3)), linewidth=1.2)
+    axes.annotate(
+        "without the release",
+        (before, 1.0),
+        xytext=(5, -4),
+        textcoords="offset points",
+        color=FAINT,
+        fontsize=9,
+        va="top",
+    )
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.03)
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes.set_xlabel("certainty about the likeliest value", color=INK)
+    axes.set_ylabel("people at or above it", color=INK)
+    return figure

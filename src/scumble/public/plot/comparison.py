@@ -8,7 +8,7 @@ from itertools import groupby, pairwise, product
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
-from scumble.public.plot.curves import FAINT, INK, blank
+from scumble.public.plot.figures import FAINT, INK, blank
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,16 +1,24 @@
-"""A condition, cut into the clauses of its outermost conjunction."""
+"""Clauses, plain comparisons, AND/OR parts.
+
+A condition, cut into the clauses of its outermost conjunction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from difflib import get_close_matches
+from typing import Literal
 
+from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.comparison import read_comparison
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Bins, Category, Dates
 from scumble.public.sql.expressions import DROPPED, read_expression, spell
-from scumble.public.sql.names import Names
-from scumble.public.sql.tokens import Tokens, Words
+from scumble.public.sql.tokens import Names, Tokens, Words
 
 Span = tuple[int, int]  # of tokens: the first, and the one after the last
 
@@ -78,3 +86,252 @@ def _clause(words: Words, names: Names, tokens: Tokens) -> tuple[Expression, lis
         spelled[found.qualifier.start] = DROPPED
     sql = spell(words, tokens, spelled, set())
     return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
+
+
+# The commonest clause, a column compared with literals: read without a parser, and its notes.
+#
+# A binned number or a date by month is published as one value for the whole bin; a comparison
+# with a literal inside the bin is then decided for all of it at once, which the asker should
+# know.
+
+_COMPARISONS = {T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE}
+_FLIPPED = {T.LT: T.GT, T.GT: T.LT, T.LTE: T.GTE, T.GTE: T.LTE}
+_COLUMNS = {T.VAR, T.IDENTIFIER, T.DATE}
+_LITERALS = {T.STRING, T.NUMBER, T.TRUE, T.FALSE}
+_OFFSETS = {T.LTE: 1, T.GT: 1}  # these cut after the literal, the others before it
+_ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL."""
+
+    qualifier: Token | None
+    column: Token
+    operator: T
+    literals: tuple[Token, ...]
+    negated: tuple[bool, ...]  # of each literal: whether a minus stands before it
+
+    def notes(self, attribute: Attribute) -> Iterator[str]:
+        """What the asker should know if the published values are coarser than the question."""
+        if isinstance(attribute.domain, Bins):
+            yield from self._notes_on_bins(attribute.name, attribute.domain)
+        elif isinstance(attribute.domain, Dates) and attribute.domain.by != "day":
+            yield from self._notes_on_dates(attribute.name, attribute.domain)
+        elif isinstance(attribute.domain, Category):
+            yield from self._notes_on_values(attribute.name, attribute.domain)
+            if attribute.domain.ordered:
+                yield from self._notes_on_order(attribute.name)
+
+    def _notes_on_values(self, name: str, category: Category) -> Iterator[str]:
+        """A value that cannot occur is most often one that was spelled in another way."""
+        if self.operator not in (T.EQ, T.NEQ, T.IN):
+            return
+        known = {str(value) for value in category.values}
+        for token in self.literals:
+            if token.token_type is T.STRING and token.text not in known:
+                alike = {value.casefold(): value for value in known}
+                near = get_close_matches(token.text.casefold(), alike, 1)
+                hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
+                yield f"'{token.text}' is not in the domain of '{name}', so no row has it.{hint}"
+
+    def _notes_on_order(self, name: str) -> Iterator[str]:
+        text = any(token.token_type is T.STRING for token in self.literals)
+        if text and (self.operator in _ORDERED or self.operator is T.BETWEEN):
+            yield (
+                f"'{name}' is text: this comparison follows the alphabet, not the order of the "
+                "domain. List the values with IN to be sure."
+            )
+
+    def _notes_on_bins(self, name: str, bins: Bins) -> Iterator[str]:
+        by_order = self.operator in _ORDERED or self.operator is T.BETWEEN
+        known = set(bins.edges) if by_order else set(bins.middles().tolist())
+        for token, negated in zip(self.literals, self.negated, strict=True):
+            number = _number(token)
+            if number is not None and (-number if negated else number) not in known:
+                shown = "-" + token.text if negated else token.text
+                yield (
+                    f"'{name}' is published in bins: {shown} is not the edge of one, so the middle "
+                    "of a bin decides for the whole bin; an error by that is not in the interval."
+                    if by_order
+                    else f"'{name}' is published as the middle of a bin, which {shown} is not."
+                )
+
+    def _notes_on_dates(self, name: str, dates: Dates) -> Iterator[str]:
+        for place, token in enumerate(self.literals):
+            day = _day(token)
+            after = _OFFSETS.get(self.operator, place if self.operator is T.BETWEEN else 0)
+            if day is not None and not _begins(dates.by, day + timedelta(days=after)):
+                yield (
+                    f"'{name}' is published by {dates.by}: the first day of a {dates.by} decides "
+                    f"for all of it when compared with {token.text}."
+                )
+
+
+def read_comparison(tokens: Tokens) -> Comparison | None:
+    """The comparison that these tokens are, or None if they are anything else."""
+    kinds = [token.token_type for token in tokens]
+    if kinds[0] in _LITERALS or kinds[0] is T.DASH or kinds[:2] == [T.DATE, T.STRING]:
+        return _flipped(tokens, kinds)
+    qualifier, at = (tokens[0], 2) if kinds[1:2] == [T.DOT] else (None, 0)
+    if len(kinds) < at + 3 or kinds[at] not in _COLUMNS or kinds[0] not in _COLUMNS:
+        return None
+    column, at = tokens[at], at + 1
+    if kinds[at] is T.IS:
+        valid = kinds[at + 1 :] in ([T.NULL], [T.NOT, T.NULL])
+        return Comparison(qualifier, column, T.IS, (), ()) if valid else None
+    if kinds[at] is T.NOT:
+        at += 1
+        if kinds[at] not in (T.IN, T.BETWEEN):
+            return None
+    operator = kinds[at]
+    literals = _literals(tokens, kinds, operator, at + 1)
+    if literals is None:
+        return None
+    return Comparison(
+        qualifier, column, operator, tuple(t for t, _ in literals), tuple(n for _, n in literals)
+    )
+
+
+def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
+    """`literal operator column`."""
+    found = _literal(tokens, kinds, 0)
+    if found is None:
+        return None
+    token, negated, at = found
+    if len(kinds) < at + 2 or kinds[at] not in _COMPARISONS or kinds[at + 1] not in _COLUMNS:
+        return None
+    qualifier, column = None, at + 1
+    if kinds[column + 1 :] and kinds[column + 1] is T.DOT and len(kinds) > column + 2:
+        qualifier, column = tokens[column], column + 2
+    if len(kinds) != column + 1 or kinds[column] not in _COLUMNS:
+        return None
+    operator = _FLIPPED.get(kinds[at], kinds[at])
+    return Comparison(qualifier, tokens[column], operator, (token,), (negated,))
+
+
+def _literals(
+    tokens: Tokens, kinds: list[T], operator: T, at: int
+) -> list[tuple[Token, bool]] | None:
+    """The literals after an operator, or None if something else follows it."""
+    if operator in _COMPARISONS:
+        separator, count, end = None, 1, len(kinds)
+    elif operator is T.BETWEEN:
+        separator, count, end = T.AND, 2, len(kinds)
+    elif operator is T.IN and kinds[at] is T.L_PAREN and kinds[-1] is T.R_PAREN:
+        separator, count, end, at = T.COMMA, 0, len(kinds) - 1, at + 1
+    else:
+        return None
+    found: list[tuple[Token, bool]] = []
+    while read := _literal(tokens, kinds, at):
+        token, negated, at = read
+        found.append((token, negated))
+        if at == end:
+            return found if count in (0, len(found)) else None
+        if kinds[at] is not separator:
+            return None
+        at += 1
+    return None
+
+
+def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[Token, bool, int] | None:
+    """The literal at a place, whether a minus stands before it, and the place after it."""
+    kind = kinds[at] if at < len(kinds) else None
+    if kind in _LITERALS:
+        return tokens[at], False, at + 1
+    if kind is T.DASH and kinds[at + 1 : at + 2] == [T.NUMBER]:
+        return tokens[at + 1], True, at + 2
+    if kind is T.DATE and kinds[at + 1 : at + 2] == [T.STRING]:
+        return tokens[at + 1], False, at + 2
+    return None
+
+
+def _number(token: Token) -> float | None:
+    if token.token_type is not T.NUMBER:
+        return None
+    try:
+        return float(token.text)
+    except ValueError:
+        return None
+
+
+def _day(token: Token) -> date | None:
+    try:
+        return date.fromisoformat(token.text) if token.token_type is T.STRING else None
+    except ValueError:
+        return None
+
+
+def _begins(by: str, day: date) -> bool:
+    return day.day == 1 and (by == "month" or day.month == 1)
+
+
+# A clause taken apart at its outermost OR or AND, so that each part names fewer attributes.
+
+
+@dataclass(frozen=True)
+class Junction:
+    """Parts of which `any` or `all` must be true for the whole to be true."""
+
+    of: Literal["any", "all"]
+    parts: tuple[Expression, ...]
+
+
+def split(clause: Expression) -> Junction | None:
+    """The parts of a clause; None if it has no outermost OR or AND.
+
+    NOT before parentheses goes to the parts, by the laws of De Morgan. They hold for NULL as well:
+    a disjunction is true where a part is, and false where all parts are.
+    """
+    words = Words(clause.sql)
+    span, negated = strip(words, (0, len(words.tokens))), False
+    while _denies_all(words, span):
+        span, negated = strip(words, (span[0] + 1, span[1])), not negated
+    for mark in (T.OR, T.AND):
+        spans = _between(words, span, mark)
+        if len(spans) > 1:
+            parts = tuple(_part(words, clause, part, negated) for part in spans)
+            return Junction("any" if (mark is T.OR) != negated else "all", parts)
+    return None
+
+
+def _denies_all(words: Words, span: Span) -> bool:
+    """Whether the span is NOT (...), or NOT NOT (...)."""
+    start, end = span
+    if words.tokens[start].token_type is not T.NOT or end - start < 2:
+        return False
+    rest = (start + 1, end)
+    return words.closing.get(start + 1) == end - 1 or _denies_all(words, rest)
+
+
+def _between(words: Words, span: Span, mark: T) -> list[Span]:
+    """The parts between the outermost marks; the AND of BETWEEN is none."""
+    start, end = span
+    spans: list[Span] = []
+    cases = betweens = 0
+    at = start
+    while at < end:
+        kind = words.tokens[at].token_type
+        if kind is T.L_PAREN:
+            at = words.closing[at]
+        elif kind in (T.CASE, T.END):
+            cases += 1 if kind is T.CASE else -1
+        elif kind is T.BETWEEN and not cases:
+            betweens += 1
+        elif kind is T.AND and betweens and not cases:
+            betweens -= 1
+        elif kind is mark and not cases:
+            spans.append((start, at))
+            start = at + 1
+        at += 1
+    return [*spans, (start, end)]
+
+
+def _part(words: Words, clause: Expression, span: Span, negated: bool) -> Expression:
+    tokens = words.tokens[slice(*span)]
+    text = words.text[tokens[0].start : tokens[-1].end + 1]
+    # A column of a side table may have the name of an attribute: then one more is named, which
+    # changes no count.
+    named = {token.text for token in tokens if token.token_type is T.IDENTIFIER}
+    names = tuple(name for name in clause.attributes if name in named)
+    return Expression(f"NOT ({text})" if negated else text, names, clause.start)

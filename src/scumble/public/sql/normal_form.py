@@ -13,9 +13,9 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.grammar import KEYWORDS
-from scumble.public.sql.junction import split
-from scumble.public.sql.names import CLOCK_AND_USER
+from scumble.public.sql.conditions import split
+from scumble.public.sql.expressions import KEYWORDS
+from scumble.public.sql.tokens import CLOCK_AND_USER
 
 _SHOWN = 80
 _INTEGER = r"(?:- )?[0-9]{1,18}"

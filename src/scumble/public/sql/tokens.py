@@ -1,10 +1,14 @@
-"""The words of a question: SQL text cut into tokens, and complaints that point at one of them."""
+"""Tokens, names, refusals with a caret.
+
+The words of a question: SQL text cut into tokens, and complaints that point at one of them.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -12,7 +16,9 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
 from scumble.model.errors import QueryError
-from scumble.model.query import place
+from scumble.model.query import place, quoted
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.schema import Schema
 
 LONGEST = 200_000
 DEEPEST = 25  # parentheses and CASE; the recursive parser must never exhaust the stack
@@ -112,3 +118,201 @@ def is_word(token: Token) -> bool:
     if kind is T.VAR or kind is T.IDENTIFIER:
         return True
     return kind is not T.STRING and _WORD.fullmatch(token.text) is not None
+
+
+# Which column a word of a question means; if none, the nearest one is suggested.
+
+# Words that SQL takes for functions without parentheses.
+CLOCK_AND_USER = frozenset(
+    "current_date current_time current_timestamp current_datetime localtime localtimestamp "
+    "current_user session_user user current_role current_catalog current_schema".split()
+)
+
+
+class Names:
+    """The columns that a question may name: those of the view, and those of public side tables."""
+
+    def __init__(self, words: Words, schema: Schema, tables: Mapping[str, Sequence[str]]) -> None:
+        self.words = words
+        self.attributes = {attribute.name.lower(): attribute for attribute in schema}
+        self.tables = {
+            table.lower(): (table, {column.lower(): column for column in columns})
+            for table, columns in tables.items()
+        }
+        self.view: str = ""  # what FROM calls the view, in lower case
+
+    def attribute(self, token: Token) -> Attribute:
+        """The published attribute that a word names."""
+        found = self.attributes.get(token.text.lower())
+        if found is None:
+            published = [a.name for a in self.attributes.values() if a.domain is not None]
+            raise self.unknown(token, published)
+        if found.domain is None:
+            raise self.words.error(
+                f"'{found.name}' is an identifier and is never published.", token
+            )
+        return found
+
+    def check_qualifier(self, token: Token) -> None:
+        """Complain unless `token`, as in `token.age`, is what FROM calls the view."""
+        if token.text.lower() != self.view:
+            raise self.words.error(
+                f"There is no table '{token.text}' here: FROM calls it '{self.view}'.", token
+            )
+
+    def side_table(self, token: Token) -> tuple[str, dict[str, str]]:
+        """The exact name of a public side table, and its columns by their lower-case names."""
+        if token.text.lower() in self.tables:
+            return self.tables[token.text.lower()]
+        known = ", ".join(table for table, _ in self.tables.values())
+        have = f"The public tables are {known}." if known else "No public table was given."
+        raise self.words.error(
+            f"A sub-select can only read a public side table; '{token.text}' is not one. {have}",
+            token,
+        )
+
+    def side_column(self, token: Token, table: str, columns: Mapping[str, str]) -> str:
+        """The exact name of a column inside a sub-select."""
+        name = token.text.lower()
+        if name in columns:
+            return columns[name]
+        if name in self.attributes:
+            raise self.words.error(
+                f"'{table}' has no column '{token.text}', and a sub-select cannot refer to the "
+                "row outside it.",
+                token,
+            )
+        raise self.unknown(token, columns.values())
+
+    def unknown(self, token: Token, known: Iterable[str]) -> QueryError:
+        """The complaint about a name that is not there, with the best advice there is."""
+        name, known = token.text, list(known)
+        if name.lower() in CLOCK_AND_USER and token.token_type is not T.IDENTIFIER:
+            return self.words.error(
+                f"{name} is not supported: its value depends on when or by whom it is asked.", token
+            )
+        message = f"There is no column '{name}'. {self._advice(token, known)}"
+        return self.words.error(message, token)
+
+    def _advice(self, token: Token, known: list[str]) -> str:
+        for column in known:
+            if not re.fullmatch(r"\w+", column) and self._covers(column, token):
+                return f"Write {quoted(column)}, with its double quotes."
+        lower = {column.lower(): column for column in known}
+        near = get_close_matches(token.text.lower(), lower, n=1)
+        if near:
+            return f"Did you mean {lower[near[0]]}?"
+        if token.token_type is T.IDENTIFIER:
+            return f"If it is text, write it in single quotes. The columns are {', '.join(known)}."
+        return f"The columns are {', '.join(known)}."
+
+    def _covers(self, column: str, token: Token) -> bool:
+        """Whether the text around a token spells this column: `education-num` without quotes."""
+        spelled = re.finditer(re.escape(column), self.words.text, re.IGNORECASE)
+        return any(match.start() <= token.start < match.end() for match in spelled)
+
+
+# What cannot be asked: words of SQL that a view has no answer to, and the sentence for each.
+
+_ONE_TABLE = "Joins are not supported: a question is about one table."
+_ORDER = "is not supported: the answer comes as a whole, sort or cut it afterwards."
+_SETS = "is not supported: ask each question by itself."
+_SAMPLES = "Samples are not supported: the error of the answer would not be known."
+_NESTED = "Lists, structs and lambda functions are not supported: use scalar expressions."
+_PARAMETERS = "Parameters are not supported: write the value itself."
+_LITERALS = "This kind of literal is not supported: write text in single quotes."
+_SUBSELECTS = "Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...)."
+_SYMBOL = "This symbol is not part of the supported SQL."
+
+REFUSED = {
+    T.JOIN: _ONE_TABLE,
+    T.CROSS: _ONE_TABLE,
+    T.NATURAL: _ONE_TABLE,
+    T.LATERAL: _ONE_TABLE,
+    T.STRAIGHT_JOIN: _ONE_TABLE,
+    T.OVER: "Window functions (OVER) are not supported.",
+    T.WINDOW: "Window functions (WINDOW) are not supported.",
+    T.QUALIFY: "QUALIFY is not supported: there are no window functions.",
+    T.HAVING: "HAVING is not supported: choose among the groups of the answer afterwards.",
+    T.ORDER_BY: f"ORDER BY {_ORDER}",
+    T.LIMIT: f"LIMIT {_ORDER}",
+    T.OFFSET: f"OFFSET {_ORDER}",
+    T.FETCH: f"FETCH {_ORDER}",
+    T.UNION: f"UNION {_SETS}",
+    T.EXCEPT: f"EXCEPT {_SETS}",
+    T.INTERSECT: f"INTERSECT {_SETS}",
+    T.SEMICOLON: "Only one statement can be asked at a time.",
+    T.DISTINCT: "DISTINCT is not supported: a noisy view cannot tell which rows are equal.",
+    T.TABLE_SAMPLE: _SAMPLES,
+    T.USING: _SAMPLES,
+    T.PIVOT: "PIVOT is not supported: use GROUP BY.",
+    T.UNPIVOT: "UNPIVOT is not supported.",
+    T.EXISTS: _SUBSELECTS,
+    T.ANY: _SUBSELECTS,
+    T.SOME: _SUBSELECTS,
+    T.COLLATE: "COLLATE is not supported: use lower(...) or strip_accents(...).",
+    T.PLACEHOLDER: _PARAMETERS,
+    T.PARAMETER: _PARAMETERS,
+    T.ARROW: _NESTED,
+    T.DARROW: _NESTED,
+    T.COLON: _NESTED,
+    T.COLON_EQ: _NESTED,
+    T.L_BRACKET: _NESTED,
+    T.L_BRACE: _NESTED,
+    T.BYTE_STRING: _LITERALS,
+    T.BIT_STRING: _LITERALS,
+    T.HEX_STRING: _LITERALS,
+    T.HEREDOC_STRING: _LITERALS,
+    T.NATIONAL_STRING: _LITERALS,
+    T.RAW_STRING: _LITERALS,
+    T.UNICODE_STRING: _LITERALS,
+}
+
+# Symbols that may stand in an expression; text outside strings holds no others.
+SYMBOLS = frozenset(
+    "( ) , . + - * / // % ** ^ || = == <> != < <= > >= & | ~ << >> :: ~~ ~~* ~~~ ^@ <=>".split()
+)
+
+_TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
+
+AGGREGATES = "COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported"
+
+
+def refuse_unsupported(words: Words, names: Container[str]) -> None:
+    """Complain about the first word that is never supported, unless it is the name of a column."""
+    _expect_select(words)
+    before: Token | None = None
+    for index, token in enumerate(words.tokens):
+        sentence = REFUSED.get(token.token_type)
+        if sentence and token.text.lower() not in names and not _compares(words.tokens, index):
+            raise words.error(sentence, token)
+        if token.token_type is T.SELECT and index:
+            _refuse_subselect(words, index)
+        if token.token_type is T.FILTER and before and before.token_type is T.R_PAREN:
+            raise words.error("FILTER is not supported: write the condition in WHERE.", token)
+        if not (token.token_type in _TEXTUAL or is_word(token) or token.text in SYMBOLS):
+            raise words.error(_SYMBOL, token)
+        before = token
+
+
+def _expect_select(words: Words) -> None:
+    first = words.tokens[0]
+    if first.token_type is T.WITH:
+        raise words.error("WITH is not supported: ask one plain question.", first)
+    if first.token_type is not T.SELECT:
+        raise words.error("A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first)
+
+
+def _compares(tokens: list[Token], index: int) -> bool:
+    """Whether this is the word DISTINCT of IS [NOT] DISTINCT FROM."""
+    if tokens[index].token_type is not T.DISTINCT or index < 2:
+        return False
+    place = index - 2 if tokens[index - 1].token_type is T.NOT else index - 1
+    return tokens[place].token_type is T.IS
+
+
+def _refuse_subselect(words: Words, index: int) -> None:
+    """A SELECT inside the question must follow `IN (`."""
+    tokens = words.tokens
+    if [token.token_type for token in tokens[index - 2 : index]] != [T.IN, T.L_PAREN]:
+        raise words.error(_SUBSELECTS, tokens[index])

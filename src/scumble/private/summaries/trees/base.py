@@ -1,22 +1,30 @@
-"""RegionSummary: what the releases share that count boxes of one to four ordered attributes."""
+"""Shared base of box trees, levels, budgets.
+
+RegionSummary: what the releases share that count boxes of one to four ordered attributes.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import ClassVar
 
-from scumble.model.designs.regions import FILE, Regions, RegionTree
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.box_tree import FILE, Regions, RegionTree
+from scumble.model.designs.boxes import Boxes
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_counts import check_scale
-from scumble.private.meter.table import PrivateTable
+from scumble.private.meter.table import PrivateTable, check_scale
 from scumble.private.summaries.base import AttributeSummary
 
 MOST_CELLS = 10**8
@@ -103,3 +111,70 @@ class RegionSummary(AttributeSummary):
     ) -> int | None:
         owner = type(self).__name__
         return None if value is None else whole(owner, parameter, value, least=least, most=most)
+
+
+# Levels of boxes from the whole domain down, as regular trees cut them.
+
+Integers = npt.NDArray[np.int64]
+Level = tuple[Boxes, Integers]
+
+MOST_NODES = 1 << 21
+
+
+def root(shape: tuple[int, ...]) -> Level:
+    """The level of the whole domain."""
+    return Boxes.whole(shape), np.zeros(1, np.int64)
+
+
+def refined(boxes: Boxes, pieces: Integers) -> Level:
+    """Every box in so many pieces along each attribute, as far as it has codes."""
+    found, origin = boxes, np.arange(len(boxes))
+    for axis in range(len(boxes.low)):
+        found, of = found.even(axis, pieces[origin])
+        origin = origin[of]
+    return found, origin
+
+
+@lru_cache(maxsize=2)
+def regular(shape: tuple[int, ...], height: int | None) -> tuple[Level, ...]:
+    """The levels of a domain that is halved again and again: its cuts depend on nothing else."""
+    return tuple(halved([root(shape)], height))
+
+
+def halved(levels: list[Level], height: int | None) -> list[Level]:
+    """Further levels, each halving all boxes of the one above, up to a height in all, or until
+    nothing is left to halve or too many nodes would be made.
+    """
+    grown = list(levels)
+    while height is None or len(grown) <= height:
+        boxes, _ = grown[-1]
+        if (boxes.cells == 1).all() or len(boxes) << len(boxes.low) > MOST_NODES:
+            break
+        grown.append(boxes.halves())
+    return grown
+
+
+# Budgets of the levels of a tree: more to levels of which a range touches more nodes.
+#
+# A range that is a sum of nodes takes about n nodes of a level, those along its border. The
+# variance of the sum is Σ n/ε², so that ε should grow as the cube root of n (with Gaussian noise:
+# Σ n/ρ, and ρ as its square root). In one dimension n is the same on every level and so is ε; in
+# two dimensions n doubles from level to level (Cormode, Procopiuc, Srivastava, Shen and Yu, ICDE
+# 2012).
+
+_GRID = 1 << 20  # shares are multiples of this part of the whole
+
+
+def touched(sizes: Sequence[int], level: int) -> float:
+    """How many nodes of a level a range touches, up to a factor: the border of a box in a grid of
+    2^level pieces per attribute, or as many as it has codes.
+    """
+    pieces = [min(1 << level, size) for size in sizes]
+    return sum(prod(pieces) / piece for piece in pieces)
+
+
+def level_shares(weights: Sequence[float], power: float) -> list[Fraction]:
+    """Shares of a budget that add up to 1, by a power of the weights of levels."""
+    raised = [weight**power for weight in weights]
+    shares = [Fraction(max(int(each / sum(raised) * _GRID), 1), _GRID) for each in raised[:-1]]
+    return [*shares, 1 - sum(shares, Fraction(0))]

@@ -1,4 +1,7 @@
-"""Dawa: codes gathered into buckets of nearly equal counts, then a tree over the buckets."""
+"""Dawa.
+
+Dawa: codes gathered into buckets of nearly equal counts, then a tree over the buckets.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from fractions import Fraction
 from math import ceil, log
 
 import numpy as np
+import numpy.typing as npt
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.private_partition import noisy_partition
+from scumble.private.meter.splits import noisy_partition
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.trees.base import RegionSummary
-from scumble.private.summaries.trees.bucket_tree import bucket_tree
+from scumble.private.summaries.trees.base import Level, RegionSummary, level_shares
 
 MOST_CODES = 1 << 18
 _FOR_BUCKETS = Fraction(1, 8)  # of ε
@@ -102,3 +105,76 @@ class Dawa(RegionSummary):
         scale = 2 * self.person.sensitivity / float(self.promise.epsilon * _FOR_BUCKETS)
         noise = self.person.sensitivity / float(self.promise.epsilon * (1 - _FOR_BUCKETS))
         return ceil(scale * (log(codes.bit_length()) + 0.7) + noise)
+
+
+# A tree over buckets, its fan-out and the budgets of its levels chosen for ranges of codes.
+
+Floats = npt.NDArray[np.float64]
+
+_FANS = (2, 4, 8, 16, 32)
+_ASKED = 16  # ranges from the first code on that the choice is made for
+_ROUNDS = 2
+
+
+def bucket_tree(buckets: Boxes) -> tuple[list[Level], list[Fraction]]:
+    """Levels of groups of neighbouring buckets, and the shares of the budget of each: of a few
+    fan-outs the one with the least mean variance. It depends on the buckets alone.
+    """
+    fans = [fan for fan in _FANS if fan < len(buckets)]
+    plans = [_planned(_levels(buckets, fan)) for fan in [*fans, max(len(buckets), 2)]]
+    _, levels, shares = min(plans, key=lambda plan: plan[0])
+    return levels, shares
+
+
+def _levels(buckets: Boxes, fan: int) -> list[Level]:
+    """Groups of `fan` neighbours, groups of these, and so on; without a root, since no range needs
+    it, but for a single bucket.
+    """
+    levels: list[Level] = []
+    boxes = buckets
+    while True:
+        groups = -(-len(boxes) // fan)
+        levels.insert(0, (boxes, np.arange(len(boxes)) // fan))
+        if groups == 1:
+            return levels
+        first = np.arange(groups) * fan
+        last = np.minimum(first + fan, len(boxes)) - 1
+        boxes = Boxes(boxes.low[:, first], boxes.high[:, last])
+
+
+def _planned(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
+    """The mean variance of the ranges asked, and budgets that follow what they take of each level:
+    its variance is Σ s/ε² over levels, so that ε grows as the cube root of s.
+    """
+    tree = RegionTree.of_levels(levels, [np.zeros(len(boxes), np.int64) for boxes, _ in levels])
+    leaves, _ = levels[-1]
+    asked = _asked(leaves)
+    shares = level_shares([1.0] * len(levels), 1.0)
+    for _ in range(_ROUNDS):
+        taken = _taken(tree, asked, shares)
+        shares = level_shares(np.maximum(taken, taken.max() * 1e-9).tolist(), 1 / 3)
+    taken = _taken(tree, asked, shares)
+    variance = sum(t / float(share) ** 2 for t, share in zip(taken, shares, strict=True))
+    return float(variance), levels, shares
+
+
+def _asked(leaves: Boxes) -> Floats:
+    """One row a range from the first code on: which share of each bucket it takes."""
+    codes = int(leaves.high[0, -1]) + 1
+    ends = np.unique(np.arange(1, _ASKED + 1) * codes // (_ASKED + 1))
+    taken: Floats = np.clip((ends[:, None] - leaves.low[0]) / leaves.sizes[0], 0.0, 1.0)
+    return taken
+
+
+def _taken(tree: RegionTree, asked: Floats, shares: Sequence[Fraction]) -> Floats:
+    """The squared coefficients of the noise of each level, summed over the ranges asked."""
+    from scumble.model.designs.box_tree import Forest
+
+    inverse = np.array([1 / float(share) ** 2 for share in shares])
+    forest = Forest(tree.parents, inverse[tree.law])
+    weights = np.zeros(len(tree.parents))
+    total = np.zeros(len(shares))
+    for row in asked:
+        weights[-len(row) :] = row
+        total += np.bincount(tree.law, forest.coefficients(weights) ** 2, len(shares))
+    return total

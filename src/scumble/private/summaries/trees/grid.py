@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.parameters import flag
-from scumble.model.privacy.person import Neighbours
+from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.trees.base import RegionSummary
-from scumble.private.summaries.trees.region_levels import Level, refined, root
+from scumble.private.summaries.trees.base import Level, RegionSummary, refined, root
 
 _FOR_SIZE = Fraction(1, 50)  # of ε: how many rows there are, roughly
 _FOR_SHAPE = Fraction(1, 10)  # of what is left: where they are, roughly

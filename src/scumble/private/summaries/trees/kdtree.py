@@ -9,16 +9,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.person import Neighbours
-from scumble.private.meter.private_counts import PrivateCounts
+from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.splits import mean_cuts, median_cuts
-from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.trees.base import RegionSummary
-from scumble.private.summaries.trees.level_budgets import level_shares, touched
-from scumble.private.summaries.trees.region_levels import MOST_NODES, Level, halved, root
+from scumble.private.meter.table import PrivateCounts, PrivateTable
+from scumble.private.summaries.trees.base import (
+    MOST_NODES,
+    Level,
+    RegionSummary,
+    halved,
+    level_shares,
+    root,
+    touched,
+)
 
 SPLITS = ("median", "noisy_mean")
 _FOR_CUTS = Fraction(3, 10)

@@ -7,10 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
-from scumble.model.privacy.person import Neighbours, Person
-from scumble.private.meter.private_splits import SplitRule, split_boxes
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
+from scumble.private.meter.splits import SplitRule, split_boxes
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.trees.base import RegionSummary
 
@@ -78,7 +78,7 @@ class PrivTree(RegionSummary):
 
 
 @lru_cache(maxsize=64)
-def split_rule(epsilon: Fraction, pieces: int, person: Person) -> SplitRule:
+def split_rule(epsilon: Fraction, pieces: int, person: PrivacyUnit) -> SplitRule:
     """The rule of least noise whose loss is at most ε, its decay as the paper has it."""
 
     def rule(scale: Fraction) -> SplitRule:

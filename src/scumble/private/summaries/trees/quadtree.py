@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
-from scumble.model.designs.regions import Regions, RegionTree
-from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.law_gaussian import DiscreteGaussian
-from scumble.model.privacy.person import Neighbours
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.trees.base import RegionSummary
-from scumble.private.summaries.trees.level_budgets import level_shares, touched
-from scumble.private.summaries.trees.region_levels import Level, regular
+from scumble.private.summaries.trees.base import (
+    Level,
+    RegionSummary,
+    level_shares,
+    regular,
+    touched,
+)
 
 
 class Quadtree(RegionSummary):

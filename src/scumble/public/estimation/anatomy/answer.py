@@ -1,4 +1,6 @@
-"""Answers from rows whose sensitive values are known by group only.
+"""Answers from Anatomy's two tables.
+
+Answers from rows whose sensitive values are known by group only.
 
 What names only rows, or only values, is counted exactly. Everything else rests on one assumption,
 which each such answer states: within a group, every way to hand the values to the rows is equally
@@ -7,8 +9,12 @@ likely. Mean and variance of the truth are then known exactly.
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,18 +26,11 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.anatomy.groups_counts import counts
-from scumble.public.estimation.anatomy.groups_kinds import Kinds
-from scumble.public.estimation.anatomy.groups_law import GroupedCount, reach
-from scumble.public.estimation.anatomy.groups_layout import Layout, layout
-from scumble.public.estimation.anatomy.groups_many import ManyCounts
-from scumble.public.estimation.anatomy.moments import Moments
-from scumble.public.estimation.anatomy.plan import Plan, key
-from scumble.public.estimation.clauses import Clauses
-from scumble.public.estimation.conjunctions import alike
-from scumble.public.estimation.interval_laws import Ratio
-from scumble.public.estimation.sum_law import WeightedSum
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.anatomy.moments import GroupedCount, Moments, reach
+from scumble.public.estimation.anatomy.plan import AnatomyPlan, Kinds, Layout, key, layout
+from scumble.public.estimation.interval_laws import Ratio, WeightedSum
+from scumble.public.estimation.tables import BoxSums, Clauses, Side, Sides, alike, boxes
+from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 Answer = list[tuple[Key, Estimate]]
@@ -53,10 +52,10 @@ def answer(
     evidence: Groups,
     schema: Schema,
     query: Query,
-    engine: Engine,
+    engine: Sandbox,
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
-    plan = Plan(evidence, query)
+    plan = AnatomyPlan(evidence, query)
     if plan.only_rows or plan.only_values:
         return ((name, _known(plan, line)) for name, line in _read(engine, plan))
     held = layout(evidence, schema, engine)
@@ -71,7 +70,7 @@ def answer(
 
 
 def answer_many(
-    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Engine
+    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> list[Answer]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
     found = _together(evidence, schema, queries, engine)
@@ -86,7 +85,7 @@ def answer_many(
 
 
 def _together(
-    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Engine
+    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> dict[int, Estimate]:
     """The answers to counts whose conditions are about one attribute each, by place."""
     batches = [
@@ -101,7 +100,7 @@ def _together(
     many = ManyCounts(layout(evidence, schema, engine), schema, clauses, evidence.sensitive)
     found: dict[int, Estimate] = {}
     for places in batches:
-        plan = Plan(evidence, queries[places[0]])
+        plan = AnatomyPlan(evidence, queries[places[0]])
         for place, law in many.laws({place: queries[place] for place in places}):
             if isinstance(law, GroupedCount):
                 found[place] = _count(plan, law)
@@ -110,7 +109,7 @@ def _together(
     return found
 
 
-def _read(engine: Engine, plan: Plan) -> Iterator[tuple[Key, Mapping[str, float]]]:
+def _read(engine: Sandbox, plan: AnatomyPlan) -> Iterator[tuple[Key, Mapping[str, float]]]:
     """The answer from one table by key; what is summed over nothing is 0."""
     table = engine.rows(plan.one_table())
     names = [name for name in table.column_names if not name.startswith("scumble key ")]
@@ -123,7 +122,7 @@ def _read(engine: Engine, plan: Plan) -> Iterator[tuple[Key, Mapping[str, float]
 
 
 def _sums(
-    plan: Plan, schema: Schema, moments: Moments
+    plan: AnatomyPlan, schema: Schema, moments: Moments
 ) -> Iterator[tuple[Key, Mapping[str, float]]]:
     """The moments by key; keys that nothing can have are left out."""
     keys, sums = moments.sums()
@@ -135,7 +134,7 @@ def _sums(
 
 
 def _names(
-    plan: Plan, schema: Schema, keys: Sequence[Kinds], at: Sequence[npt.NDArray[np.int64]]
+    plan: AnatomyPlan, schema: Schema, keys: Sequence[Kinds], at: Sequence[npt.NDArray[np.int64]]
 ) -> Iterable[Key]:
     """The values of the grouped attributes, of kinds of rows and of values."""
     columns: dict[str, pa.Array] = {}
@@ -154,7 +153,7 @@ def _check(columns: Sequence[npt.NDArray[np.float64]]) -> None:
         )
 
 
-def _known(plan: Plan, line: Mapping[str, float]) -> Estimate:
+def _known(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
     """An answer from one table."""
     if plan.query.aggregate == "mean":
         return _mean(plan, {**line, "count_variance": 0.0, "total_variance": 0.0})
@@ -163,7 +162,7 @@ def _known(plan: Plan, line: Mapping[str, float]) -> Estimate:
 
 
 def _counts(
-    plan: Plan, schema: Schema, held: Layout, sides: Sequence[Kinds]
+    plan: AnatomyPlan, schema: Schema, held: Layout, sides: Sequence[Kinds]
 ) -> Iterator[tuple[Key, Estimate]]:
     """Counts whose conditions on rows and on values are apart: their law is known."""
     found = list(counts(held, *sides))
@@ -175,14 +174,14 @@ def _counts(
     return ((name, _count(plan, law)) for name, law in zip(names, laws, strict=True))
 
 
-def _count(plan: Plan, law: GroupedCount) -> Estimate:
+def _count(plan: AnatomyPlan, law: GroupedCount) -> Estimate:
     if law.limits[0] == law.limits[1]:
         return Estimate(float(law.limits[0]), Exact(), EXACT, _notes(plan))
     method = HYPERGEOMETRIC if law.exact else MANY
     return Estimate(law.value, law, method, (*_notes(plan), ASSUMED))
 
 
-def _estimate(plan: Plan, line: Mapping[str, float]) -> Estimate:
+def _estimate(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
     """An answer by mean and variance."""
     if plan.query.aggregate == "mean":
         return _mean(plan, line)
@@ -195,7 +194,7 @@ def _estimate(plan: Plan, line: Mapping[str, float]) -> Estimate:
     return Estimate(line[what], law, NORMAL, (*_notes(plan), ASSUMED))
 
 
-def _mean(plan: Plan, line: Mapping[str, float]) -> Estimate:
+def _mean(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
     total, count, notes = line["total"], line["count"], _notes(plan)
     if not count:
         nothing = "no published row satisfies the condition"
@@ -216,12 +215,189 @@ def _mean(plan: Plan, line: Mapping[str, float]) -> Estimate:
     return Estimate(law.value, law, FIELLER, (*notes, *law.notes, ASSUMED))
 
 
-def _swapped(plan: Plan, width: float) -> float:
+def _swapped(plan: AnatomyPlan, width: float) -> float:
     """What an answer can change by if two rows swap their values and `width` is the most that one
     row can change: where the parts of the question are apart, (x - x')(y - y').
     """
     return width if plan.apart else 2 * width
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: AnatomyPlan) -> tuple[str, ...]:
     return plan.query.notes if plan.evidence.complete else (*plan.query.notes, LEFT_OUT)
+
+
+# Many plain counts over groups: questions about the same attributes go through the rows together.
+#
+# Rows are sorted by cell, so that a question looks at its own rows only, and adds up by group.
+
+Integers = npt.NDArray[np.int64]
+Asked = Mapping[int, Sequence[Side]]  # the sides of questions by their places
+
+MOST_CELLS = 1 << 22
+_MOST_CODES = 1 << 12  # different combinations of numbers that groups may have
+_QUESTION_BLOCK = 1 << 9
+
+
+class ManyCounts:
+    """Counts of questions without groups about the same rows' and values' attributes."""
+
+    def __init__(
+        self, layout: Layout, schema: Schema, clauses: Clauses, sensitive: Sequence[str]
+    ) -> None:
+        self._layout, self._schema, self._clauses = layout, schema, clauses
+        self._sensitive = sensitive
+        self._sides = Sides(schema, clauses)
+
+    def laws(self, queries: Mapping[int, Query]) -> Iterator[tuple[int, GroupedCount | int]]:
+        """The law of each count, or the count itself if it is known, by the places of the
+        questions. Those that have to be asked one by one are left out.
+        """
+        names = next(iter(queries.values())).attributes
+        true = [name for name in names if name not in self._sensitive]
+        order = [*true, *(name for name in names if name in self._sensitive)]
+        found = {place: self._sides.of(query, order) for place, query in queries.items()}
+        asked = {place: sides for place, sides in found.items() if sides is not None}
+        if not 0 < len(true) < len(order):
+            return self._known(order, asked, rows=bool(true))
+        return self._spread(order, len(true), asked)
+
+    def _known(
+        self, names: Sequence[str], asked: Asked, *, rows: bool
+    ) -> Iterator[tuple[int, int]]:
+        """Counts of rows, or of values, which are published as they are."""
+        sizes = [self._schema[name].size for name in names]
+        if prod(sizes) > MOST_CELLS:
+            return iter(())
+        side = self._layout.rows if rows else self._layout.values
+        weights = None if rows else self._layout.counts
+        table = np.bincount(side.cells(names), weights, prod(sizes)).astype(np.int64)
+        sums = BoxSums(table.reshape(sizes), len(sizes))
+        return zip(asked, sums.of(list(asked.values())).tolist(), strict=True)
+
+    def _spread(
+        self, names: Sequence[str], true: int, asked: Asked
+    ) -> Iterator[tuple[int, GroupedCount]]:
+        """Counts of rows with values of their groups; questions with one condition on values
+        together.
+        """
+        layout, sizes = self._layout, [self._schema[name].size for name in names]
+        radix = np.array([layout.most_rows + 1, layout.most_values + 1, len(layout.sorts)])
+        if max(prod(sizes[:true]), prod(sizes[true:])) > MOST_CELLS or radix.prod() > _MOST_CODES:
+            return
+        rows = _Rows(layout, names[:true], sizes[:true])
+        cells = layout.values.cells(names[true:])
+        together: dict[tuple[Side, ...], list[int]] = defaultdict(list)
+        for place, sides in asked.items():
+            together[tuple(sides[true:])].append(place)
+        for condition, places in together.items():
+            values = self._values(condition, cells)
+            for start in range(0, len(places), _QUESTION_BLOCK):
+                some = places[start : start + _QUESTION_BLOCK]
+                laws = rows.laws([asked[place][:true] for place in some], values, radix)
+                yield from zip(some, laws, strict=True)
+
+    def _values(self, condition: Sequence[Side], cells: npt.NDArray[np.integer]) -> Integers:
+        """How many values of each group satisfy a condition."""
+        from scumble.public.estimation.anatomy.kernels import sum_values
+
+        holds = np.ones(1, bool)
+        for side in condition:
+            holds = (holds[:, None] & side.holds).reshape(-1)
+        found = np.empty(self._layout.groups, np.int64)
+        sum_values(self._layout.values.starts, cells, self._layout.counts, holds, found)
+        return found
+
+
+class _Rows:
+    """The rows of a layout in the order of their cells."""
+
+    def __init__(self, layout: Layout, names: Sequence[str], sizes: Sequence[int]) -> None:
+        self._layout = layout
+        self._strides = np.array([prod(sizes[place + 1 :]) for place in range(len(sizes))])
+        cells = layout.rows.cells(names)
+        groups = np.repeat(np.arange(layout.groups, dtype=np.int32), layout.sizes)
+        self._groups = groups[np.argsort(cells, kind="stable")]
+        counts = np.bincount(cells, minlength=prod(sizes))
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
+
+    def laws(
+        self, questions: Sequence[Sequence[Side]], values: Integers, radix: Integers
+    ) -> Iterator[GroupedCount]:
+        from scumble.public.estimation.anatomy.kernels import count_boxes
+
+        ends, first = boxes(questions, len(self._strides))
+        most = len(questions) * int(radix.prod())
+        codes, times = np.empty(most, np.int64), np.empty(most, np.int64)
+        stops = np.empty(len(questions), np.int64)
+        lines, groups = (self._starts, self._groups), (values, self._layout.sort)
+        count_boxes(ends, first, self._strides, lines, groups, radix, (codes, times, stops))
+        start = 0
+        for stop in stops.tolist():
+            rest, sort = np.divmod(codes[start:stop], radix[2])
+            rows, found = np.divmod(rest, radix[1])
+            yield GroupedCount(rows, found, self._layout.sorts[sort], times[start:stop].copy())
+            start = stop
+
+
+# Counts whose conditions on rows and on values are apart: the groups behind each answer, counted
+# by how many of their rows and values satisfy it.
+
+# Keys that are written down at a time.
+_CELL_BLOCK = 1 << 20
+
+
+def counts(layout: Layout, rows: Kinds, values: Kinds) -> Iterator[tuple[int, int, GroupedCount]]:
+    """The law of the count for every kind of row and of value that meet."""
+    radix = np.array([values.size, layout.most_rows + 1, layout.most_values + 1, len(layout.sorts)])
+    if rows.size * np.prod(radix.astype(object)) >= 1 << 63:
+        raise QueryError("The answer would have too many groups. Group by fewer attributes.")
+    codes, times = _codes(layout, rows, values, radix)
+    digits = []
+    for base in radix[::-1]:
+        codes, digit = np.divmod(codes, base)
+        digits.append(digit)
+    sort, value_times, row_times, column = digits
+    ends = np.flatnonzero(np.diff(codes * values.size + column, append=-1)) + 1
+    for begin, end in pairwise([0, *ends.tolist()]):
+        part = slice(begin, end)
+        law = GroupedCount(
+            row_times[part], value_times[part], layout.sorts[sort[part]], times[part]
+        )
+        yield int(codes[begin]), int(column[begin]), law
+
+
+def _codes(
+    layout: Layout, rows: Kinds, values: Kinds, radix: Integers
+) -> tuple[Integers, Integers]:
+    """Keys, numbers of rows and of values, and sort of the groups, as one number each, sorted; and
+    how many groups have it.
+    """
+    from scumble.public.estimation.anatomy.kernels import count_keys
+
+    most = min(layout.most_rows, rows.size) * min(layout.most_lines, values.size)
+    step = max(_CELL_BLOCK // max(most, 1), 1)
+    # Each pair of types is compiled for itself: let there be two.
+    kind = np.result_type(rows.of, values.of)
+    shown, hidden = (each.of.astype(kind, copy=False) for each in (rows, values))
+
+    def count(first: int) -> tuple[Integers, Integers]:
+        codes = np.empty(step * most, np.int64)
+        written = count_keys(
+            (first, min(first + step, layout.groups)),
+            (layout.rows.starts, shown),
+            (layout.values.starts, hidden),
+            layout.counts,
+            layout.sort,
+            radix,
+            codes,
+        )
+        found = pa.array(codes[:written]).value_counts()
+        return found.field("values").to_numpy(), found.field("counts").to_numpy()
+
+    nothing = np.empty(0, np.int64)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
+    codes, places = np.unique(np.concatenate([part for part, _ in found]), return_inverse=True)
+    times = np.zeros(len(codes), np.int64)
+    np.add.at(times, places, np.concatenate([part for _, part in found]))
+    return codes, times

@@ -1,4 +1,6 @@
-"""Answers from measurements: a question becomes weights of cells, a reader adds them up.
+"""Question to weights to Estimate; whole marginals.
+
+Answers from measurements: a question becomes weights of cells, a reader adds them up.
 
 Which reader depends on the design of the release; what an answer is made of does not.
 """
@@ -8,25 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 
+from scumble.model.designs.residuals import Tensor
 from scumble.model.errors import QueryError
-from scumble.model.evidence.evidence import Measurements
+from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
-from scumble.public.estimation.clauses import Clauses
-from scumble.public.estimation.measurements.group_readings import (
+from scumble.public.estimation.measurements.marginals import Fit, ResidualReader, whole
+from scumble.public.estimation.measurements.readings import (
     Average,
     Grouping,
     GroupReader,
+    NoisyShare,
+    NoisyTotal,
     OneByOne,
+    Part,
+    Reader,
+    Reading,
+    Weights,
+    joined,
 )
-from scumble.public.estimation.measurements.reading import NoisyShare, NoisyTotal, Reader, Reading
-from scumble.public.estimation.measurements.readings import Part, Weights, joined
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.tables import Clauses
+from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 MOST_GROUPS = 10**5
@@ -34,14 +44,14 @@ NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 
 
 def answer(
-    evidence: Measurements, schema: Schema, query: Query, engine: Engine
+    evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
-    return Question(schema, query, engine, reader(evidence, schema, engine)).answers()
+    return MeasuredQuestion(schema, query, engine, reader(evidence, schema, engine)).answers()
 
 
 def answer_many(
-    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
+    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> list[list[tuple[Key, Estimate]]]:
     """Each question's groups with their estimates; all clauses are evaluated in one go."""
     clauses = Clauses(schema, queries, engine)
@@ -49,12 +59,12 @@ def answer_many(
     for query in queries:
         if query.argument is not None:
             engine.check(query)
-        asked = Question(schema, query, engine, reader(evidence, schema, engine), clauses)
+        asked = MeasuredQuestion(schema, query, engine, reader(evidence, schema, engine), clauses)
         answers.append(list(asked.answers()))
     return answers
 
 
-def reader(evidence: Measurements, schema: Schema, engine: Engine) -> Reader:
+def reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
     """The reader of a release, made when the first question comes."""
     if "reader" not in engine.kept:
         engine.kept["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
@@ -78,12 +88,12 @@ def _reader(kind: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Question:
+class MeasuredQuestion:
     """One question to one reader; `known` are clauses that were evaluated before."""
 
     schema: Schema
     query: Query
-    engine: Engine
+    engine: Sandbox
     reader: Reader
     known: Clauses | None = None
 
@@ -206,3 +216,71 @@ def _ends(
     spread = (grouping.spread(np.asarray(each), names) for each in (least, most))
     ends = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in spread)
     return list(zip(*ends, strict=True))
+
+
+# A whole marginal as a table: the estimates of all its cells, or non-negative and whole ones.
+
+MOST_CELLS = 10**7
+
+
+def marginal_table(
+    evidence: Evidence,
+    schema: Schema,
+    engine: Sandbox,
+    names: Sequence[str],
+    *,
+    nonnegative: bool = False,
+    integers: bool = False,
+) -> pa.Table:
+    """One row a cell, its values in the columns `names` and the estimate in `count`."""
+    if not isinstance(evidence, Measurements) or evidence.design.kind != "residuals":
+        raise QueryError(
+            "Only a release by marginals, fourier or datacube has tables of marginals. Ask with "
+            "GROUP BY instead."
+        )
+    chosen = [names] if isinstance(names, str) else list(names)
+    for name in chosen:
+        if name not in evidence.columns:
+            known = ", ".join(evidence.columns)
+            raise QueryError(f"The release has no column {name!r}. It has {known}.")
+    if len(set(chosen)) < len(chosen):
+        raise QueryError("The attributes of a marginal must differ; one of them is there twice.")
+    if (cells := schema.size(chosen)) > MOST_CELLS:
+        raise QueryError(
+            f"The marginal of {', '.join(chosen)} has {cells:.3g} cells; a table has at most "
+            f"{MOST_CELLS:.0e}. Name fewer attributes."
+        )
+    return _table(schema, chosen, _counts(evidence, schema, engine, chosen, nonnegative), integers)
+
+
+def _counts(
+    evidence: Measurements,
+    schema: Schema,
+    engine: Sandbox,
+    names: Sequence[str],
+    nonnegative: bool,
+) -> Tensor:
+    source = cast(ResidualReader, reader(evidence, schema, engine))
+    places = source.places(names)
+    if nonnegative:
+        if "fit" not in engine.kept:
+            engine.kept["fit"] = Fit(source.solver)
+        found = engine.kept["fit"].table(places)
+    else:
+        found = source.marginal(places)
+    order = [places.index(source.places([name])[0]) for name in names]
+    counts: Tensor = found.transpose(order)
+    return counts
+
+
+def _table(schema: Schema, names: Sequence[str], counts: Tensor, integers: bool) -> pa.Table:
+    codes = np.indices(counts.shape).reshape(len(names), counts.size)
+    columns = {
+        name: schema[name].decode(code.astype(schema[name].code_type))
+        for name, code in zip(names, codes, strict=True)
+    }
+    count = "count"
+    while count in columns:
+        count += "_"
+    numbers = whole(counts).astype(np.int64) if integers else counts
+    return pa.table({**columns, count: numbers.reshape(-1)})

@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.designs.cells import Cells
+from scumble.model.designs.registry import Cells
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
-from scumble.public.estimation.clauses import Clauses
 from scumble.public.estimation.interval_laws import NoisyRatio
-from scumble.public.estimation.rows.tally import Floats, Groups, Indices, distinct, floats
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.rows.tally import Floats, GroupIndex, Indices, distinct, floats
+from scumble.public.estimation.tables import Clauses
+from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 SUMMED = "sum of noisy cells; interval from the law of their noise"
@@ -33,7 +33,7 @@ FIELLER = "ratio of sums of noisy cells; Fieller interval"
 
 
 def answer(
-    evidence: Measurements, schema: Schema, query: Query, engine: Engine
+    evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
     design = _design(evidence)
@@ -44,7 +44,7 @@ def answer(
 
 
 def answer_many(
-    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Engine
+    evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> list[list[tuple[Key, Estimate]]]:
     """Each question's groups with their estimates; plain counts read the cells only once."""
     plain = [query for query in queries if query.aggregate == "count" and not query.groups]
@@ -67,7 +67,7 @@ class Tensor:
 
     evidence: Measurements
     schema: Schema
-    engine: Engine
+    engine: Sandbox
     clauses: Clauses
 
     def count(self, query: Query) -> Estimate:
@@ -100,13 +100,13 @@ class Tensor:
 class Lines:
     """Cells that satisfy the condition, by group and by what one row of them adds."""
 
-    groups: Groups
+    groups: GroupIndex
     weight: Floats
     cells: Floats
     noisy: Floats
 
 
-def _lines(design: Cells, schema: Schema, query: Query, engine: Engine) -> Lines:
+def _lines(design: Cells, schema: Schema, query: Query, engine: Sandbox) -> Lines:
     names = [name for name in schema.names if name in query.groups]
     weight = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else "1.0"
     columns = [*map(quoted, names), weight]
@@ -127,11 +127,11 @@ def _lines(design: Cells, schema: Schema, query: Query, engine: Engine) -> Lines
     return Lines(_groups(schema, kept), weights, cells, noisy)
 
 
-def _groups(schema: Schema, kept: pa.Table) -> Groups:
+def _groups(schema: Schema, kept: pa.Table) -> GroupIndex:
     if not kept.num_columns:
-        return Groups(np.zeros(kept.num_rows, np.intp), [{}])
+        return GroupIndex(np.zeros(kept.num_rows, np.intp), [{}])
     first, inverse = distinct(schema, kept)
-    return Groups(inverse, kept.take(first).to_pylist())
+    return GroupIndex(inverse, kept.take(first).to_pylist())
 
 
 @dataclass(frozen=True)

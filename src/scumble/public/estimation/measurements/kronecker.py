@@ -1,4 +1,6 @@
-"""Answers from noisy sums along axes: the least squares estimate of the cells, and its exact error.
+"""Hierarchy and wavelet, single and grouped.
+
+Answers from noisy sums along axes: the least squares estimate of the cells, and its exact error.
 
 The estimate is R times the noisy numbers, R a Kronecker product over the axes. Weights of cells
 that are products over the axes are pulled back to numbers axis by axis, and what the error needs,
@@ -8,31 +10,31 @@ all cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from scumble.model.cache import Remembered
+from scumble.model.cache import Cache
 from scumble.model.designs.axis import Floats
 from scumble.model.designs.kronecker import NUMBER, Product
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.group_readings import (
+from scumble.public.estimation.measurements.readings import (
     Average,
+    Codes,
     Grouping,
+    Part,
+    Reading,
     Readings,
     Shares,
+    Weights,
 )
-from scumble.public.estimation.measurements.product_groups import ProductGroups
-from scumble.public.estimation.measurements.product_slabs import Slab, Table, fixed_table
-from scumble.public.estimation.measurements.reading import Reading
-from scumble.public.estimation.measurements.readings import Part, Weights
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 
 _MOST_KEPT = 1 << 24  # cells of sums over the attributes that questions do not name
 _MOST_BLOCKS = 1 << 22  # cells of weights whose coefficients are kept
@@ -72,7 +74,7 @@ class ProductReader:
 
     method = "sum of counts fitted to all noisy sums by least squares"
 
-    def __init__(self, evidence: Measurements, schema: Schema, engine: Engine) -> None:
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         numbers = engine.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0).to_numpy()
         self._start(cast(Product, evidence.design), schema, numbers)
 
@@ -87,9 +89,9 @@ class ProductReader:
         self._design = design
         self._schema = schema
         self._numbers = numbers
-        self._marginals = Remembered[tuple[str, ...], Floats](_MOST_KEPT)
-        self._tables = Remembered[int, Table](_MOST_KEPT)
-        self._known = Remembered[tuple[int, bytes], Block](_MOST_BLOCKS)
+        self._marginals = Cache[tuple[str, ...], Floats](_MOST_KEPT)
+        self._tables = Cache[int, SlabTable](_MOST_KEPT)
+        self._known = Cache[tuple[int, bytes], Block](_MOST_BLOCKS)
 
     @cached_property
     def cells(self) -> Floats:
@@ -117,7 +119,7 @@ class ProductReader:
     def _groups(self, grouping: Grouping) -> ProductGroups:
         return ProductGroups(self._design, self._schema, grouping, self._marginal, self._fixed)
 
-    def _fixed(self, slab: Slab) -> Table:
+    def _fixed(self, slab: Slab) -> SlabTable:
         """The table of a slab of one axis, which serves all questions by its attributes."""
         [place] = slab.places
         size = self._design.groups[place] * self._design.axes[place].size
@@ -203,3 +205,289 @@ def _contracted(numbers: Floats, blocks: Sequence[Block], factors: Sequence[Floa
         numbers = np.tensordot(numbers, factor, (directions, range(factor.ndim)))
         left = [place for place in left if place not in block.places]
     return float(numbers)
+
+
+# Readings of all groups from a product of axes.
+#
+# What the error of a group needs are sums of powers of coefficients by the groups of numbers of
+# every axis. Those of an axis of which a group has one cell do not depend on the question; those
+# of others are found together for all codes on which they depend. A reading is a product of such
+# tables.
+
+
+@dataclass(frozen=True, eq=False)
+class ProductGroups:
+    """One GROUP BY. `marginal` gives the estimated counts of some attributes, `fixed` the table of
+    a slab that no weights touch.
+    """
+
+    design: Product
+    schema: Schema
+    grouping: Grouping
+    marginal: Callable[[tuple[str, ...]], Floats]
+    fixed: Callable[[Slab], SlabTable]
+
+    def readings(self, weights: Weights) -> Readings:
+        slabs = self._slabs(weights, self._tied([weights]))
+        tables = [self._table(slab) for slab in slabs]
+        return self._readings(self._values(weights), tables, self._factor(weights))
+
+    def shares(self, average: Average) -> Shares:
+        """The weights of the sum and those of the count differ in one slab at most, for the amount
+        was joined with what it shares attributes with.
+        """
+        both = average.weighted, average.condition
+        tied = self._tied(both)
+        ones, others = (self._slabs(weights, tied) for weights in both)
+        factor, own_factor = map(self._factor, both)
+        tables = [self._table(slab) for slab in others]
+        pairs = zip(ones, others, strict=True)
+        different = [i for i, (one, other) in enumerate(pairs) if one.parts != other.parts]
+        first, shared = list(tables), list(tables)
+        for place in different:
+            one, other = _alike(ones[place], others[place])
+            first[place], shared[place] = one.table(), one.table(other)
+        totals = self._readings(self._values(average.weighted), first, factor)
+        counts = self._readings(self._values(average.condition), tables, own_factor)
+        covariances = self._contracted(self.design.variances, shared) * factor * own_factor
+        ratios = totals.ratios(counts)
+        apart = factor - ratios * own_factor
+        for place in different:
+            tables[place] = self._apart(ones[place], others[place], factor, ratios * own_factor)
+            apart = np.ones(len(self.grouping))
+        centred = self._readings(totals.values - ratios * counts.values, tables, apart)
+        return Shares(totals, counts, covariances, centred)
+
+    def _apart(self, one: Slab, other: Slab, factor: Floats, other_factor: Floats) -> SlabTable:
+        """Of the weights of a slab minus those of another, each times a factor by group."""
+
+        def weights(some: Codes) -> Floats:
+            codes = self.grouping.codes(some)
+            along = (-1,) + (1,) * len(one.places)
+            first = factor[some].reshape(along) * one.at(codes)
+            return first - other_factor[some].reshape(along) * other.at(codes)
+
+        return one.pulled(self.grouping, weights)
+
+    def _tied(self, several: Sequence[Weights]) -> list[tuple[int, ...]]:
+        """The axes in sets, so that no part is about two of them if the groups' codes are fixed."""
+        axis_of = {name: i for i, names in enumerate(self.design.names) for name in names}
+        free = axis_of.keys() - set(self.grouping.names)
+        sets = [{place} for place in range(len(self.design.axes))]
+        for part in (part for weights in several for part in weights.parts):
+            touched = {axis_of[name] for name in free.intersection(part.names)}
+            together = [each for each in sets if not each.isdisjoint(touched)]
+            sets = [each for each in sets if each.isdisjoint(touched)]
+            sets += [set().union(*together)] if together else []
+        return [tuple(sorted(each)) for each in sets]
+
+    def _slabs(self, weights: Weights, tied: Sequence[tuple[int, ...]]) -> list[Slab]:
+        free = [part for part in weights.parts if not self._grouped(part)]
+        return [self._slab(free, places) for places in tied]
+
+    def _slab(self, free: Sequence[Part], places: tuple[int, ...]) -> Slab:
+        own = {name for place in places for name in self.design.names[place]}
+        inside = own.difference(self.grouping.names)
+        parts = tuple(part for part in free if not inside.isdisjoint(part.names))
+        near = own.union(*(part.names for part in parts))
+        names = tuple(name for name in self.grouping.names if name in near)
+        sizes = {name: self.schema[name].size for name in self.design.columns}
+        return Slab(self.design, sizes, places, parts, names)
+
+    def _table(self, slab: Slab) -> SlabTable:
+        return self.fixed(slab) if slab.fixed else slab.table()
+
+    def _grouped(self, part: Part) -> bool:
+        """Whether a group fixes the weight of a part."""
+        return set(part.names) <= set(self.grouping.names)
+
+    def _factor(self, weights: Weights) -> Floats:
+        """What the parts that a group fixes make of all weights, by group."""
+        found: Floats = np.ones(self.grouping.shape)
+        for part in filter(self._grouped, weights.parts):
+            found = found * self.grouping.spread(part.values, part.names)
+        return found.reshape(-1)
+
+    def _values(self, weights: Weights) -> Floats:
+        """The weighted sums of the estimated cells."""
+        named = {*weights.names, *self.grouping.names}
+        left = [name for name in self.design.columns if name in named]
+        total = self.marginal(tuple(left))
+        for part in weights.parts:
+            gone = set(part.names).difference(self.grouping.names)
+            kept = [name for name in left if name not in gone]
+            total, left = _product((total, left), (part.values, part.names), kept), kept
+        return self.grouping.spread(total, left).reshape(-1)
+
+    def _readings(self, values: Floats, tables: Sequence[SlabTable], factor: Floats) -> Readings:
+        fourths = [replace(table, products=table.fourths) for table in tables]
+        largest = np.abs(factor)
+        for table in tables:
+            spread = np.broadcast_to(
+                self.grouping.spread(table.largest, table.names), self.grouping.shape
+            )
+            largest = largest * spread.reshape(-1)
+        return Readings(
+            np.stack(
+                [
+                    values,
+                    self._contracted(self.design.variances, tables) * factor**2,
+                    self._contracted(self.design.fourths, fourths) * factor**4,
+                    largest,
+                ]
+            )
+        )
+
+    def _contracted(self, numbers: Floats, tables: Sequence[SlabTable]) -> Floats:
+        """Numbers by the groups of all axes, times the products of every table, added up."""
+        left = [str(place) for place in range(numbers.ndim)]
+        names = {name: f"of {name}" for name in self.grouping.names}  # no name of a place
+        for table in sorted(tables, key=lambda table: table.largest.size):
+            places = [str(place) for place in table.places]
+            own = [names[name] for name in table.names]
+            kept = [axis for axis in left if axis not in places and axis not in own] + own
+            numbers = _product((numbers, left), (table.products, [*own, *places]), kept)
+            left = kept
+        back = {axis: name for name, axis in names.items()}
+        return self.grouping.spread(numbers, [back[axis] for axis in left]).reshape(-1)
+
+
+def _product(
+    one: tuple[Floats, Sequence[str]], other: tuple[Floats, Sequence[str]], kept: Sequence[str]
+) -> Floats:
+    """The product of two tensors with named axes, summed over all but some."""
+    numbers = {axis: place for place, axis in enumerate(dict.fromkeys((*one[1], *other[1])))}
+    first, second, output = ([numbers[axis] for axis in axes] for axes in (one[1], other[1], kept))
+    einsum: Any = np.einsum  # its signature knows of strings only
+    found: Floats = einsum(one[0], first, other[0], second, output)
+    return found
+
+
+def _alike(one: Slab, other: Slab) -> tuple[Slab, Slab]:
+    """Both by the codes on which either depends."""
+    names = tuple(dict.fromkeys((*one.names, *other.names)))
+    return replace(one, names=names), replace(other, names=names)
+
+
+# Coefficients of numbers along some axes of a product, for all groups of an answer.
+
+_AT_ONCE = 1 << 19  # weights of cells that are pulled back together
+
+
+@dataclass(frozen=True, eq=False)
+class SlabTable:
+    """Of coefficients along some axes: the sums of products of two for a number and of fourth
+    powers of the first, by the codes of some grouped attributes and then by the groups of numbers
+    of the axes; and the largest of the first, by these codes.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    products: Floats
+    fourths: Floats
+    largest: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Slab:
+    """Axes that the parts of some weights tie together when the codes of all grouped attributes are
+    fixed. `names` are those of them on which the weights of their cells depend.
+    """
+
+    design: Product
+    sizes: dict[str, int]  # of all attributes
+    places: tuple[int, ...]
+    parts: tuple[Part, ...]
+    names: tuple[str, ...]
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """Of these axes, in the order of their cells."""
+        return tuple(name for place in self.places for name in self.design.names[place])
+
+    @property
+    def fixed(self) -> bool:
+        """Whether a group has a single cell of these axes, of weight 1."""
+        return not self.parts and set(self.attributes) <= set(self.names)
+
+    def at(self, codes: dict[str, Codes]) -> Floats:
+        """The weights of all cells for many codes: a direction for these, then the axes'."""
+        count = len(next(iter(codes.values()))) if codes else 1
+        tensor = np.ones((count, *(self.sizes[name] for name in self.attributes)))
+        for part in self.parts:
+            grouped = [name for name in part.names if name in codes]
+            others = [name for name in self.attributes if name in part.names and name not in codes]
+            order = [part.names.index(name) for name in (*grouped, *others)]
+            chosen = part.values.transpose(order)[tuple(codes[name] for name in grouped)]
+            tensor *= chosen.reshape(-1 if grouped else 1, *self._shape(others))
+        for name in set(self.attributes).intersection(codes):
+            hit = codes[name][:, None] == np.arange(self.sizes[name])
+            tensor *= hit.reshape(-1, *self._shape([name]))
+        return tensor.reshape(count, *(self.design.axes[place].size for place in self.places))
+
+    def _shape(self, names: Sequence[str]) -> list[int]:
+        return [self.sizes[name] if name in names else 1 for name in self.attributes]
+
+    def table(self, second: Slab | None = None) -> SlabTable:
+        """Of the coefficients of these weights, or of these and those of a second slab of the same
+        axes and names.
+        """
+        keys = Grouping(self.names, tuple(self.sizes[name] for name in self.names))
+        other = None if second is None else lambda some: second.at(keys.codes(some))
+        return self.pulled(keys, lambda some: self.at(keys.codes(some)), other)
+
+    def pulled(
+        self,
+        keys: Grouping,
+        first: Callable[[Codes], Floats],
+        second: Callable[[Codes], Floats] | None = None,
+    ) -> SlabTable:
+        """Of the coefficients of any weights of the cells of these axes, by key."""
+        step = max(_AT_ONCE // prod(self.design.axes[place].size for place in self.places), 1)
+        found = [
+            self._moments(some, first, second)
+            for some in np.split(np.arange(len(keys)), range(step, len(keys), step))
+        ]
+        products, fourths, largest = (np.concatenate(each) for each in zip(*found, strict=True))
+        shape = (*keys.shape, *(self.design.groups[place] for place in self.places))
+        return SlabTable(
+            keys.names,
+            self.places,
+            products.reshape(shape),
+            fourths.reshape(shape),
+            largest.reshape(keys.shape),
+        )
+
+    def _moments(
+        self,
+        some: Codes,
+        first: Callable[[Codes], Floats],
+        second: Callable[[Codes], Floats] | None,
+    ) -> tuple[Floats, Floats, Floats]:
+        ones = self.design.coefficients(self.places, first(some))
+        ones = [each.reshape(len(some), -1) for each in ones]
+        others = ones
+        if second is not None:
+            others = self.design.coefficients(self.places, second(some))
+            others = [each.reshape(len(some), -1) for each in others]
+        products = [(a * b).sum(axis=1) for a, b in zip(ones, others, strict=True)]
+        fourths = [((a * a) ** 2).sum(axis=1) for a in ones]
+        largest = np.max([np.abs(a).max(axis=1) for a in ones], axis=0)
+        return np.stack(products, axis=1), np.stack(fourths, axis=1), largest
+
+
+def fixed_table(slab: Slab, place: int) -> SlabTable:
+    """Of an axis of which every group has one cell; of cells that are alike, one is pulled back."""
+    axis = slab.design.axes[place]
+    _, first, which = np.unique(axis.alike, return_index=True, return_inverse=True)
+    keys = Grouping(("cell",), (len(first),))
+    found = slab.pulled(keys, lambda some: (first[some, None] == np.arange(axis.size)) * 1.0)
+    names = slab.design.names[place]
+    shape = [slab.sizes[name] for name in names]
+    return SlabTable(
+        names,
+        (place,),
+        found.products[which].reshape(*shape, -1),
+        found.fourths[which].reshape(*shape, -1),
+        found.largest[which].reshape(shape),
+    )

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from scumble.model.designs.matrix import CELLS, ENTRIES, NOISY, Matrix, from_table
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.reading import Reading
-from scumble.public.estimation.measurements.readings import Part, Weights, joined
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.measurements.readings import Part, Reading, Weights, joined
+from scumble.public.sandbox import Sandbox
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +27,7 @@ class MatrixReader:
 
     method = "least squares estimate from sums of cells"
 
-    def __init__(self, evidence: Measurements, schema: Schema, engine: Engine) -> None:
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design: Any = evidence.design
         if not isinstance(design, Matrix):
             raise TypeError("sums of cells have a matrix as their design")

@@ -1,20 +1,26 @@
-"""What every cell of a product of domains adds to an answer, as small tensors whose product it
+"""Weights of cells, Reading, GROUP BY readings.
+
+What every cell of a product of domains adds to an answer, as small tensors whose product it
 is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
+from statistics import NormalDist
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.schema.schema import Schema
-from scumble.public import cells
+from scumble.public import sandbox
+from scumble.public.estimation.interval_laws import NEAR_ZERO, cut, limits
 
 Tensor = npt.NDArray[np.float64]
 
@@ -80,10 +86,11 @@ def joined(schema: Schema, parts: Iterable[Part]) -> Weights:
 def _merged(schema: Schema, one: Part, other: Part) -> Part:
     both = {*one.names, *other.names}
     names = tuple(name for name in schema.names if name in both)
-    if (size := schema.size(names)) > cells.LIMIT:
+    if (size := schema.size(names)) > sandbox.CELL_LIMIT:
         raise QueryError(
             f"The question ties {', '.join(names)} together, which have {size:.3g} combinations of "
-            f"values; at most {cells.LIMIT} are possible. Ask about fewer attributes at once."
+            f"values; at most {sandbox.CELL_LIMIT} are possible. "
+            "Ask about fewer attributes at once."
         )
     return Part(names, _spread(schema, one, names) * _spread(schema, other, names))
 
@@ -97,3 +104,283 @@ def _indicator(size: int, code: int) -> Tensor:
     values = np.zeros(size)
     values[code] = 1.0
     return values
+
+
+# A weighted sum of cells as a reader of measurements finds it, and the laws of its error.
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An estimate of a weighted sum of counts: a sum of independent noises away from the truth.
+
+    With noises of fourth cumulants κᵢ and coefficients cᵢ, `fourth` is Σ κᵢ cᵢ⁴ and `largest` is
+    the largest |cᵢ|. `notes` are what the asker should know beside the noise.
+    """
+
+    value: float
+    variance: float
+    fourth: float = 0.0
+    largest: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """The measurements of one release, ready to be asked for weighted sums of cells."""
+
+    method: str
+
+    def read(self, weights: Weights) -> Reading: ...
+
+    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+        """Two readings, and the covariance of their errors."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoisyTotal:
+    """The law of the error of a reading: close to normal, with heavier tails."""
+
+    reading: Reading
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.reading.variance)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        found = self.reading
+        half = reach(found.variance, found.fourth, found.largest, level)
+        return value - half, value + half
+
+
+@dataclass(frozen=True)
+class NoisyShare:
+    """The law of the ratio of two readings (Fieller), within `least` and `most`."""
+
+    total: Reading
+    count: Reading
+    covariance: float
+    least: float
+    most: float
+    centred: Reading | None = None  # of total - value * count, if it was read
+
+    @property
+    def value(self) -> float:
+        return self.total.value / self.count.value if self.count.value else math.nan
+
+    @property
+    def stderr(self) -> float:
+        if not self.count.value:
+            return math.inf
+        return math.sqrt(self._variance(self.value)) / abs(self.count.value)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A warning, if the count is within three standard errors of zero."""
+        safe = self.count.value**2 >= 9 * self.count.variance
+        return () if safe else (NEAR_ZERO,)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        ends = limits(self.value, self.count.value, lambda ratio: self._reach(ratio, level))
+        return cut(ends, self.value, self.least, self.most)
+
+    def _variance(self, ratio: float) -> float:
+        """Of total - ratio * count."""
+        own = self.total.variance + ratio * ratio * self.count.variance
+        return max(own - 2 * ratio * self.covariance, 0.0)
+
+    def _reach(self, ratio: float, level: float) -> float:
+        # Σ κ (a - r b)⁴ is the fourth power of a norm: it is at most that of the sum of norms, of
+        # the coefficients at some ratio and of what the distance from it adds.
+        near, known = (self.total, 0.0) if self.centred is None else (self.centred, self.value)
+        away = abs(ratio - known)
+        norms = near.fourth**0.25 + away * self.count.fourth**0.25
+        largest = near.largest + away * self.count.largest
+        return reach(self._variance(ratio), norms**4, largest, level)
+
+
+def reach(variance: float, fourth: float, largest: float, level: float) -> float:
+    """How far a sum of independent symmetric noises is from zero with probability `level` at most.
+
+    The Cornish-Fisher expansion by the kurtosis, 0.35 more for the terms after it, and half the
+    largest jump. Where the second or the fourth moment alone proves a smaller error, that one
+    holds. The expansion is not proved to cover its level; it did in every case that was tried
+    against the exact law: one and two discrete Laplace noises, 16 of equal and up to 41 of unequal
+    coefficients, at scales from 1/3 to 40/3 and levels from 0.5 to 0.999.
+    """
+    if variance <= 0:
+        return 0.0
+    stderr = math.sqrt(variance)
+    excess = fourth / variance**2
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    expanded = z + excess * (max(z**3 - 3 * z, 0.0) + 0.35) / 24
+    proven: float = min((1 - level) ** -0.5, ((3 + excess) / (1 - level)) ** 0.25)
+    return min(expanded * stderr + largest / 2, proven * stderr)
+
+
+# Readings of all groups of an answer at once.
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+
+_NONE = Reading(0.0, 0.0)  # of no cells
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The attributes of a GROUP BY and how many values each has. Groups are the combinations of
+    their codes, those of the last attribute fastest.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return prod(self.shape)
+
+    def codes(self, groups: Codes) -> dict[str, Codes]:
+        """The codes of some groups, by attribute."""
+        codes = np.unravel_index(groups, self.shape) if self.names else ()
+        return dict(zip(self.names, codes, strict=True))
+
+    def largest(self, weights: Weights) -> Floats:
+        """The largest absolute weight of a cell, by group."""
+        found: Floats = np.ones(self.shape)
+        for part in weights.parts:
+            others = tuple(i for i, name in enumerate(part.names) if name not in self.names)
+            within = np.abs(part.values).max(axis=others, initial=0.0)
+            found = found * self.spread(within, [n for n in part.names if n in self.names])
+        return found.reshape(-1)
+
+    def spread(self, values: Floats, names: Sequence[str]) -> Floats:
+        """Numbers by the codes of some of the attributes, ready to be multiplied with those by the
+        codes of all of them.
+        """
+        order = [names.index(name) for name in self.names if name in names]
+        sizes = zip(self.names, self.shape, strict=True)
+        return values.transpose(order).reshape([s if name in names else 1 for name, s in sizes])
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """A reading of every group: values, variances, fourth cumulants and largest coefficients in
+    four rows of `numbers`; `notes` has those of each group, if there are any.
+    """
+
+    numbers: Floats
+    notes: Sequence[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, readings: Sequence[Reading]) -> Readings:
+        """Those that were read one by one."""
+        columns = [(each.value, each.variance, each.fourth, each.largest) for each in readings]
+        return cls(np.array(columns).reshape(-1, 4).T, [each.notes for each in readings])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Readings]) -> Readings:
+        """The groups of all parts, one after the other."""
+        numbers = np.concatenate([part.numbers for part in parts], axis=1)
+        return cls(numbers, [notes for part in parts for notes in part.notes])
+
+    @property
+    def values(self) -> Floats:
+        found: Floats = self.numbers[0]
+        return found
+
+    @cached_property
+    def _rows(self) -> list[tuple[float, float, float, float]]:
+        return list(zip(*self.numbers.tolist(), strict=True))
+
+    def at(self, group: int) -> Reading:
+        value, variance, fourth, largest = self._rows[group]
+        return Reading(value, variance, fourth, largest, self.notes[group] if self.notes else ())
+
+    def ratios(self, others: Readings) -> Floats:
+        """The values over those of others, and 0 where those are."""
+        nothing = np.zeros(len(self.values))
+        return np.divide(self.values, others.values, nothing, where=others.values != 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Two readings of every group, the covariances of their errors, and readings of the first minus
+    the second times the ratio of their values (or minus nothing, where the second is 0).
+    """
+
+    totals: Readings
+    counts: Readings
+    covariances: Floats
+    centred: Readings
+
+    @classmethod
+    def joined(cls, parts: Sequence[Shares]) -> Shares:
+        """The groups of all parts, one after the other."""
+        return cls(
+            Readings.joined([part.totals for part in parts]),
+            Readings.joined([part.counts for part in parts]),
+            np.concatenate([part.covariances for part in parts]),
+            Readings.joined([part.centred for part in parts]),
+        )
+
+    def law(self, group: int, least: float, most: float) -> NoisyShare:
+        """Of the ratio, which is within `least` and `most`."""
+        total, count = self.totals.at(group), self.counts.at(group)
+        covariance = float(self.covariances[group])
+        return NoisyShare(total, count, covariance, least, most, self.centred.at(group))
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """What the average of an amount needs: the condition, and its product with the amount."""
+
+    condition: Weights
+    amount: Part
+    weighted: Weights
+
+
+@runtime_checkable
+class GroupReader(Protocol):
+    """A reader that finds all groups together."""
+
+    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+        """A reading of each group: its own cells have their weights, all others 0."""
+        ...
+
+    def shares(self, average: Average, grouping: Grouping) -> Shares:
+        """Of the weighted cells of each group, and of those of the condition alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """Any reader, asked for one group after the other."""
+
+    schema: Schema
+    reader: Reader
+
+    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+        fixed = self._fixed(weights, grouping)
+        return Readings.of([self.reader.read(each) if each.largest() else _NONE for each in fixed])
+
+    def shares(self, average: Average, grouping: Grouping) -> Shares:
+        found = [
+            self._share(within, average.amount) if within.largest() else (_NONE, _NONE, 0.0, _NONE)
+            for within in self._fixed(average.condition, grouping)
+        ]
+        totals, counts, covariances, centred = zip(*found, strict=True)
+        return Shares(
+            Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
+        )
+
+    def _share(self, within: Weights, amount: Part) -> tuple[Reading, Reading, float, Reading]:
+        weighted = self._times(within, amount.values, amount)
+        total, count, covariance = self.reader.pair(weighted, within)
+        ratio = total.value / count.value if count.value else 0.0
+        centred = self.reader.read(self._times(within, amount.values - ratio, amount))
+        return total, count, covariance, centred
+
+    def _times(self, condition: Weights, values: Floats, amount: Part) -> Weights:
+        return joined(self.schema, [*condition.parts, Part(amount.names, values)])
+
+    def _fixed(self, weights: Weights, grouping: Grouping) -> Iterator[Weights]:
+        for codes in np.ndindex(*grouping.shape):
+            yield weights.fixed(self.schema, dict(zip(grouping.names, codes, strict=True)))

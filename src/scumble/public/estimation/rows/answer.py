@@ -12,33 +12,41 @@ from typing import Any
 
 import numpy as np
 
-from scumble.model.evidence.channels import BagChannel, Tensor
+from scumble.model.evidence.channels import MultisetChannel, Tensor
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
-from scumble.public.estimation.rows.bag_tally import bag_tally
 from scumble.public.estimation.rows.count_laws import counted as shown_count
-from scumble.public.estimation.rows.inverse_channels import Flags, Lens, flat
-from scumble.public.estimation.rows.plan import Plan
+from scumble.public.estimation.rows.inverse_channels import (
+    Flags,
+    InverseChannel,
+    UniformInverse,
+    flat,
+)
+from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import Groups, Tally, tally
-from scumble.public.estimation.rows.uniform_lens import UniformLens
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.rows.tally import (
+    GroupedCounts,
+    GroupIndex,
+    grouped_counts,
+    multiset_counts,
+)
+from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 
 
 def answer(
-    evidence: Records, schema: Schema, query: Query, engine: Engine
+    evidence: Records, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer with its estimate."""
-    plan = Plan(evidence, schema, query)
+    plan = RowsPlan(evidence, schema, query)
     counted, holds, amount = _gather(plan, engine)
     return estimates(plan, counted, holds, amount)
 
 
-def _gather(plan: Plan, engine: Engine) -> tuple[Tally, Tensor, Tensor | None]:
+def _gather(plan: RowsPlan, engine: Sandbox) -> tuple[GroupedCounts, Tensor, Tensor | None]:
     """Count the rows, and evaluate h on the domain; on the domain first where that saves lines."""
     if not plan.shared:
         counted = _count(plan, engine)
@@ -58,23 +66,27 @@ def _gather(plan: Plan, engine: Engine) -> tuple[Tally, Tensor, Tensor | None]:
     return replace(halved, cell=np.where(halved.cell, yes, no)), holds, None
 
 
-def _count(plan: Plan, engine: Engine, hits: Flags | None = None) -> Tally:
+def _count(plan: RowsPlan, engine: Sandbox, hits: Flags | None = None) -> GroupedCounts:
     """Lines by true attributes and shown values, or by whether these are `hits`."""
     summed = plan.summed.sql if plan.summed else None
-    if isinstance(plan.whole, BagChannel):
-        return bag_tally(engine, plan.schema, plan.whole, plan.kept, summed, plan.filters, hits)
+    if isinstance(plan.whole, MultisetChannel):
+        return multiset_counts(
+            engine, plan.schema, plan.whole, plan.kept, summed, plan.filters, hits
+        )
     clauses = [f"({clause.sql})" for clause in plan.conditions]
     condition = None if hits is None else " AND ".join(clauses) or "true"
-    return tally(engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition)
+    return grouped_counts(
+        engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition
+    )
 
 
-def stated(tensor: Tensor, lens: Lens) -> Tensor:
+def stated(tensor: Tensor, lens: InverseChannel) -> Tensor:
     """The same function in all states of a lens."""
     return np.broadcast_to(tensor, (lens.states, *tensor.shape[1:]))
 
 
 def _tensors(
-    plan: Plan, engine: Engine, counted: Tally | None = None
+    plan: RowsPlan, engine: Sandbox, counted: GroupedCounts | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """Whether a row counts, and what it adds, for every value of the perturbed domains."""
     frame = counted.combinations if counted else None
@@ -93,7 +105,7 @@ def _tensors(
 
 
 def estimates(
-    plan: Plan, counted: Tally, holds: Tensor, amount: Tensor | None
+    plan: RowsPlan, counted: GroupedCounts, holds: Tensor, amount: Tensor | None
 ) -> Iterator[tuple[Key, Estimate]]:
     """One estimate for each group of true attributes and each value of grouped perturbed ones."""
     groups = counted.groups([name for name in plan.kept if name in plan.query.groups])
@@ -112,7 +124,7 @@ def estimates(
 
 
 def _counts_by_value(
-    plan: Plan, counted: Tally, groups: Groups, holds: Tensor
+    plan: RowsPlan, counted: GroupedCounts, groups: GroupIndex, holds: Tensor
 ) -> Iterator[tuple[Key, Estimate]]:
     """A count for each value of one perturbed attribute: no tensor per value, since a row counts
     for the value it shows. Thousands of values are common here.
@@ -122,7 +134,7 @@ def _counts_by_value(
     pairs = groups.members * size + counted.cell
     shown = np.bincount(pairs, counted.count, len(groups.keys) * size).astype(np.int64)
     rows = groups.sums(counted.count)
-    coins = UniformLens(plan.uniform, plan.axes).coins(1 / size)
+    coins = UniformInverse(plan.uniform, plan.axes).coins(1 / size)
     for code, label in enumerate(plan.schema[name].labels().to_pylist()):
         for index, key in enumerate(groups.keys):
             if rows[index] and holds[code]:  # as in SQL, a group that cannot be is left out
@@ -132,7 +144,7 @@ def _counts_by_value(
                 yield tuple(named[name] for name in plan.query.groups), found
 
 
-def _axis_values(plan: Plan) -> Iterator[tuple[dict[str, Any], Tensor]]:
+def _axis_values(plan: RowsPlan) -> Iterator[tuple[dict[str, Any], Tensor]]:
     """Every combination of values of the grouped perturbed attributes, with its indicator."""
     names = plan.grouped_axes
     shape = [plan.schema[name].size for name in plan.axes]

@@ -12,19 +12,21 @@ from functools import cached_property
 
 import numpy as np
 
-from scumble.model.evidence.channels import BagChannel, SplitChannel, UniformChannel
+from scumble.model.evidence.channels import MultisetChannel, PartitionChannel, UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.rows.bag_lens import BagLens
-from scumble.public.estimation.rows.inverse_channels import Lens
-from scumble.public.estimation.rows.split_lens import SplitLens
-from scumble.public.estimation.rows.tally import Indices, Tally
-from scumble.public.estimation.rows.uniform_lens import UniformLens
+from scumble.public.estimation.rows.inverse_channels import (
+    InverseChannel,
+    MultisetInverse,
+    PartitionInverse,
+    UniformInverse,
+)
+from scumble.public.estimation.rows.tally import GroupedCounts, Indices
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowsPlan:
     """What to count, what to evaluate on the domains, and through which lens to read it."""
 
     evidence: Records
@@ -59,7 +61,7 @@ class Plan:
         return [each for each in uniform if self._met(each.attributes)]
 
     @cached_property
-    def whole(self) -> SplitChannel | BagChannel | None:
+    def whole(self) -> PartitionChannel | MultisetChannel | None:
         """The channel that the question meets and that can be read only on all its attributes."""
         others = (each for each in self.evidence.channels if not isinstance(each, UniformChannel))
         return next((each for each in others if self._met(each.attributes)), None)
@@ -74,7 +76,7 @@ class Plan:
     @cached_property
     def kept(self) -> tuple[str, ...]:
         """True attributes by which rows must be told apart."""
-        part = {self.whole.column} if isinstance(self.whole, SplitChannel) else set()
+        part = {self.whole.column} if isinstance(self.whole, PartitionChannel) else set()
         needed = part.union(self._needed).difference(self.evidence.perturbed)
         return tuple(name for name in self.schema.names if name in needed)
 
@@ -87,27 +89,27 @@ class Plan:
     def grouped_axes(self) -> list[str]:
         return [name for name in self.axes if name in self.query.groups]
 
-    def lens(self, counted: Tally | None = None) -> Lens:
+    def lens(self, counted: GroupedCounts | None = None) -> InverseChannel:
         """How to read h; the tally tells the states apart if h is not shared."""
         whole = self.whole
-        if isinstance(whole, BagChannel):
-            return BagLens(whole.law)
-        if isinstance(whole, SplitChannel):
+        if isinstance(whole, MultisetChannel):
+            return MultisetInverse(whole.law)
+        if isinstance(whole, PartitionChannel):
             parts = np.arange(len(whole.domains))
             if counted is not None and not self.shared:
                 parts = self._parts(whole, counted)
-            return SplitLens(whole, self.schema.size(whole.attributes), parts)
-        return UniformLens(self.uniform, self.axes)
+            return PartitionInverse(whole, self.schema.size(whole.attributes), parts)
+        return UniformInverse(self.uniform, self.axes)
 
-    def states(self, counted: Tally) -> Indices:
+    def states(self, counted: GroupedCounts) -> Indices:
         """Which row of the tensors speaks of each line."""
         if not self.shared:
             return counted.combination
-        if isinstance(self.whole, SplitChannel):
+        if isinstance(self.whole, PartitionChannel):
             return self._parts(self.whole, counted)[counted.combination]
         return np.zeros_like(counted.combination)
 
-    def _parts(self, channel: SplitChannel, counted: Tally) -> Indices:
+    def _parts(self, channel: PartitionChannel, counted: GroupedCounts) -> Indices:
         """The part of every combination."""
         codes, _ = self.schema[channel.column].encode(counted.combinations[channel.column])
         return codes.astype(np.intp)

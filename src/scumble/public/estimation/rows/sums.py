@@ -9,12 +9,11 @@ import numpy as np
 
 from scumble.model.evidence.channels import Tensor
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.interval_laws import Ratio
+from scumble.public.estimation.interval_laws import Ratio, WeightedSum
 from scumble.public.estimation.rows.count_laws import EXACT, Shown, counted
-from scumble.public.estimation.rows.inverse_channels import Flags, Indices, Lens, flat
-from scumble.public.estimation.rows.plan import Plan
-from scumble.public.estimation.rows.tally import Floats, Groups, Tally
-from scumble.public.estimation.sum_law import WeightedSum
+from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
+from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.tally import Floats, GroupedCounts, GroupIndex
 
 SCORE = "inverted channel; score interval"
 FIELLER = "ratio of inverted channels; Fieller interval"
@@ -24,9 +23,9 @@ FIELLER = "ratio of inverted channels; Fieller interval"
 class Sums:
     """Sums of weights over the lines of a tally, for all groups at once."""
 
-    plan: Plan
-    counted: Tally
-    groups: Groups
+    plan: RowsPlan
+    counted: GroupedCounts
+    groups: GroupIndex
     holds: Tensor
     amount: Tensor | None
 
@@ -71,7 +70,7 @@ class Sums:
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
 
     @cached_property
-    def lens(self) -> Lens:
+    def lens(self) -> InverseChannel:
         return self.plan.lens(self.counted)
 
     @cached_property
@@ -135,7 +134,7 @@ class Sums:
         """
         kinds, which = self.lens.shown(self.holds)
         asked = self._open(self.holds) & (self.counted.count > 0)
-        groups = Groups(self.groups.members[asked], self.groups.keys)
+        groups = GroupIndex(self.groups.members[asked], self.groups.keys)
         number = which[self._state][asked].astype(np.float64)
         most, least = groups.largest(number), -groups.largest(-number)
         pairs = zip(least, most, strict=True)

@@ -1,4 +1,6 @@
-"""Answers from published tuples, true ones and false ones mixed.
+"""Answers from true and false tuples.
+
+Answers from published tuples, true ones and false ones mixed.
 
 The engine counts the tuples of the view that satisfy the question; how many false ones there must
 be among them follows from the number of tuples of the whole domain that satisfy it, which is
@@ -11,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from math import prod
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +26,23 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.domain_counting import Domain, domain_of
-from scumble.public.estimation.interval_laws import Ratio
-from scumble.public.estimation.rows.count_law import RandomizedCount
+from scumble.public.estimation.interval_laws import Ratio, WeightedSum
+from scumble.public.estimation.rows.answer_many import RowTables
+from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.tally import Floats
-from scumble.public.estimation.sum_law import WeightedSum
-from scumble.public.estimation.tuples.included import IncludedMoments, SourcedStratum, Stratum
-from scumble.public.estimation.tuples.moments import Moments
-from scumble.public.estimation.tuples.replaced import ReplacedMoments
-from scumble.public.estimation.tuples.sums import Seen, seen
-from scumble.public.estimation.tuples.tuple_cubes import Counted, counted
-from scumble.public.estimation.tuples.views import strata, weights
-from scumble.public.sandbox import Engine
+from scumble.public.estimation.tables import BoxSums, Clauses, Cube, Sides, alike, in_rounds
+from scumble.public.estimation.tuples.sums import (
+    HorvitzThompsonMoments,
+    Moments,
+    ReplacedMoments,
+    SourcedStratum,
+    Stratum,
+    TupleCounts,
+    seen,
+    strata,
+    weights,
+)
+from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 
@@ -47,13 +57,13 @@ NOTHING = "no tuple can satisfy the condition, or their estimated number is zero
 
 
 def answer(
-    evidence: Tuples, schema: Schema, query: Query, engine: Engine
+    evidence: Tuples, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Every group of the answer that is possible, with its estimate."""
-    return _groups(Question(evidence, schema, query, engine))
+    return _groups(TupleQuestion(evidence, schema, query, engine))
 
 
-def _groups(question: Question) -> Iterator[tuple[Key, Estimate]]:
+def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
     query, schema = question.query, question.schema
     if not query.groups:
         yield (), question.estimate(0)
@@ -69,7 +79,7 @@ def _groups(question: Question) -> Iterator[tuple[Key, Estimate]]:
 
 
 def answer_many(
-    evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Engine
+    evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> list[list[tuple[Key, Estimate]]]:
     """Each question's groups with their estimates: the same numbers as asking one by one."""
     presence = evidence.presence
@@ -80,19 +90,19 @@ def answer_many(
     for place, query in enumerate(queries):
         if place not in known:
             engine.check(query)
-        question = Question(evidence, schema, query, engine, known.get(place))
+        question = TupleQuestion(evidence, schema, query, engine, known.get(place))
         answers.append(list(_groups(question)))
     return answers
 
 
 @dataclass(frozen=True)
-class Question:
+class TupleQuestion:
     """One question to published tuples: what the domain says about it, and what the view shows."""
 
     evidence: Tuples
     schema: Schema
     query: Query
-    engine: Engine
+    engine: Sandbox
     counted: Counted | None = None  # if both have been counted already
 
     def estimate(self, group: int) -> Estimate:
@@ -185,14 +195,14 @@ class Question:
             mean = self._over_domain(Fraction(1, self._domain.size))
             return ReplacedMoments(presence, self._shown, mean)
         if presence.sources:
-            return IncludedMoments(presence, ((self._sourced(presence),),), (1.0,))
+            return HorvitzThompsonMoments(presence, ((self._sourced(presence),),), (1.0,))
         false = self._over_domain(presence.noise)
         if presence.views == 1:
             stratum = Stratum(self._shown, false, presence.kept, presence.noise)
-            return IncludedMoments(presence, ((stratum,),), (1.0,))
+            return HorvitzThompsonMoments(presence, ((stratum,),), (1.0,))
         size = self._domain.size * presence.multiplicity
         views = strata(presence, self._seen(views=presence.seen), false)
-        return IncludedMoments(presence, views, weights(presence, size))
+        return HorvitzThompsonMoments(presence, views, weights(presence, size))
 
     def _sourced(self, presence: Included) -> SourcedStratum:
         """β(t) is noise · Π size · share over the attributes that have a source."""
@@ -223,7 +233,7 @@ class Question:
             return np.full((3, 1), float(self.counted[1]))
         return self._seen().sums()
 
-    def _seen(self, by: Sequence[str] = (), views: str | None = None) -> Seen:
+    def _seen(self, by: Sequence[str] = (), views: str | None = None) -> TupleCounts:
         return seen(self.schema, self.query, self.engine, by, views)
 
     def _over_domain(self, scale: Fraction, weights: Any = None) -> Floats:
@@ -261,3 +271,53 @@ class Question:
         presence = self.evidence.presence
         collapsed = isinstance(presence, Included) and presence.collapsed
         return (*self.query.notes, *((COLLAPSED,) if collapsed else ()))
+
+
+# Plain counts of many questions at once: one pass over the published tuples counts for all.
+
+Counted = tuple[int, int]  # tuples of the domain, and published ones, that satisfy a question
+
+
+def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
+    """Both counts of every plain count over few attributes, by its place."""
+    names: dict[int, frozenset[str]] = {}
+    for places in alike(queries).values():
+        names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
+    rows = RowTables(cast(Path, engine.view), schema)  # the engine of a release has a view
+    found: dict[int, Counted] = {}
+    for sets, cubes, clauses in in_rounds(schema, queries, names, engine, rows.count):
+        for each in sets:
+            places = [place for place, named in names.items() if named == each]
+            both = Counts(schema, each, cubes.of(each), clauses).of([queries[p] for p in places])
+            found |= dict(zip(places, both, strict=True))
+    return found
+
+
+class Counts:
+    """Counts of questions about the same attributes."""
+
+    def __init__(
+        self, schema: Schema, names: frozenset[str], table: Cube, clauses: Clauses
+    ) -> None:
+        self._schema, self._table, self._clauses = schema, table, clauses
+        self._order = [name for name in schema.names if name in names]
+        rest = [each.name for each in schema.published if each.name not in names]
+        self._others = schema.size(rest)
+
+    def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
+        sides = Sides(self._schema, self._clauses)
+        found = [sides.of(query, self._order) for query in queries]
+        sums = BoxSums(self._table, self._table.ndim).of([each for each in found if each])
+        shown = iter(sums.tolist())
+        for query, each in zip(queries, found, strict=True):
+            if each:
+                yield prod(side.size for side in each) * self._others, next(shown)
+            else:
+                yield self._alone(query)
+
+    def _alone(self, query: Query) -> Counted:
+        """Of a question with conditions on several attributes: every cell is looked at."""
+        holds = np.ones(self._table.shape, bool)
+        for clause in query.clauses:
+            holds &= self._clauses.along(clause, self._order)
+        return int(holds.sum()) * self._others, int(self._table[holds].sum())

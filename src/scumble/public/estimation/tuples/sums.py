@@ -1,23 +1,31 @@
-"""Published tuples counted by group, and by what else the probability of a tuple depends on."""
+"""Horvitz-Thompson sums, their moments, several views.
+
+Published tuples counted by group, and by what else the probability of a tuple depends on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.evidence.presence import Included, Replaced
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Law
+from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.tally import Floats, floats
-from scumble.public.sandbox import Engine
+from scumble.public.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
-class Seen:
+class TupleCounts:
     """Lines of published tuples that satisfy a question: their group, how many there are, and the
     sum of the amounts and of their squares (`powers`, one row each); `column` holds the codes of
     further columns by name.
@@ -35,8 +43,8 @@ class Seen:
 
 
 def seen(
-    schema: Schema, query: Query, engine: Engine, by: Sequence[str] = (), views: str | None = None
-) -> Seen:
+    schema: Schema, query: Query, engine: Sandbox, by: Sequence[str] = (), views: str | None = None
+) -> TupleCounts:
     """One pass over the published tuples, by the groups of the question, by the attributes `by`,
     and by the column `views`, which is of plain numbers.
     """
@@ -58,4 +66,306 @@ def seen(
     if query.groups:
         places = [codes[name].astype(np.intp) for name in query.groups]
         group = np.ravel_multi_index(places, sizes)
-    return Seen(prod(sizes), group, powers, codes)
+    return TupleCounts(prod(sizes), group, powers, codes)
+
+
+# Several views of the same true tuples, each split by what the earlier ones have shown.
+#
+# With V' the union of the earlier views, a true tuple is in view i with probability a, a false
+# one of V' with a · fade, any other with c_i: two strata, and membership in V' is public. Given
+# the earlier views each stratum's estimate is unbiased, and so is their sum, whatever V' is. The
+# estimator of the paper takes all true tuples to be in V', and is biased as long as they are not.
+
+
+def strata(
+    presence: Included, shown: TupleCounts, false: Floats
+) -> tuple[tuple[Stratum, ...], ...]:
+    """The strata of every view. `false` are the sums that view 1 would show if nothing were
+    true.
+    """
+    bits = shown.column[presence.seen].astype(np.int64)
+    kept, faded = presence.kept, presence.kept * presence.fade
+    views = []
+    for view in range(1, presence.views + 1):
+        noise = presence.noise_of(view)
+        there = (bits >> (view - 1)) % 2 == 1
+        earlier = bits % (1 << (view - 1)) > 0
+        known = shown.sums(earlier)
+        fresh = false * float((1 - kept) ** (view - 1)) - float(noise) * known
+        parts = [Stratum(shown.sums(there & ~earlier), fresh, kept, noise)]
+        if view > 1:
+            parts.append(Stratum(shown.sums(there & earlier), float(faded) * known, kept, faded))
+        views.append(tuple(parts))
+    return tuple(views)
+
+
+def weights(presence: Included, size: int) -> tuple[float, ...]:
+    """The share of each view in the pooled estimate: by the inverse of the variance that a count of
+    all tuples of the domain is expected to have.
+
+    Only public numbers decide: the sizes of the table and of the domain, and the probabilities. Not
+    what the views show, not even V', since weights that depend on one view and multiply the error
+    of the same view would bias the sum. They are the same for all questions, so that the answers
+    to parts of a question add up to the answer to the whole.
+    """
+    variances = [_expected_variance(presence, size, view) for view in range(1, presence.views + 1)]
+    if not all(variances):
+        return tuple(1 / presence.views for _ in variances)
+    total = sum(1 / variance for variance in variances)
+    return tuple(1 / variance / total for variance in variances)
+
+
+def _expected_variance(presence: Included, size: int, view: int) -> float:
+    kept, faded, noise = presence.kept, presence.kept * presence.fade, presence.noise_of(view)
+    unseen = float((1 - kept) ** (view - 1))
+    spared = prod((1 - presence.noise_of(other) for other in range(1, view)), start=Fraction(1))
+    true = presence.rows * float(kept * (1 - kept))
+    fresh = float(size * spared * noise * (1 - noise))
+    known = float(size * (1 - spared))  # false tuples in earlier views
+    variance = (true * unseen + fresh) / float(kept - noise) ** 2
+    if view > 1:
+        inside = true * (1 - unseen) + known * float(faded * (1 - faded))
+        variance += inside / float(kept - faded) ** 2
+    return variance
+
+
+# Sums over true tuples from a set that holds true and false ones with known probabilities.
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Tuples of which a true one is there with probability `high`, a false one with `low`.
+
+    `shown` are the sums over those that are there, `false` their means if none were true. A sum is
+    estimated by (shown - false) / (high - low); its variance is low (1 - low) for every tuple of
+    the stratum, and high (1 - high) - low (1 - low) = (high - low)(1 - high - low) more for every
+    true one, in terms of g² and divided by (high - low)².
+    """
+
+    shown: Floats
+    false: Floats
+    high: Fraction
+    low: Fraction
+
+    @cached_property
+    def sums(self) -> Floats:
+        return (self.shown - self.false) / self._gap
+
+    def spread(self, power: int) -> Floats:
+        """An unbiased estimate of the covariance of two sums whose powers add up to this."""
+        excess = self._gap * float(1 - self.high - self.low)
+        noise = float(1 - self.low) * self.false[power]
+        found: Floats = (noise + excess * self.sums[power]) / self._gap**2
+        return found
+
+    def least(self, power: int) -> Floats:
+        """What the variance is at least, whatever is true."""
+        if not self.low:
+            return np.zeros_like(self.false[power])
+        each = min(self.high * (1 - self.high) / self.low, 1 - self.low)
+        least: Floats = float(each) * self.false[power] / self._gap**2
+        return least
+
+    @property
+    def largest(self) -> float:
+        """What one tuple can change the error of a count by."""
+        return float(max(1 - self.low, self.high)) / self._gap
+
+    @property
+    def _gap(self) -> float:
+        return float(self.high - self.low)
+
+
+@dataclass(frozen=True)
+class SourcedStratum:
+    """Tuples of which a false one is there with a probability β(t) of its own, a true one with
+    `gap` more.
+
+    `shown` are the sums over those that are there and `faded` the same with every tuple times
+    β(t); `false` and `squared` are sums over all possible tuples times β(t) and β(t)². The variance
+    is the sum of β(t)(1 - β(t)) over all tuples, and of gap (1 - gap - 2β(t)) over true ones.
+    """
+
+    shown: Floats
+    faded: Floats
+    false: Floats
+    squared: Floats
+    gap: float
+    steady: bool  # whether gap + 2β(t) is at most 1 for every tuple
+
+    @cached_property
+    def sums(self) -> Floats:
+        return (self.shown - self.false) / self.gap
+
+    def spread(self, power: int) -> Floats:
+        faded = (self.faded[power] - self.squared[power]) / self.gap
+        excess = self.gap * ((1 - self.gap) * self.sums[power] - 2 * faded)
+        found: Floats = (self.false[power] - self.squared[power] + excess) / self.gap**2
+        return found
+
+    def least(self, power: int) -> Floats:
+        noise = (self.false[power] - self.squared[power]) / self.gap**2
+        return noise if self.steady else np.zeros_like(noise)
+
+    @property
+    def largest(self) -> float:
+        return 1 / self.gap
+
+
+@dataclass(frozen=True)
+class HorvitzThompsonMoments:
+    """Views of the same tuples, each a list of strata, with weights that add up to 1.
+
+    Given the earlier views, the estimate from a view (the sum over its strata) is unbiased. The
+    weights are constants, so that the pooled estimate is unbiased as well; and the errors of two
+    views are uncorrelated, since the later one has mean zero given all that the earlier ones show.
+    So the variance is the sum of the squared weights times the variances.
+    """
+
+    presence: Included
+    views: tuple[tuple[Stratum | SourcedStratum, ...], ...]
+    weights: tuple[float, ...]
+
+    @cached_property
+    def sums(self) -> Floats:
+        pairs = zip(self.weights, self.views, strict=True)
+        return _added(weight * stratum.sums for weight, view in pairs for stratum in view)
+
+    def variance(self, power: int) -> Floats:
+        return np.maximum(self._squared(2 * power), self._squared(2 * power, least=True))
+
+    @property
+    def covariance(self) -> Floats:
+        return self._squared(1)
+
+    def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
+        amount = max(abs(low - shift), abs(high - shift))
+        pairs = zip(self.weights, self.views, strict=True)
+        reach = max(weight * max(stratum.largest for stratum in view) for weight, view in pairs)
+        return np.full(self.sums.shape[1], amount * reach)
+
+    def count_law(self, group: int, possible: int) -> RandomizedCount | None:
+        [stratum, *others] = self.views[0]
+        if len(self.views) > 1 or others or not isinstance(stratum, Stratum):
+            return None
+        return RandomizedCount(
+            rows=possible,
+            shown=int(stratum.shown[0, group]),
+            keep=float(stratum.high - stratum.low),
+            outside=float(stratum.low),
+            most=self.presence.rows,
+            expected=float(stratum.false[0, group]),
+        )
+
+    def _squared(self, power: int, *, least: bool = False) -> Floats:
+        return _added(
+            weight**2 * (stratum.least(power) if least else stratum.spread(power))
+            for weight, view in zip(self.weights, self.views, strict=True)
+            for stratum in view
+        )
+
+
+def _added(terms: Iterable[Floats]) -> Floats:
+    found: Floats = np.add.reduce(list(terms))
+    return found
+
+
+# Sums over true tuples from a bag in which each was kept, or replaced by a uniform one.
+#
+# A row with true tuple x shows y = x with probability p, else a uniform tuple of the m in the
+# domain. For f = g^j on Q and 0 elsewhere, with mean μ over the domain, the weight (f(y) - (1-p)
+# μ) / p has mean f(x). The covariance of two such weights is
+#
+#     (1-p)/p · (f(x) - μ)(h(x) - ν) + (1-p)/p² · (mean of f·h over the domain - μν),
+#
+# where the second term does not depend on x.
+
+
+@dataclass(frozen=True)
+class ReplacedMoments:
+    """`shown`: the sums over published tuples in Q; `mean`: the sums over the domain, divided by
+    its size.
+    """
+
+    presence: Replaced
+    shown: Floats
+    mean: Floats
+
+    @cached_property
+    def sums(self) -> Floats:
+        rows, keep = self.presence.rows, float(self.presence.keep)
+        return (self.shown - rows * self._lost * self.mean) / keep
+
+    def variance(self, power: int) -> Floats:
+        return np.maximum(self._covariance(power, power), self._sure(power, power))
+
+    @property
+    def covariance(self) -> Floats:
+        return self._covariance(0, 1)
+
+    def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
+        keep = float(self.presence.keep)
+        mean = self.mean[1] - shift * self.mean[0]
+        # Tuples outside Q add 0.
+        least, most = min(low - shift, 0.0), max(high - shift, 0.0)
+        above = (most - self._lost * mean) / keep - least
+        below = most - (least - self._lost * mean) / keep
+        largest: Floats = np.maximum(above, below)
+        return largest
+
+    def count_law(self, group: int, possible: int) -> RandomizedCount:
+        shown, outside = int(self.shown[0, group]), self._lost * float(self.mean[0, group])
+        return RandomizedCount(self.presence.rows, shown, float(self.presence.keep), outside)
+
+    @property
+    def _lost(self) -> float:
+        return float(1 - self.presence.keep)
+
+    def _covariance(self, one: int, other: int) -> Floats:
+        f, h, rows = self.mean[one], self.mean[other], self.presence.rows
+        apart = self.sums[one + other] - h * self.sums[one] - f * self.sums[other] + rows * f * h
+        found: Floats = self._lost / float(self.presence.keep) * apart + self._sure(one, other)
+        return found
+
+    def _sure(self, one: int, other: int) -> Floats:
+        spread = self.mean[one + other] - self.mean[one] * self.mean[other]
+        sure: Floats = self.presence.rows * self._lost / float(self.presence.keep) ** 2 * spread
+        return sure
+
+
+# Unbiased sums over the true tuples that satisfy a question, and what is known of their errors.
+#
+# Let Q be the tuples that satisfy the question and g the amount that is added up. All that a
+# count, a sum and an average need are the three sums Σ g^j over the true tuples in Q, for j = 0,
+# 1 and 2: the variances and the covariance of the estimates of the first two are linear in the
+# three.
+
+
+class Moments(Protocol):
+    """What the estimator of one kind of presence finds, for all groups at once."""
+
+    @property
+    def sums(self) -> Floats:
+        """Unbiased estimates of the three sums: one row for each power, one column per group."""
+        ...
+
+    def variance(self, power: int) -> Floats:
+        """The unbiased estimate of the variance of a sum, but never less than the variance surely
+        is.
+        """
+        ...
+
+    @property
+    def covariance(self) -> Floats:
+        """An unbiased estimate of the covariance of the sums of power 0 and 1."""
+        ...
+
+    def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
+        """What one tuple can change the error of the sum of g - `shift` by at most, if g is between
+        `low` and `high` for every tuple in Q.
+        """
+        ...
+
+    def count_law(self, group: int, possible: int) -> Law | None:
+        """The exact law of a count, where it is known, if so many tuples are in Q."""
+        ...

@@ -1,0 +1,391 @@
+"""Releases, databases and ledgers that version 1 of the file formats wrote open unchanged.
+
+The folder `tests/fixtures/format1` was written once by `tests/fixtures/make_format1.py`, and
+`expected.json` beside it has what the version that wrote it answered. The files are never written
+again: a version that reads another format gets a folder of its own. Only public names of the
+package are used here, so that its modules can be moved. What may write is done on a copy.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "format1"
+MECHANISMS = (
+    "uniform subset frapp alphabeta partition anatomy aroma histogram hierarchy wavelet marginals "
+    "fourier datacube sparse workload quadtree kdtree privtree grid mosaic dawa"
+).split()
+
+
+# --- what is pinned, as plain JSON. The generator calls the same functions. ----------------------
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: dates as text, numbers that are not finite by their names."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def estimate_facts(estimate: Any) -> dict[str, Any]:
+    """One estimate: value, standard error, 95 % interval and notes, and what a database adds."""
+    low, high = estimate.interval(0.95)
+    facts = {
+        "value": float(estimate.value),
+        "stderr": float(estimate.stderr),
+        "interval": [float(low), float(high)],
+        "notes": list(estimate.notes),
+    }
+    for name in ("status", "answered", "distance", "numbers"):  # of a database
+        if hasattr(estimate, name):
+            facts[name] = getattr(estimate, name)
+    return plain(facts)
+
+
+def answer_facts(answer: Any) -> Any:
+    """An estimate, or a list of the groups with their estimates, in their order."""
+    if isinstance(answer, sc.Estimates):
+        return [{"group": plain(list(key)), **estimate_facts(each)} for key, each in answer]
+    return estimate_facts(answer)
+
+
+def asked(source: Any, sql: str, **options: Any) -> Any:
+    """The answer to a question; for one that is refused, the class of the error."""
+    try:
+        return answer_facts(source.answer(sql, **options))
+    except sc.ScumbleError as error:
+        return {"refused": type(error).__name__}
+
+
+def release_facts(release: sc.Release) -> dict[str, Any]:
+    """What a release says about itself, without the words of its guarantees."""
+    manifest = release.manifest
+    return plain(
+        {
+            "mechanism": manifest.mechanism,
+            "parameters": manifest.parameters,
+            "report": manifest.report,
+            "outside": manifest.outside,
+            "seeded": manifest.seeded,
+            "format": manifest.format,
+            "guarantees": [dict(promise.parameters) for promise in release.guarantees],
+            "rows": release.evidence.rows,
+            "columns": release.evidence.columns,
+            "schema": [
+                [each.name, each.role, None if each.domain is None else each.size]
+                for each in release.schema
+            ],
+        }
+    )
+
+
+def marginal_facts(release: sc.Release, names: list[str]) -> dict[str, Any]:
+    """The estimated counts of a table of a release of marginals."""
+    return plain(release.marginal(names).to_pydict())
+
+
+def database_facts(database: sc.Database, costs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Status, history, promise and the cost of some questions of a database; nothing is charged."""
+    told = [database.cost(**each) for each in costs]
+    for each in told:
+        each.pop("reason", None)  # words
+    return plain(
+        {
+            "status": database.status(),
+            "history": database.history(),
+            "guarantee": dict(database.guarantee.parameters),
+            "limit": database.terms.limit,
+            "schema": database.schema.names,
+            "costs": told,
+        }
+    )
+
+
+def ledger_facts(ledger: sc.Ledger) -> dict[str, Any]:
+    """Limit, charges and totals of an owner's ledger."""
+    limit, losses = ledger.terms.limit, ledger.totals
+    return plain(
+        {
+            "limit": limit and [str(limit.epsilon), str(limit.delta)],
+            "name": ledger.terms.name,
+            "statement": ledger.statement().to_dict(),
+            "totals": {
+                str(part): [str(total.epsilon), str(total.rho)] for part, total in losses.items()
+            },
+            "history": ledger.history(),
+            "seal": ledger.seal,
+        }
+    )
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def fixture_files(folder: Path) -> Iterator[Path]:
+    """All files of the fixtures but `expected.json`."""
+    return (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "expected.json"
+    )
+
+
+# --- reading the fixtures ------------------------------------------------------------------------
+
+
+@cache
+def expected() -> dict[str, Any]:
+    return json.loads((FIXTURES / "expected.json").read_text("utf-8"))
+
+
+def names(kind: str) -> list[str]:
+    """The fixtures of a kind; none while the generator has not written them yet."""
+    return sorted(expected()[kind]) if (FIXTURES / "expected.json").exists() else []
+
+
+def same(found: Any, wanted: Any, relative: float = 1e-12) -> bool:
+    """Whether two JSON values agree; floats up to a relative difference."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return found.keys() == wanted.keys() and all(
+            same(found[key], wanted[key], relative) for key in wanted
+        )
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(
+            same(one, other, relative) for one, other in zip(found, wanted, strict=True)
+        )
+    if isinstance(wanted, float) and isinstance(found, float):
+        return math.isclose(found, wanted, rel_tol=relative, abs_tol=1e-12)
+    return type(found) is type(wanted) and found == wanted
+
+
+def check(found: Any, wanted: Any, relative: float = 1e-12) -> None:
+    """Fail with both values if they do not agree."""
+    if not same(found, wanted, relative):
+        assert found == wanted  # shows the difference
+        pytest.fail(f"types differ: {found!r}, {wanted!r}")
+
+
+def unpacked(kind: str, name: str, target: Path, fixtures: Path = FIXTURES) -> Path:
+    """A copy of a database or a ledger; SQLite files are kept packed."""
+    with tarfile.open(fixtures / kind / f"{name}.tar.gz") as packed:
+        packed.extractall(target, filter="data")
+    return target / name
+
+
+def sources(name: str) -> dict[str, Any]:
+    """The table of a database, and the rows that were appended to it."""
+    given = expected()["databases"][name]
+    return {
+        "source": FIXTURES / "data" / given["source"],
+        "batches": [FIXTURES / "data" / each for each in given["batches"]],
+    }
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for every fixture of the kind that it takes the name of."""
+    for kind in ("release", "database", "ledger"):
+        if f"{kind}_name" in metafunc.fixturenames:
+            metafunc.parametrize(f"{kind}_name", names(f"{kind}s"))
+
+
+# --- the files -----------------------------------------------------------------------------------
+
+
+def test_no_fixture_was_changed_added_or_lost() -> None:
+    found = {
+        path.relative_to(FIXTURES).as_posix(): digest(path) for path in fixture_files(FIXTURES)
+    }
+    assert found == expected()["files"]
+
+
+def test_there_is_a_release_by_every_mechanism() -> None:
+    made = {facts["facts"]["mechanism"] for facts in expected()["releases"].values()}
+    assert made == set(MECHANISMS) == set(sc.mechanisms())
+
+
+# --- releases ------------------------------------------------------------------------------------
+
+
+def test_release_files_fit_their_checksums(release_name: str) -> None:
+    folder = FIXTURES / "releases" / release_name
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    checksum = manifest.pop("checksum")
+    text = json.dumps(manifest, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(text.encode()).hexdigest() == checksum
+    assert manifest["files"] == {name: digest(folder / name) for name in manifest["files"]}
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", *manifest["files"]}
+
+
+def test_release_says_the_same_about_itself(release_name: str) -> None:
+    release = sc.open(FIXTURES / "releases" / release_name)
+    check(release_facts(release), expected()["releases"][release_name]["facts"])
+
+
+def test_release_gives_the_same_answers(release_name: str) -> None:
+    release = sc.open(FIXTURES / "releases" / release_name)
+    for question in expected()["releases"][release_name]["answers"]:
+        check(asked(release, question["sql"]), question["answer"])
+
+
+def test_release_gives_the_same_answers_to_many_questions_at_once(release_name: str) -> None:
+    """Up to rounding: what is asked together may be added up in another order."""
+    release = sc.open(FIXTURES / "releases" / release_name)
+    told = expected()["releases"][release_name]["answers"]
+    served = [each for each in told if "refused" not in each["answer"]]
+    found = release.answer_many([each["sql"] for each in served])
+    for answer, each in zip(found, served, strict=True):
+        check(answer_facts(answer), each["answer"], relative=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", [each for each in names("releases") if "marginal" in expected()["releases"][each]]
+)
+def test_release_gives_the_same_marginal_table(name: str) -> None:
+    release = sc.open(FIXTURES / "releases" / name)
+    wanted = expected()["releases"][name]["marginal"]
+    check(marginal_facts(release, wanted["names"]), wanted["table"])
+
+
+def test_release_is_saved_again_with_the_same_content(release_name: str, tmp_path: Path) -> None:
+    folder = FIXTURES / "releases" / release_name
+    sc.open(folder).save(tmp_path / "again", insecure=True)
+    for path in folder.iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_damaged_release_is_refused(release_name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(FIXTURES / "releases" / release_name, folder)
+    path = sorted(folder.glob("*.parquet"))[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(sc.ReleaseError, match="checksum"):
+        sc.open(folder)
+
+
+def test_updated_release_goes_on_with_its_private_record(tmp_path: Path) -> None:
+    """A record that leaves and comes back shows the bag that it showed before."""
+    folder, book = tmp_path / "view", tmp_path / "book.parquet"
+    shutil.copytree(FIXTURES / "releases" / "aroma-updated", folder)
+    shutil.copy(FIXTURES / "books" / "aroma-updated.parquet", book)
+    release = sc.open(folder, book=book)
+    people = pq.read_table(FIXTURES / "data" / "newcomers.parquet")
+    leaving = people["person"].to_pylist()[:5]
+    fewer = release.delete(leaving)
+    assert fewer.evidence.rows == release.evidence.rows - 5
+    back = fewer.insert(people.slice(0, 5))
+    back.save(tmp_path / "back", book=tmp_path / "back.parquet")
+
+    def shown(place: Path) -> list[str]:
+        return sorted(map(str, pq.read_table(place / "records.parquet").to_pylist()))
+
+    assert shown(tmp_path / "back") == shown(folder)
+
+
+def test_release_of_several_views_gets_its_last_one(tmp_path: Path) -> None:
+    """Two of three views were made: there is one more, and no fourth."""
+    third = sc.open(FIXTURES / "releases" / "alphabeta-views").republish(
+        FIXTURES / "data" / "people.csv"
+    )
+    third.save(tmp_path / "third")
+    assert sc.open(tmp_path / "third").evidence.presence.views == 3
+    with pytest.raises(sc.ScumbleError):
+        sc.open(tmp_path / "third").republish(FIXTURES / "data" / "people.csv")
+
+
+# --- databases -----------------------------------------------------------------------------------
+
+
+def test_database_tells_the_same_about_itself(database_name: str, tmp_path: Path) -> None:
+    wanted = expected()["databases"][database_name]
+    folder = unpacked("databases", database_name, tmp_path)
+    with sc.Database.open(folder, **sources(database_name)) as database:
+        assert database.verify() == []
+        assert database.verify(wanted["seal"]) == []
+        check(database_facts(database, wanted["asked costs"]), wanted["facts"])
+
+
+def test_database_repeats_its_answers_free_of_charge(database_name: str, tmp_path: Path) -> None:
+    wanted = expected()["databases"][database_name]
+    folder = unpacked("databases", database_name, tmp_path)
+    with sc.Database.open(folder, **sources(database_name)) as database:
+        before = database.status()
+        for each in wanted["repeats"]:
+            check(asked(database, **each["question"]), each["answer"])
+        after = database.status()
+        for name in ("used", "used in each batch", "numbers given out", "analysts"):
+            assert after[name] == before[name]
+        assert database.verify(wanted["seal"]) == []
+
+
+def test_database_answers_a_new_question(database_name: str, tmp_path: Path) -> None:
+    wanted = expected()["databases"][database_name]
+    folder = unpacked("databases", database_name, tmp_path)
+    with sc.Database.open(folder, **sources(database_name)) as database:
+        before = database.status()["numbers given out"]
+        answer = database.answer(**wanted["new question"])
+        assert answer.status == "answered"
+        assert math.isfinite(answer.value)
+        check(float(answer.stderr), wanted["new stderr"])
+        given = database.status()["numbers given out"]
+        assert given > before
+        assert database.verify(wanted["seal"]) == []
+    with sc.Database.open(folder, **sources(database_name)) as database:
+        again = database.answer(**wanted["new question"])
+        assert (again.status, again.value) == ("repeated", answer.value)
+        assert database.status()["numbers given out"] == given
+
+
+def test_database_refuses_another_table(database_name: str, tmp_path: Path) -> None:
+    folder = unpacked("databases", database_name, tmp_path)
+    given = {**sources(database_name), "source": FIXTURES / "data" / "newcomers.parquet"}
+    with pytest.raises(sc.LedgerError, match="made for something else"):
+        sc.Database.open(folder, **given)
+
+
+# --- owner's ledgers -----------------------------------------------------------------------------
+
+
+def test_ledger_has_the_same_charges(ledger_name: str, tmp_path: Path) -> None:
+    wanted = expected()["ledgers"][ledger_name]
+    ledger = sc.Ledger.open(unpacked("ledgers", ledger_name, tmp_path))
+    assert ledger.verify() == []
+    assert ledger.verify(wanted["seal"]) == []
+    check(ledger_facts(ledger), wanted)
+
+
+def test_ledger_charges_a_further_release(tmp_path: Path) -> None:
+    """What is left is charged, and what is beyond the limit is refused."""
+    ledger = sc.Ledger.open(unpacked("ledgers", "limited", tmp_path))
+    schema = sc.Schema.load(FIXTURES / "data" / "people.toml")
+    people = FIXTURES / "data" / "people.csv"
+    before, seal = len(ledger.history()), ledger.seal
+    little = sc.Histogram(["ward"], epsilon=0.01, neighbours="replace")
+    sc.publish(people, schema, little, ledger=ledger)
+    much = sc.Histogram(["ward"], epsilon=50, neighbours="replace")
+    with pytest.raises(sc.PromiseError, match="left of the limit"):
+        sc.publish(people, schema, much, ledger=ledger)
+    assert len(ledger.history()) == before + 1
+    assert ledger.verify(seal) == []
