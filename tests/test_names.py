@@ -54,6 +54,7 @@ def test_public_names() -> None:
         "__version__",
         "mechanisms",
         "open",
+        "primitives",
         "publish",
         "select",
     ]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
     from scumble.model.schema.schema import Schema
+    from scumble.private import primitives
     from scumble.private.database.database import Database
     from scumble.private.ledger.ledger import Ledger
     from scumble.private.mechanism import mechanisms
@@ -100,6 +101,7 @@ _HOME = {
     "Workload": "private.summaries.workload",
     "mechanisms": "private.mechanism",
     "open": "private.owner:open_release",
+    "primitives": "private.primitives:*",
     "publish": "private.publish",
     "select": "compare.selection",
 }
@@ -152,6 +154,7 @@ __all__ = [
     "__version__",
     "mechanisms",
     "open",
+    "primitives",
     "publish",
     "select",
 ]
@@ -161,7 +164,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'scumble' has no attribute {name!r}")
     module, _, attribute = _HOME[name].partition(":")
-    value = getattr(import_module(f"scumble.{module}"), attribute or name)
+    home = import_module(f"scumble.{module}")
+    value = home if attribute == "*" else getattr(home, attribute or name)
     globals()[name] = value
     return value
 

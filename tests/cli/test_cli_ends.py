@@ -65,7 +65,7 @@ def test_ended_by_others_or_with_its_terminal(tmp_path, end):
 
 SWALLOWING = """
 import signal, time
-from scumble.ending import orderly
+from scumble.cli.app import orderly
 
 with orderly():
     try:

@@ -100,7 +100,7 @@ def test_a_mistake_in_a_process_is_one_here(made: Comparison) -> None:
         pytest.raises(RuntimeError, match="AttributeError") as caught,
     ):
         list(workers.made(_tasks(wrong)))
-    assert "comparison_run" in "".join(caught.value.__notes__)  # where it happened
+    assert "compare/runs.py" in "".join(caught.value.__notes__)  # where it happened
 
 
 def test_usable_cores() -> None:

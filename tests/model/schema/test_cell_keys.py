@@ -92,10 +92,10 @@ def test_smallest_type_holds_the_last_code():
 
 
 def test_refusals():
-    with pytest.raises(ParameterError, match="'sizes' parameter of Radix must be"):
+    with pytest.raises(ParameterError, match="'sizes' parameter of CellKeys must be"):
         CellKeys([3, 0])
     with pytest.raises(
-        ParameterError, match=r"'columns' parameter of Radix\.pack must be 2 arrays"
+        ParameterError, match=r"'columns' parameter of CellKeys\.pack must be 2 arrays"
     ):
         CellKeys([3, 2]).pack([np.zeros(1, np.uint8)])
     with pytest.raises(ParameterError, match=r"from 0 to 5\. Got 6 instead"):

@@ -27,7 +27,7 @@ class Attribute:
     A missing value is one more code, the last, and only where `missing` says so. An identifier has
     no domain: it is never published.
 
-    >>> from scumble.kinds import IntegerRange
+    >>> from scumble.model.schema.domains import IntegerRange
     >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
     >>> age.size, age.encode(pa.array(["17", " 18", "?", "200"]))
     (75, (array([ 0,  1, 74,  0], dtype=uint8), array([False, False, False,  True])))

@@ -1,4 +1,4 @@
-"""Radix: tuples of codes as single numbers, in lexicographic order, for domains of any size."""
+"""CellKeys: tuples of codes as single numbers, in lexicographic order, for domains of any size."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class CellKeys:
     Neighbouring columns share a 64-bit word as long as the product of their sizes fits; a domain
     beyond 2^64 takes several words, the first counting most, so that sorting by words sorts tuples.
 
-    >>> radix = Radix([3, 10])
-    >>> radix.pack([np.array([0, 2]), np.array([7, 1])])
+    >>> keys = CellKeys([3, 10])
+    >>> keys.pack([np.array([0, 2]), np.array([7, 1])])
     array([ 7, 21], dtype=uint64)
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         if any(not 1 <= size <= _WORD for size in self.sizes):
-            raise ParameterError.of("Radix", "sizes", "numbers from 1 to 2^64", list(sizes))
+            raise ParameterError.of("CellKeys", "sizes", "numbers from 1 to 2^64", list(sizes))
         self.size = prod(self.sizes)
         self._groups = _group(self.sizes)
         self.words = len(self._groups)
@@ -34,13 +34,13 @@ class CellKeys:
         self.capacities = [prod(self.sizes[place] for place in group) for group in self._groups]
 
     def __repr__(self) -> str:
-        return f"Radix({list(self.sizes)})"
+        return f"CellKeys({list(self.sizes)})"
 
     def pack(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """One uint64 key per row, or one row of `words` keys where one word is too small."""
         if len(columns) != len(self.sizes) or not columns:
             allowed = f"{len(self.sizes)} arrays of codes"
-            raise ParameterError.of("Radix.pack", "columns", allowed, len(columns))
+            raise ParameterError.of("CellKeys.pack", "columns", allowed, len(columns))
         if self.words == 1:
             return self._pack_word(columns, self._groups[0])
         keys = np.empty((len(columns[0]), self.words), np.uint64)
@@ -99,7 +99,7 @@ class CellKeys:
     def _split(self, integer: int) -> list[int]:
         if not 0 <= integer < self.size:
             raise ParameterError.of(
-                "Radix.from_integers", "integers", f"from 0 to {self.size - 1}", integer
+                "CellKeys.from_integers", "integers", f"from 0 to {self.size - 1}", integer
             )
         row = []
         for capacity in reversed(self.capacities):
