@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scumble.private.mechanism import Mechanism, mechanisms
+from scumble.private.mechanism import Mechanism, constructor_parameters, mechanisms
 
 SECTIONS = ("Promises", "Estimate", "Reference", "Differs")
 
@@ -26,6 +26,7 @@ class Card:
     paragraphs: tuple[str, ...]
     sections: dict[str, str]
     signature: str
+    parameters: dict[str, str]
 
     @property
     def summary(self) -> str:
@@ -37,6 +38,8 @@ class Card:
         for paragraph in self.paragraphs:
             lines += [paragraph, ""]
         lines += ["```python", f"scumble.{self.title}{self.signature}", "```", ""]
+        lines += [f"- `{name}`: {text}" for name, text in self.parameters.items()]
+        lines += [""]
         for section in SECTIONS:
             lines += [f"**{section}.** {self.sections[section]}", ""]
         return "\n".join(lines)
@@ -54,10 +57,12 @@ def card(mechanism: type[Mechanism]) -> Card:
     ends = [*(start.start() for start in starts[1:]), len(text)]
     parts = zip(starts, ends, strict=True)
     sections = {start[1]: _line(text[start.end() : end]) for start, end in parts}
-    paragraphs = tuple(_line(part) for part in text[: starts[0].start()].strip().split("\n\n"))
+    before = re.split(r"^Parameters:$", text[: starts[0].start()], flags=re.MULTILINE)[0]
+    paragraphs = tuple(_line(part) for part in before.strip().split("\n\n"))
+    described = {each.name: each.text for each in constructor_parameters(mechanism)}
     parameters = list(inspect.signature(mechanism.__init__).parameters.values())[1:]
     listed = ", ".join(str(p).split(":")[0] + _default(p) for p in _with_star(parameters))
-    return Card(mechanism.name, mechanism.__name__, paragraphs, sections, f"({listed})")
+    return Card(mechanism.name, mechanism.__name__, paragraphs, sections, f"({listed})", described)
 
 
 def write(folder: Path) -> list[Path]:

@@ -7,11 +7,13 @@ private table only through a meter that charges for every look.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
@@ -136,6 +138,53 @@ def create(name: str, **parameters: Any) -> Mechanism:
         wrong = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
         raise ParameterError(f"The method '{name}' {wrong}. It takes {', '.join(names)}.")
     return mechanism(**parameters)
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """One parameter of the constructor of a mechanism.
+
+    `text` is its line in the section `Parameters:` of the docstring of the class, or of the base
+    class that declares it. Names of other parameters stand in backticks. `default` is
+    `inspect.Parameter.empty` if the parameter is required.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    text: str
+
+    @property
+    def required(self) -> bool:
+        return self.default is Parameter.empty
+
+
+def constructor_parameters(kind: type[Mechanism]) -> tuple[ParameterInfo, ...]:
+    """The parameters of a mechanism, with resolved annotations and their descriptions.
+
+    The command line, the documentation pages and the type stubs are made from them.
+    """
+    texts: dict[str, str] = {}
+    for base in kind.__mro__:
+        texts = {**_described(base), **texts}
+    hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
+    return tuple(
+        ParameterInfo(name, hints[name], each.default, texts[name])
+        for name, each in signature(kind).parameters.items()
+    )
+
+
+def _described(base: type) -> dict[str, str]:
+    """The section `Parameters:` of a docstring: one line `name: text` each, which may go on in
+    lines that are indented further.
+    """
+    text = getdoc(base) if "__doc__" in vars(base) else None
+    section = re.search(r"^Parameters:\n((?:    .*(?:\n|$))+)", text or "", re.MULTILINE)
+    if section is None:
+        return {}
+    joined = re.sub(r"\n {5,}", " ", section[1])
+    lines = (line.strip().partition(": ") for line in joined.splitlines())
+    return {name: said for name, _, said in lines}
 
 
 def _load(name: str) -> type[Mechanism]:

@@ -47,6 +47,20 @@ class AlphaBeta(Publisher):
     order of the domain, for noise that looks like a known and public distribution p; then `k`
     speaks of priors of at most k·n·p(t), and `d` still of any prior of at most d.
 
+    Parameters:
+        k: prior as a multiple of rows / domain.
+        d: a prior of at most this; goes with `gamma`.
+        gamma: the posterior allowed.
+        epsilon: Privacy loss of one person.
+        alpha: what a true tuple has more than a false one; goes with `beta`.
+        beta: probability of a false tuple.
+        keep: probability to keep what is true.
+        adversary: independent or exclusive.
+        duplicates: equal rows are an error, or collapse.
+        multiplicity: largest number of equal rows that are told apart.
+        sources: public weights for the noise, by column.
+        views: how often the table may be published.
+
     Promises: (d, γ)-privacy: to an attacker for whom rows are independent, prior ≤ d implies
         posterior ≤ γ and posterior ≥ (d/γ)·prior. Proof: what is seen of a row changes its odds by
         (α+β)/β if it is there and by (1−α−β)/(1−β) if not; the first is at most γ(1−d)/(d(1−γ)),

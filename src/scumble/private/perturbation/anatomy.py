@@ -62,6 +62,10 @@ class Anatomy(Publisher):
     frequent values, are left out. Several sensitive attributes count as one value, their
     combination. The codes of all rows are held in memory while they are grouped.
 
+    Parameters:
+        l: values in every group.
+        suppress: leave out rows of values that are too frequent.
+
     Promises: l-diversity: in every group each combination of sensitive values occurs once, and
         there are at least l. For an attacker to whom every way to hand the values of a group to its
         rows is equally likely, no value of a person has more than 1/l. Proof: a group takes its

@@ -135,6 +135,15 @@ class Aroma(Publisher):
     smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
     unless the codes of its members, ascending in "job 1" to "job k", take less room.
 
+    Parameters:
+        k: values per row.
+        epsilon: Privacy loss of one person.
+        f: share of the values that a count asks about; goes with `epsilon`.
+        pool: uniform, or public weights of the values.
+        closeness: draw again until the values are as close to the pool as those of this number of
+            rows.
+        identifier: identifier of a record, for updates; needs `book`.
+
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
         `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
         value, W the multinomial law of k draws cut at the caps and E_x its mean count of x; δ(ε)

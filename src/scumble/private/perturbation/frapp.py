@@ -60,6 +60,15 @@ class Frapp(Publisher):
     can link to them; give `k` with `gamma` (the posterior, below 1) or `k` with `keep`: an attacker
     gives a row at most k times the chance n/m of one drawn blindly. The two are never mixed.
 
+    Parameters:
+        reading: local or published.
+        epsilon: Privacy loss of one person.
+        gamma: amplification, e to the epsilon; with `k`: the posterior allowed.
+        keep: probability to keep what is true.
+        rho1: a prior of at most this ...
+        rho2: ... ends at most here; goes with `rho1`.
+        k: prior as a multiple of rows / domain.
+
     Promises: ε-LDP of a whole row (local), or a bound on the posterior of a row that is seen once
         in the set (published). Local: ε = ln g, g = 1 + p·m/(1−p). Proof: a row shows itself with
         probability p + (1−p)/m and any other with (1−p)/m; g is the ratio of the two, and the

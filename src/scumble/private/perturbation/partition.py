@@ -59,6 +59,12 @@ class Partition(Publisher):
     ε = Σ (n_i/n)·a/(√n_i·p_i) is the lowest, a = 2·√ln(2/δ). One sub-table, which is uniform
     perturbation, is among the choices and is taken where it is best.
 
+    Parameters:
+        rho1: a prior of at most this ...
+        rho2: ... ends at most here; goes with `rho1`.
+        confidence: of the error bound it reports.
+        plain: publish as it is what the promise does not bind.
+
     Promises: restricted (ρ1, ρ2)-privacy, for an attacker who knows of a person how frequent each
         value is in the table, and sees the person's row by itself: a value x with f(x) ≤ ρ1 is
         then believed with at most ρ2. Not DP. Proof: which rows of a value go to a sub-table is a

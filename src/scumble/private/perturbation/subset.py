@@ -51,6 +51,13 @@ class Subset(Publisher):
     one with the least error, near m/(γ+1) of m values. Several sensitive attributes are one value
     of their product domain, of at most 4,096 values.
 
+    Parameters:
+        epsilon: Privacy loss of one person.
+        gamma: amplification, e to the epsilon.
+        rho1: a prior of at most this ...
+        rho2: ... ends at most here; goes with `rho1`.
+        size: values shown in every row.
+
     Promises: ε-LDP of the sensitive values of a row, ε = ln γ, where g = ωγ/(ωγ + m − ω): no two
         values explain what is published with probabilities more than a factor γ apart. Proof: a set
         S has probability g/C(m−1, ω−1) if it holds the true value and (1−g)/C(m−1, ω) if not, and

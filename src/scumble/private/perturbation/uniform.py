@@ -38,6 +38,14 @@ class Uniform(Publisher):
     speak of *all* sensitive values of a row together: perturbed each by itself, k attributes get
     the k-th root of γ each.
 
+    Parameters:
+        epsilon: Privacy loss of one person.
+        gamma: amplification, e to the epsilon.
+        keep: probability to keep what is true.
+        rho1: a prior of at most this ...
+        rho2: ... ends at most here; goes with `rho1`.
+        several: perturb several sensitive columns as one value (compound), or each (the default).
+
     Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): no two sensitive
         values explain what is published with probabilities more than a factor γ apart. Proof: a
         value x is published as itself with probability p + (1−p)/m and as any other with

@@ -43,6 +43,9 @@ class AxisSummary(AttributeSummary):
 
     A combination of groups gets the product of their shares of the budget, so that the shares of
     all combinations add up to 1, and the variances of their noises are products over the axes.
+
+    Parameters:
+        taxonomy: values in nested lists, by attribute.
     """
 
     takes_delta: ClassVar[bool] = True

@@ -36,7 +36,17 @@ from scumble.public.estimation.measurements.readings import reach
 
 
 class AttributeSummary(Summary):
-    """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise."""
+    """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise.
+
+    Parameters:
+        attributes: what to count by, as age,sex.
+        epsilon: Privacy loss of one person.
+        delta: probability beyond epsilon that is allowed; the noise is then Gaussian.
+        neighbours: hide what the rows of a person say (replace), or also that they are there
+            (add_remove).
+        contribution: most rows of one person.
+        person: identifier that names people.
+    """
 
     takes_delta: ClassVar[bool] = False
     proof: ClassVar[str] = "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"

@@ -27,6 +27,10 @@ class Datacube(TableSummary):
     of cuboids large whose cells are within it. `neighbours`, `contribution` and `person` are as for
     Histogram.
 
+    Parameters:
+        ways: attributes of a table.
+        within: standard error that many tables shall have.
+
     Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: the choice is made from
         the domains alone; a person moves each of s cuboids by at most Δ = contribution (add or
         remove) or 2·contribution (replace), and each has noise of scale sΔ/ε (with `delta`: the

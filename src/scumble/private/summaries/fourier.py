@@ -22,6 +22,9 @@ class Fourier(TableSummary):
     the set, less the number with an odd one. `neighbours`, `contribution` and `person` are as for
     Histogram.
 
+    Parameters:
+        ways: attributes of a table.
+
     Promises: ε-DP of the whole release. Proof: a row adds +1 or −1 to every coefficient, so that a
         person moves each by at most contribution; if a row is replaced, the coefficients of those
         sets change, by 2, in which the two rows differ an odd number of times, and the worst way

@@ -30,6 +30,11 @@ class Hierarchy(AxisSummary):
     one it is counted value by value. Several attributes are measured by the product of their trees:
     every block of one with every block of the other. Who is protected is said as for a histogram.
 
+    Parameters:
+        fanout: children of a node of its trees.
+        root: also measure the count of everything.
+        budget: by level, uniform or optimal.
+
     Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: a row is in one node of
         every level, and so in one number of every combination of levels; noise with P(z) ∝
         exp(−|z|/b) on that group costs ε = Δ/b, and Gaussian noise ρ = Δ₂²/2σ², with Δ and Δ₂² as

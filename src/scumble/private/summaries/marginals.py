@@ -139,6 +139,11 @@ class Marginals(TableSummary):
     one), "cells" every cell of every set, and a list has a number for each set, the weight of each
     of its cells. `neighbours`, `contribution` and `person` are as for Histogram.
 
+    Parameters:
+        ways: attributes of a table.
+        sets: one table to measure, as age,sex; repeatable.
+        weights: tables, cells, or a number for each set.
+
     Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: with Laplace noise a
         person moves each marginal by at most Δ = contribution (add or remove) or 2·contribution
         (replace), and the Δ/scale of all tables add up to ε at most. With Gaussian noise the

@@ -44,6 +44,12 @@ class Sparse(AttributeSummary):
     chooses theta or tau. `total` is the share of ε that is spent on the number of rows. Neighbours,
     contribution and person are those of Histogram.
 
+    Parameters:
+        rule: filter, threshold, priority or 'filter priority'.
+        size: cells that priority sampling publishes.
+        false_cells: most empty cells published, in the mean.
+        total: of epsilon, for the number of rows.
+
     Promises: ε-DP of the whole release. Proof: with noise of scale Δ/ε' on every cell of the domain
         the table of all noisy counts is ε'-DP, as in Histogram, and what is published is made of
         it alone, by a rule that does not look at the rows. The noise of empty cells is not drawn

@@ -26,6 +26,9 @@ class Wavelet(AxisSummary):
     `taxonomy`: nested lists of the values, whose nodes are compared with their siblings' mean. Who
     is protected is said as for a histogram.
 
+    Parameters:
+        transform: which attributes, large ones or all.
+
     Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: along an attribute of
         size m a row changes one of ⌈log2 m⌉ + 1 groups of numbers each by 1 in all (of a taxonomy,
         one group a level, by a known whole number); along several, products of these. Noise with

@@ -41,6 +41,9 @@ class Workload(AttributeSummary):
     so that large domains are possible: at most 4096 kinds of rows may be left. `forecast(schema)`
     gives the standard error of every count, and spends nothing. With `delta` the noise is Gaussian.
 
+    Parameters:
+        queries: SQL counts to be answered best, one a line.
+
     Promises: ε-DP of the whole release; with δ (ε, δ)-DP. Proof: the sums are Ax with a matrix A of
         whole numbers that depends on the questions alone; one row changes them by a column of A.
         With Δ the largest L1 norm of a column, times contribution (replace: twice that), noise with

@@ -31,6 +31,9 @@ class Grid(RegionSummary):
     depends, is measured with noise as well. `neighbours`, `contribution` and `person` say who is
     protected, as for a histogram.
 
+    Parameters:
+        adaptive: refine the grid where rows are (the default), or have one grid only.
+
     Promises: ε-DP of the whole release. Proof: the boxes of a grid are disjoint, so that discrete
         Laplace noise of scale Δ/εᵢ makes their counts εᵢ-DP. 2 % of ε are for the number of rows,
         a tenth of the rest for a look at the coarse grid that tells where to refine it, what is

@@ -39,6 +39,12 @@ class Kdtree(RegionSummary):
     "noisy_mean" for cuts at means. With `prune`, nodes whose fitted count is below it count as
     leaves. `neighbours`, `contribution` and `person` say who is protected, as for a histogram.
 
+    Parameters:
+        height: levels below the domain.
+        cuts: levels that are cut near medians.
+        split: cuts at a median or a noisy_mean.
+        prune: nodes with fewer count as leaves.
+
     Promises: ε-DP of the whole release. Proof: 30 % of ε are for cuts, in equal parts for each
         level and attribute; the boxes cut at one time are disjoint, and their cuts together are
         ε-DP, as shown where they are drawn. The rest is for counts, by level as in a quadtree: the

@@ -29,6 +29,10 @@ class Quadtree(RegionSummary):
     noise where few rows are. `delta` gives Gaussian noise. `neighbours`, `contribution` and
     `person` say who is protected, as for a histogram.
 
+    Parameters:
+        height: levels below the domain.
+        prune: nodes with fewer count as leaves.
+
     Promises: ε-DP of the whole release, or (ε, δ)-DP. Proof: the boxes of a level are disjoint, so
         that one person changes its counts by at most Δ = contribution (add or remove) or
         2·contribution (replace) in all; discrete Laplace noise of scale Δ/εᵢ makes level i εᵢ-DP,
