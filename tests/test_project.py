@@ -32,7 +32,8 @@ HEAVY = (
 
 
 def project_files() -> list[Path]:
-    top = [path for path in ROOT.iterdir() if path.is_file()]
+    # In a git worktree `.git` is a file.
+    top = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     inner = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()]
     return sorted(path for path in top + inner if path.suffix not in BINARY)
 
