@@ -8,7 +8,7 @@ import pytest
 
 import scumble as sc
 from scumble.cli.console import ShellDialect
-from scumble.model.errors import named, setting, speaking
+from scumble.model.errors import named, setting, using_dialect
 from tests.support.terminal import run
 
 PACKAGE = Path(sc.__file__).parent
@@ -85,7 +85,7 @@ def test_python_is_spoken_again_afterwards(place):
 
 
 def test_flags_and_unknown_options():
-    with speaking(ShellDialect(lambda: None)):
+    with using_dialect(ShellDialect(lambda: None)):
         assert setting("views", 3) == "--views 3"
         assert setting("false_cells", 10) == "--false-cells 10"
         assert setting("suppress", True) == "--suppress"

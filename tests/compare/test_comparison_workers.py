@@ -16,7 +16,7 @@ from scumble.compare.questions import questions
 from scumble.compare.runs import Task, Workers, attempted, usable_cores
 from scumble.compare.settings import Choice, Settings
 from scumble.compare.truth import stand_in
-from scumble.model.errors import ScumbleError, setting, speaking
+from scumble.model.errors import ScumbleError, setting, using_dialect
 
 SCHEMA = sc.Schema(
     (
@@ -113,6 +113,6 @@ class _Refusing:
 
 
 def test_reasons_have_the_same_words_in_every_process(made: Comparison) -> None:
-    with speaking(ShellDialect(lambda: None)):
+    with using_dialect(ShellDialect(lambda: None)):
         reason = attempted(_Refusing(), Task(0, made.choices[0], 0))  # type: ignore[arg-type]
     assert reason == "Say suppress=True."

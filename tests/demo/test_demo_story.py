@@ -9,7 +9,7 @@ import pytest
 import scumble as sc
 from scumble.demo import report
 from scumble.demo.census import census
-from scumble.demo.story import EPSILONS, EVERY_CONDITION, QUESTIONS, tell, true_answers
+from scumble.demo.story import EPSILONS, EVERY_CONDITION, QUESTIONS, run_demo, true_answers
 from scumble.model.errors import ReleaseError
 from scumble.public import plot
 
@@ -20,7 +20,7 @@ PEOPLE = 4000
 def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "out"
     steps = []
-    return tell(PEOPLE, folder, steps.append), folder, steps
+    return run_demo(PEOPLE, folder, steps.append), folder, steps
 
 
 def test_five_questions_to_two_releases(told):
@@ -123,26 +123,26 @@ def test_without_the_plotting_library(told, monkeypatch, tmp_path):
 
 def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path):
     folder = tmp_path / "out"
-    tell(50, folder, lambda _: None, report=False)
+    run_demo(50, folder, lambda _: None, report=False)
     assert not (folder / "report.html").exists()
-    tell(60, folder, lambda _: None)
+    run_demo(60, folder, lambda _: None)
     assert sc.open(folder / "uniform").evidence.rows == 60
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("precious")
     with pytest.raises(ReleaseError, match="not made by the demo"):
-        tell(50, mine, lambda _: None)
+        run_demo(50, mine, lambda _: None)
     assert (mine / "thesis.txt").read_text() == "precious"
 
 
 def test_all_or_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "page", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        tell(50, tmp_path / "out", lambda _: None)
+        run_demo(50, tmp_path / "out", lambda _: None)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("people", [1, 2])
 def test_hardly_anybody(tmp_path, people):
-    story = tell(people, tmp_path / "out", lambda _: None)
+    story = run_demo(people, tmp_path / "out", lambda _: None)
     assert story.people == people

@@ -11,7 +11,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.base import Normal
 from scumble.model.query import Expression, Query
-from scumble.public.estimate import Estimate, Exact, Unknown, digits
+from scumble.public.estimate import Estimate, Exact, Unknown, format_number
 from tests.support.people import people, records_release, schema
 
 
@@ -153,7 +153,7 @@ def test_a_release_shows_its_promises(release: sc.Release) -> None:
     ],
 )
 def test_digits(number: float, error: float, text: str) -> None:
-    assert digits(number, error) == text
+    assert format_number(number, error) == text
 
 
 def test_answers_without_a_law() -> None:

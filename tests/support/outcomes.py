@@ -117,7 +117,7 @@ def publish(
             table = table.append_column(name, pa.array(column, pa.int64()))
         return table
     cells = np.array([cell for (cell,) in bags], np.uint64)
-    columns = domain.radix(channel.attributes).unpack(cells)
+    columns = domain.cell_keys(channel.attributes).unpack(cells)
     for name, codes in zip(channel.attributes, columns, strict=True):
         table = table.append_column(name, domain[name].decode(codes))
     return table
@@ -126,7 +126,7 @@ def publish(
 def _rows(domain: sc.Schema, private: pa.Table, channel: Channel) -> list[tuple[Any, int]]:
     """Each row with the cell of its sensitive values."""
     codes = [domain[name].encode(private[name])[0] for name in channel.attributes]
-    keys = domain.radix(channel.attributes).pack(codes)
+    keys = domain.cell_keys(channel.attributes).pack(codes)
     return list(zip(private.to_pylist(), map(int, keys), strict=True))
 
 

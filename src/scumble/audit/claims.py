@@ -345,7 +345,7 @@ class Parts:
             self.release.folder / self.file, columns=[*channel.attributes, channel.column]
         )
         codes = [schema[name].encode(table[name])[0] for name in channel.attributes]
-        cells = schema.radix(channel.attributes).pack(codes).astype(np.int64)
+        cells = schema.cell_keys(channel.attributes).pack(codes).astype(np.int64)
         parts = table[channel.column].to_numpy()
         for number, domain in enumerate(channel.domains):
             inside = cells[parts == number]
@@ -378,7 +378,7 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     table = pq.read_table(release.folder / file, columns=list(names))
     codes = [schema[name].encode(table[name])[0] for name in names]
     values, rows = schema.size(names), table.num_rows
-    found = np.unique(schema.radix(names).pack(codes), return_counts=True)[1]
+    found = np.unique(schema.cell_keys(names).pack(codes), return_counts=True)[1]
     fewest = int(found.min()) if len(found) == values else 0
     share = float(1 - channel.keep) / values
     refuted = values * float(binom.cdf(fewest, rows, share)) < 1 - CONFIDENCE

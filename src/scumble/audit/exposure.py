@@ -309,7 +309,7 @@ def _replaced(mechanism: Publisher, value: int, runs: int, seed: int | None) -> 
         raise TypeError("rows that are replaced are published as tuples")
     found = pq.read_table(release.folder / evidence.file)
     codes = [schema[name].encode(found[name])[0] for name in (WHO, SECRET)]
-    keys = schema.radix((WHO, SECRET)).pack(codes).astype(np.int64)
+    keys = schema.cell_keys((WHO, SECRET)).pack(codes).astype(np.int64)
     lines: Floats = np.eye(schema.size())[np.random.default_rng(seed).permutation(keys)]
     return lines
 

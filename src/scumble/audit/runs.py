@@ -70,7 +70,7 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:
     """Every cell of the domain: whether it is there, and its numbers."""
     codes = [schema[name].encode(table[name])[0] for name in names]
-    keys = schema.radix(names).pack(codes).astype(np.int64)
+    keys = schema.cell_keys(names).pack(codes).astype(np.int64)
     size = schema.size(names)
     found = []
     for name in [None, *(name for name in table.column_names if name not in names)]:

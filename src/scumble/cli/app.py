@@ -186,10 +186,10 @@ def demo(
     show_page: options.OpenPage = False,
 ) -> None:
     """Publish fictitious people and compare answers with the truth."""
-    from scumble.demo.story import tell
+    from scumble.demo.story import run_demo
 
     with console.steps() as step:
-        story = tell(people, output, step, report=report)
+        story = run_demo(people, output, step, report=report)
     printing.show_story(story, output)
     if show_page and report:
         typer.launch(str(output / "report.html"))

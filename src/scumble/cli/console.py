@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, speaking
+from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,7 @@ class Careful(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; every way out that is not success ends in `typer.Exit`."""
         try:
-            with speaking(ShellDialect(lambda: settings(ctx).command)):
+            with using_dialect(ShellDialect(lambda: settings(ctx).command)):
                 result = super().invoke(ctx)
             # A closed pipe must be noticed here, not by the interpreter on its way out.
             sys.stdout.flush()
@@ -137,7 +137,7 @@ def _no_number(error: Exception, wanted: Settings) -> ParameterError | None:
     if allowed is None:
         return None
     allowed = allowed.format(**first.get("ctx", {}))
-    with speaking(ShellDialect(lambda: wanted.command)):
+    with using_dialect(ShellDialect(lambda: wanted.command)):
         return ParameterError.of("the command", str(option.name), allowed, first["input"])
 
 

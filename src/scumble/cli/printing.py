@@ -54,7 +54,7 @@ def warnings(release: Release) -> list[str]:
 
 def show_release(release: Release, folder: Path) -> None:
     """A release for a person who has to trust it."""
-    from scumble.public.estimate import command
+    from scumble.public.estimate import query_command
 
     out = console.stdout()
     out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
@@ -69,7 +69,7 @@ def show_release(release: Release, folder: Path) -> None:
         heading("Facts")
         bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
     heading("How to ask")
-    out.print(f"  {command(folder, _example(release))}", markup=False, soft_wrap=True)
+    out.print(f"  {query_command(folder, _example(release))}", markup=False, soft_wrap=True)
 
 
 def _example(release: Release) -> str:
@@ -94,11 +94,11 @@ def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, 
 
 def show_answer(answer: Estimate | Estimates, level: float) -> None:
     """An answer as a table: every number with as many digits as its error leaves meaningful."""
-    from scumble.public.estimate import Estimates, line, numbers_of
+    from scumble.public.estimate import Estimates, number_headers, table_row
 
     rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
-    head = answer.header(level) if isinstance(answer, Estimates) else numbers_of(level)
-    body = [line(key, estimate, level) for key, estimate in rows]
+    head = answer.header(level) if isinstance(answer, Estimates) else number_headers(level)
+    body = [table_row(key, estimate, level) for key, estimate in rows]
     table(head, body, text_columns=len(answer.groups) if isinstance(answer, Estimates) else 0)
     for method in dict.fromkeys(estimate.method for _, estimate in rows):
         console.say(method)
@@ -173,7 +173,7 @@ def show_story(story: Story, folder: Path) -> None:
 
 def _print_answers(story: Story) -> None:
     """Every question on a line of its own, and its numbers below: this fits 80 columns."""
-    from scumble.public.estimate import exactly
+    from scumble.public.estimate import format_exact
 
     out = console.stdout()
     out.print(_columns("", "truth", *story.releases), style="bold", markup=False)
@@ -182,7 +182,7 @@ def _print_answers(story: Story) -> None:
         for line in lines:
             cells = (_with_interval(answer) for answer in line.answers.values())
             group = ", ".join(map(str, line.group))
-            out.print(_columns(group, exactly(line.truth), *cells), markup=False)
+            out.print(_columns(group, format_exact(line.truth), *cells), markup=False)
 
 
 def _columns(group: str, truth: str, *answers: str) -> str:
@@ -190,10 +190,10 @@ def _columns(group: str, truth: str, *answers: str) -> str:
 
 
 def _with_interval(answer: Estimate) -> str:
-    from scumble.public.estimate import digits
+    from scumble.public.estimate import format_number
 
     value, low, high = (
-        digits(number, answer.stderr) for number in (answer.value, *answer.interval())
+        format_number(number, answer.stderr) for number in (answer.value, *answer.interval())
     )
     return f"{value} ({low} to {high})"
 

@@ -176,14 +176,14 @@ def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
     """Saving would refuse a place as well, but only after the work, and a charge of a ledger; and
     it does not know that levels of an earlier draw must not stay beside new ones.
     """
-    from scumble.public.release import refuse_strangers
+    from scumble.public.release import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
     new = {f"k{level}" for level in levels or ()}
     for place in [output] if levels is None else [output / name for name in new]:
         if place.exists():
-            refuse_strangers(place)
+            check_replaceable(place)
     if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
@@ -327,6 +327,6 @@ def marginal(
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
     sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
-    from scumble.public.estimate import command
+    from scumble.public.estimate import query_command
 
-    console.say(f"With the error of each cell: {command(folder, sql)}")
+    console.say(f"With the error of each cell: {query_command(folder, sql)}")

@@ -76,9 +76,9 @@ class Shell:
     @property
     def words(self) -> list[str]:
         """What can be completed: columns, SQL, commands."""
-        from scumble.public.sql.normal_form import spelled
+        from scumble.public.sql.normal_form import sql_name
 
-        columns = [spelled(name) for name in self._database.space.names]
+        columns = [sql_name(name) for name in self._database.space.names]
         return [*columns, *WORDS, *(f"\\{name}" for name in (*self._commands, "quit"))]
 
     def _take(self, line: str) -> bool:
@@ -234,12 +234,12 @@ def _relaxed(answer: DatabaseEstimate) -> str:
 
 def show_cost(found: Mapping[str, Any]) -> None:
     """The forecast in one or two sentences."""
-    from scumble.public.estimate import digits
+    from scumble.public.estimate import format_number
 
     if found["status"] == "refused":
         typer.echo(f"It would be refused. {found['reason']}")
         return
-    error = digits(found["stderr"], found["stderr"])
+    error = format_number(found["stderr"], found["stderr"])
     spent = found["new numbers"]
     price = {0: "nothing to pay", 1: "1 new number"}.get(spent, f"{spent} new numbers")
     typer.echo(f"It would be {found['status']}: standard error {error}, {price}.")

@@ -32,7 +32,7 @@ from scumble.compare.exposure import exposed
 from scumble.compare.questions import Asked, Floats, Places
 from scumble.compare.settings import PRIOR, Choice
 from scumble.compare.truth import Codes, TrueTable
-from scumble.model.errors import Dialect, ParameterError, ScumbleError, speaking
+from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import mechanisms
@@ -176,7 +176,7 @@ def attempted(runner: Runner, task: Task) -> Made:
     comparison has no options for the settings of methods.
     """
     try:
-        with speaking(Dialect()):
+        with using_dialect(Dialect()):
             return runner.run(task.choice, task.repeat)
     except ScumbleError as error:
         return str(error)

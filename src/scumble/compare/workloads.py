@@ -25,7 +25,7 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Space
 from scumble.private.summaries.workload_matrix import statements, unfinished
-from scumble.public.sql.normal_form import spelled
+from scumble.public.sql.normal_form import sql_name
 from scumble.public.sql.parse import parse
 
 # Boxes of codes as questions: conditions are written once and understood once.
@@ -51,7 +51,7 @@ class Phrases:
         words = " AND ".join(text for _, text in parts if text)
         text = f"{_COUNT} WHERE {words}" if words else _COUNT
         if groups:
-            names = ", ".join(map(spelled, groups))
+            names = ", ".join(map(sql_name, groups))
             text = f"SELECT {names}, {text.removeprefix('SELECT ')} GROUP BY {names}"
         return Query("count", clauses=clauses, groups=tuple(groups), text=text)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scumble._version import __version__
 from scumble.demo.story import COUNTED, EPSILON, EPSILONS, EVERY_CONDITION, QUESTIONS
 from scumble.public import plot
-from scumble.public.estimate import command, digits, exactly
+from scumble.public.estimate import format_exact, format_number, query_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,8 +61,8 @@ def commands(folder: Path) -> list[str]:
     """What a person may type next."""
     return [
         f"scumble show {shlex.quote(str(folder / 'uniform'))}",
-        command(folder / "uniform", EVERY_CONDITION.sql),
-        command(folder / "histogram", QUESTIONS[1].sql) + " --json",
+        query_command(folder / "uniform", EVERY_CONDITION.sql),
+        query_command(folder / "histogram", QUESTIONS[1].sql) + " --json",
     ]
 
 
@@ -117,13 +117,13 @@ def _question(lines: Sequence[Line]) -> str:
 
 def _row(line: Line) -> str:
     group = escape(", ".join(map(str, line.group)))
-    truth = f'<td>{group}</td><td class="number">{exactly(line.truth)}</td>'
+    truth = f'<td>{group}</td><td class="number">{format_exact(line.truth)}</td>'
     return truth + "".join(_answer(answer) for answer in line.answers.values())
 
 
 def _answer(answer: Estimate) -> str:
-    low, high = (digits(limit, answer.stderr) for limit in answer.interval())
-    value = digits(answer.value, answer.stderr)
+    low, high = (format_number(limit, answer.stderr) for limit in answer.interval())
+    value = format_number(answer.value, answer.stderr)
     return f'<td class="number">{value}<span class="interval">{low} to {high}</span></td>'
 
 

@@ -80,7 +80,7 @@ def methods(epsilon: float) -> dict[str, Mechanism]:
     }
 
 
-def tell(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
+def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
     """Run the demo and leave its files in `folder`, all of them or none."""
     from scumble.demo.census import census
     from scumble.demo.report import page

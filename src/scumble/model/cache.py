@@ -1,4 +1,4 @@
-"""What was worked out already, for the next question: up to some size, then all is forgotten."""
+"""A bounded, thread-safe cache of computed values."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ Value = TypeVar("Value")
 
 
 class Cache(Generic[Key, Value]):
-    """Values by their keys; any thread may ask and add. What is there may be gone at the next look,
-    for beyond so much in all everything is forgotten.
+    """A mapping that holds values up to a total size of `limit`.
+
+    The caller states the size of each value, in any unit. All entries are dropped when the total
+    size would exceed `limit`; a value that is larger than `limit` is not stored. Several threads
+    may use one cache: two of them may compute the same value, and the first one stored is kept.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = Lock()
-        self._known: dict[Key, Value] = {}
-        self.held = 0  # the sizes of all that is there
+        self._values: dict[Key, Value] = {}
+        self.size = 0  # the total size of the entries
 
     def get(self, key: Key) -> Value | None:
-        return self._known.get(key)
+        """Return the value of `key`, or None if there is no entry."""
+        return self._values.get(key)
 
-    def keep(self, key: Key, value: Value, size: int) -> None:
+    def put(self, key: Key, value: Value, size: int) -> None:
+        """Store a value of the given size, unless `key` has an entry already."""
         with self._lock:
-            if key in self._known or size > self._most:
+            if key in self._values or size > self._limit:
                 return
-            if self.held + size > self._most:
-                self._known.clear()
-                self.held = 0
-            self._known[key] = value
-            self.held += size
+            if self.size + size > self._limit:
+                self._values.clear()
+                self.size = 0
+            self._values[key] = value
+            self.size += size
 
-    def of(self, key: Key, size: int, make: Callable[[], Value]) -> Value:
-        """The value of a key, made now if it is not there."""
-        found = self._known.get(key)
+    def get_or_make(self, key: Key, size: int, make: Callable[[], Value]) -> Value:
+        """Return the value of `key`; if there is none, call `make()` and store its result."""
+        found = self._values.get(key)
         if found is None:
             found = make()
-            self.keep(key, found, size)
+            self.put(key, found, size)
         return found

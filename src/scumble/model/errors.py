@@ -40,7 +40,7 @@ class ParameterError(ScumbleError, ValueError):
     @classmethod
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
         """The one sentence used for every bad parameter, in the words of who gave it."""
-        words = spoken()
+        words = current_dialect()
         sentence = f"{words.subject(owner, parameter)} must be {allowed}."
         return cls(f"{sentence} Got {words.given(given)} instead.")
 
@@ -152,29 +152,29 @@ class Dialect:
         return repr(value)
 
 
-_spoken: ContextVar[Dialect] = ContextVar("dialect", default=Dialect())  # noqa: B039  # no state
+_dialect: ContextVar[Dialect] = ContextVar("dialect", default=Dialect())  # noqa: B039  # no state
 
 
 @contextmanager
-def speaking(dialect: Dialect) -> Iterator[None]:
+def using_dialect(dialect: Dialect) -> Iterator[None]:
     """All sentences that are made here are in this dialect."""
-    before = _spoken.set(dialect)
+    before = _dialect.set(dialect)
     try:
         yield
     finally:
-        _spoken.reset(before)
+        _dialect.reset(before)
 
 
-def spoken() -> Dialect:
+def current_dialect() -> Dialect:
     """The dialect of who will read a sentence that is made now."""
-    return _spoken.get()
+    return _dialect.get()
 
 
 def named(parameter: str) -> str:
     """A parameter in the words of who reads it: `outside`, or `--outside`."""
-    return spoken().name(parameter)
+    return current_dialect().name(parameter)
 
 
 def setting(parameter: str, value: object) -> str:
     """A parameter with a value in the words of who reads it."""
-    return spoken().setting(parameter, value)
+    return current_dialect().setting(parameter, value)

@@ -81,7 +81,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def need_sensitive(owner: str, schema: Schema) -> None:
+def require_sensitive(owner: str, schema: Schema) -> None:
     """Refuse a schema in which there is nothing to hide."""
     if not schema.sensitive:
         raise SchemaError(
@@ -90,7 +90,7 @@ def need_sensitive(owner: str, schema: Schema) -> None:
         )
 
 
-def need_privacy(owner: str, gamma: Fraction, instead: str) -> None:
+def require_privacy(owner: str, gamma: Fraction, instead: str) -> None:
     """Refuse an odds ratio that hides nothing."""
     if gamma > LARGEST_GAMMA:
         raise ParameterError(
@@ -99,7 +99,7 @@ def need_privacy(owner: str, gamma: Fraction, instead: str) -> None:
         )
 
 
-def need_room(owner: str, gamma: Fraction) -> None:
+def require_utility(owner: str, gamma: Fraction) -> None:
     """Refuse an odds ratio that leaves nothing to be seen."""
     if gamma <= 1:
         raise ParameterError(

@@ -113,7 +113,7 @@ class OwnedRelease(Release):
         place = self._place_of_book(Path(folder), book, force)
         if place is None or self.book is None:
             return super().save(folder, force=force, insecure=insecure)
-        release.refuse(self, Path(folder), force=force, insecure=insecure)
+        release.check_can_save(self, Path(folder), force=force, insecure=insecure)
         with new_book(self.book, place) as waiting:
             saved = super().save(folder, force=force, insecure=insecure)
             # The old book stays until the new release is there; after a crash just here the new

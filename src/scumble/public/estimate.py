@@ -88,7 +88,7 @@ class Estimate:
         return self.law.stderr
 
     @property
-    def fate(self) -> str:
+    def status_label(self) -> str:
         """What became of the question, in a word or two; nothing where that cannot differ."""
         return ""
 
@@ -117,10 +117,10 @@ class Estimate:
 
     def _line(self) -> str:
         if isinstance(self.law, Exact):
-            return f"{digits(self.value, 0.0)} exactly"
-        low, high = (digits(limit, self.stderr) for limit in self.interval())
-        error = digits(self.stderr, self.stderr)
-        return f"{digits(self.value, self.stderr)} ± {error} (95 %: {low} to {high})"
+            return f"{format_number(self.value, 0.0)} exactly"
+        low, high = (format_number(limit, self.stderr) for limit in self.interval())
+        error = format_number(self.stderr, self.stderr)
+        return f"{format_number(self.value, self.stderr)} ± {error} (95 %: {low} to {high})"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
@@ -202,15 +202,15 @@ class Estimates:
         header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
-        body = [line(key, estimate, LEVEL) for key, estimate in shown]
+        body = [table_row(key, estimate, LEVEL) for key, estimate in shown]
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
 
     def header(self, level: float) -> list[str]:
         """The columns of a table for people: groups, numbers, and fates where there are any."""
-        fates = any(estimate.fate for _, estimate in self.rows)
-        return [*self.groups, *numbers_of(level), *(["status"] if fates else [])]
+        fates = any(estimate.status_label for _, estimate in self.rows)
+        return [*self.groups, *number_headers(level), *(["status"] if fates else [])]
 
     def _notes(self) -> list[str]:
         """Notes that hold for some group, each once."""
@@ -241,22 +241,22 @@ class Estimates:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 
 
-def numbers_of(level: float) -> list[str]:
+def number_headers(level: float) -> list[str]:
     """What the numbers in a line of a table are."""
     return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
 
 
-def line(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
+def table_row(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
     """A group and its estimate in a table for people: only digits that its error leaves
     meaningful.
     """
     numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
     names = ["(missing)" if part is None else str(part) for part in key]
-    fate = [estimate.fate] if key and estimate.fate else []
-    return names + [digits(number, estimate.stderr) for number in numbers] + fate
+    fate = [estimate.status_label] if key and estimate.status_label else []
+    return names + [format_number(number, estimate.stderr) for number in numbers] + fate
 
 
-def digits(number: float, error: float) -> str:
+def format_number(number: float, error: float) -> str:
     """A number with as many digits as its error leaves meaningful."""
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
@@ -266,14 +266,14 @@ def digits(number: float, error: float) -> str:
     return f"{number:,.{min(places, 12)}f}"
 
 
-def exactly(number: float) -> str:
+def format_exact(number: float) -> str:
     """A true count as a whole number, a true average with one decimal, or that there is none."""
     if math.isnan(number):
         return "none"
     return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
-def command(folder: Path, sql: str) -> str:
+def query_command(folder: Path, sql: str) -> str:
     """A question as a command for a shell; SQL reads better between double quotes."""
     plain = not set('"$`\\!') & set(sql)
     words = f'"{sql}"' if plain else shlex.quote(sql)

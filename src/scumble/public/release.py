@@ -281,7 +281,7 @@ FILES = (
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
     """Write a release: all of it, or nothing."""
-    refuse(release, folder, force=force, insecure=insecure)
+    check_can_save(release, folder, force=force, insecure=insecure)
     try:
         partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
         partial.mkdir(parents=True)
@@ -297,7 +297,9 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
     return folder
 
 
-def refuse(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> None:
+def check_can_save(
+    release: Release, folder: Path, *, force: bool = False, insecure: bool = False
+) -> None:
     """Complain about what must not be written, or not to that place."""
     if release.manifest.seeded and not insecure:
         raise ReleaseError(
@@ -310,7 +312,7 @@ def refuse(release: Release, folder: Path, *, force: bool = False, insecure: boo
             "replace it."
         )
     if folder.exists():
-        refuse_strangers(folder)
+        check_replaceable(folder)
 
 
 def load(folder: str | Path) -> Release:
@@ -352,7 +354,7 @@ def load(folder: str | Path) -> Release:
     return Release(manifest, path)
 
 
-def refuse_strangers(folder: Path) -> None:
+def check_replaceable(folder: Path) -> None:
     """Force replaces a release, and never a file that somebody else put there."""
     if not (folder / MANIFEST).is_file():
         raise ReleaseError(

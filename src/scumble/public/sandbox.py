@@ -58,7 +58,7 @@ class Sandbox:
     ) -> None:
         self.schema = schema
         self.view = view
-        self.kept: dict[str, Any] = {}  # what estimators made of the view, for the next question
+        self.derived: dict[str, Any] = {}  # what estimators made of the view, for the next question
         sides = {name: side_table(table) for name, table in tables.items()}
         names = [name.lower() for name in sides]
         files = {**({"view": view} if view else {}), **beside}

@@ -41,8 +41,8 @@ def test_sizes_are_exact_beyond_words():
     assert SCHEMA.size(["job"]) == 3
     assert SCHEMA.size([]) == 1
     assert wide.size() == (2**40 + 1) ** 5
-    assert wide.radix(wide.names).words == 5
-    assert SCHEMA.radix(["age", "job"]).sizes == (74, 3)
+    assert wide.cell_keys(wide.names).words == 5
+    assert SCHEMA.cell_keys(["age", "job"]).sizes == (74, 3)
 
 
 def test_changes_make_new_schemas():

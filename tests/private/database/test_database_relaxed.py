@@ -175,6 +175,6 @@ def test_a_table_of_groups_tells_the_status_of_each(db):
     answers = db.answer("SELECT age, COUNT(*) FROM t WHERE age <> 1 GROUP BY age")
     header, *lines = repr(answers).splitlines()
     assert header.split()[-1] == "status"
-    fates = {key[0]: estimate.fate for key, estimate in answers}
+    fates = {key[0]: estimate.status_label for key, estimate in answers}
     assert fates == {0: "answered", 2: "relaxed", 3: "relaxed", 4: "answered", 5: "answered"}
     assert [line.split()[-1] for line in lines[:5]] == list(fates.values())

@@ -19,7 +19,7 @@ import scumble as sc
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.perturbation.tuple_views import TupleNoise
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables.sorted_keys import among, distinct
+from scumble.private.tables.sorted_keys import isin_sorted, unique_keys
 
 COPIES = 60_000
 
@@ -112,7 +112,7 @@ def _copies(**columns: int) -> sc.Schema:
 def _published(release: sc.Release) -> tuple[np.ndarray, pa.Table]:
     table = pq.read_table(release.folder / "tuples.parquet")
     names = release.evidence.columns
-    return release.schema.radix(names).pack([table[name].to_numpy() for name in names]), table
+    return release.schema.cell_keys(names).pack([table[name].to_numpy() for name in names]), table
 
 
 @pytest.mark.parametrize("sources", [None, {"x": [1, 3], "y": [2, 1]}])
@@ -189,9 +189,9 @@ def test_sets_of_keys(words: int) -> None:
     keys, others = (rng.integers(0, 40, shape).astype(np.uint64) for _ in range(2))
     plain = [tuple(np.atleast_1d(key).tolist()) for key in keys]
     other = {tuple(np.atleast_1d(key).tolist()) for key in others[:200]}
-    once = distinct(keys)
+    once = unique_keys(keys)
     assert [tuple(np.atleast_1d(key).tolist()) for key in once] == sorted(set(plain))
-    found = among(once, distinct(others[:200]))
+    found = isin_sorted(once, unique_keys(others[:200]))
     assert [key in other for key in sorted(set(plain))] == found.tolist()
-    assert not among(once, once[:0]).any()
-    assert among(once, once).all()
+    assert not isin_sorted(once, once[:0]).any()
+    assert isin_sorted(once, once).all()

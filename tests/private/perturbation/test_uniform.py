@@ -132,7 +132,7 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
             true = [
                 domain[name].encode(private[name].slice(0, 1))[0][:1] for name in channel.attributes
             ]
-            part[int(domain.radix(channel.attributes).pack(true)[0])] += keep
+            part[int(domain.cell_keys(channel.attributes).pack(true)[0])] += keep
             parts.append(part)
         joint = parts[0] if len(parts) == 1 else np.outer(parts[0], parts[1]).reshape(-1)
         return rows * joint
@@ -153,7 +153,7 @@ def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
     assert published.schema.equals(
         pa.schema([("age", pa.int64()), ("sex", pa.string()), ("job", pa.string())])
     )
-    keys = domain.radix(["age", "sex", "job"]).pack(
+    keys = domain.cell_keys(["age", "sex", "job"]).pack(
         [domain[name].encode(published[name])[0] for name in ("age", "sex", "job")]
     )
     assert (np.diff(keys.astype(np.int64)) >= 0).all()

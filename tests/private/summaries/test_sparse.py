@@ -144,7 +144,7 @@ def test_what_is_published(given: dict) -> None:
     found, table = made(release), shown(release)
     assert table.column_names == ["age", "sex", "job", "count", "weight"]
     codes = [release.schema[name].encode(table[name])[0] for name in ("age", "sex", "job")]
-    keys = release.schema.radix(["age", "sex", "job"]).pack(codes)
+    keys = release.schema.cell_keys(["age", "sex", "job"]).pack(codes)
     assert (np.diff(keys.astype(np.int64)) > 0).all()
     counts, weights = table["count"].to_numpy(), table["weight"].to_numpy()
     assert (counts >= found.theta).all() or not found.theta

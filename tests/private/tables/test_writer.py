@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.private.tables import writer
-from scumble.private.tables.sorted_keys import in_order, merged
+from scumble.private.tables.sorted_keys import merge_sorted, sort_keys
 from scumble.private.tables.writer import ViewWriter
 from tests.support.people import people, schema
 
@@ -24,10 +24,10 @@ def test_merging_is_sorting(runs: list[list[int]], chunk: int, two_words: bool) 
     arrays = [np.array(run, np.uint64) for run in runs]
     if two_words:
         arrays = [np.stack([keys // 4, keys % 4], axis=1) for keys in arrays]
-    pieces = list(merged([in_order(keys) for keys in arrays], chunk))
+    pieces = list(merge_sorted([sort_keys(keys) for keys in arrays], chunk))
     assert all(len(piece) == chunk for piece in pieces[:-1])
     together = np.concatenate([*pieces, arrays[0][:0]])
-    assert np.array_equal(together, in_order(np.concatenate(arrays)))
+    assert np.array_equal(together, sort_keys(np.concatenate(arrays)))
 
 
 @pytest.mark.parametrize("wide", [False, True])

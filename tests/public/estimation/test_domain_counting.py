@@ -210,7 +210,7 @@ def test_clauses_too_entangled_are_named_before_they_are_evaluated() -> None:
         domain.count(query.clauses)
     assert '"q0" + "q1" < 100' in str(error.value)
     assert "too many attributes" in str(error.value)
-    assert not truths.held
+    assert not truths.size
 
 
 def test_too_many_groups() -> None:
@@ -251,7 +251,7 @@ def test_truths_may_be_forgotten_at_any_time(most: int) -> None:
     query = _query("a < d AND b > a AND a*a + d*d >= 9")
     truths = Truths(most)
     assert Domain(ENGINE, truths=truths).count(query.clauses) == _brute(query)[0].sum()
-    assert truths.held <= most
+    assert truths.size <= most
 
 
 def test_a_sum_goes_through_its_clauses_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,4 +338,4 @@ def test_nine_attributes_of_adult_cost_little() -> None:
         for v2, v3, v4 in itertools.product(range(16), range(7), range(14))
     )
     assert domain.count(query.clauses) == 31 * 6 * pairs * 3 * 10
-    assert 0 < truths.held < sandbox.CELL_LIMIT // 10**5
+    assert 0 < truths.size < sandbox.CELL_LIMIT // 10**5

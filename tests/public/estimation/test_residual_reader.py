@@ -93,8 +93,8 @@ def test_groups_share_their_error(reader: ResidualReader) -> None:
         assert one.value == pytest.approx(other.value)
         assert one.variance == pytest.approx(other.variance)
         assert one.fourth == pytest.approx(other.fourth)
-    assert reader._errors.held == 1
-    assert fresh._errors.held == 8
+    assert reader._errors.size == 1
+    assert fresh._errors.size == 8
 
 
 def test_what_gives_all_values_the_same_weight_is_not_asked(reader: ResidualReader) -> None:

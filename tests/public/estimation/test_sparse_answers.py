@@ -197,7 +197,7 @@ def _found(release: sc.Release) -> Published:
     table = pq.read_table(release.folder / release.evidence.file)
     names = ["age", "sex", "job"]
     codes = [release.schema[name].encode(table[name])[0] for name in names]
-    keys = release.schema.radix(names).pack(codes)
+    keys = release.schema.cell_keys(names).pack(codes)
     made = release.evidence.design
     counts, weights = table["count"].to_numpy(), table["weight"].to_numpy()
     return Published(keys, counts, weights, made.tau)

@@ -290,7 +290,7 @@ class Solver:
     def residual(self, places: Places) -> Tensor:
         """The estimated residual of these attributes in orthonormal coordinates."""
         size = prod(self.sizes[place] - 1 for place in places)
-        return self._residuals.of(places, size, lambda: self._weighed(places))
+        return self._residuals.get_or_make(places, size, lambda: self._weighed(places))
 
     def _weighed(self, places: Places) -> Tensor:
         total = np.zeros([self.sizes[place] for place in places])

@@ -96,7 +96,7 @@ class Schema:
         chosen = self.published if names is None else [self[name] for name in names]
         return prod(attribute.size for attribute in chosen)
 
-    def radix(self, names: Sequence[str]) -> CellKeys:
+    def cell_keys(self, names: Sequence[str]) -> CellKeys:
         """The numbering of tuples over these attributes."""
         return CellKeys([self[name].size for name in names])
 
@@ -244,12 +244,12 @@ class Schema:
         until the owner declares it public. A column with more than `limit` distinct values of text
         is proposed as an identifier. `progress` is called with the number of rows read.
         """
-        from scumble.private.tables.infer import infer
+        from scumble.private.tables.infer import infer_schema
 
         roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
         named = (*roles["sensitive"], *roles["insensitive"])
         known = _names(identifier)
-        schema = infer(
+        schema = infer_schema(
             source, identifiers=known, named=named, limit=limit, table=table, progress=progress
         )
         return schema.with_roles(**roles)

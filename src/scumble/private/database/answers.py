@@ -314,7 +314,7 @@ class DatabaseEstimate(Estimate):
     numbers: int = 1
 
     @property
-    def fate(self) -> str:
+    def status_label(self) -> str:
         return "not answered" if self.status == "relaxed" and not self.numbers else self.status
 
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
 from scumble.private.database.space import Boxes, Space
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.normal_form import Branch, Members, Tree, atoms, members, normal
+from scumble.public.sql.normal_form import Branch, Members, Tree, atoms, members, normal_form
 
 _GRID = 2_000_000  # cells in which a formula over several attributes is worked out
 _LONG = 2000  # characters of an IN list that the engine is spared
@@ -42,7 +42,7 @@ def boxes_of(
     whatever it is made of. Clauses that share attributes are put together on a grid of the
     intervals between which nothing changes; those that share none multiply.
     """
-    trees = [normal(clause) for clause in clauses]
+    trees = [normal_form(clause) for clause in clauses]
     values = _Values(space, engine, trees)
     factors: dict[tuple[int, ...], Boxes] = {}
     for group in _connected(trees):

@@ -13,7 +13,7 @@ from scumble.model.errors import ParameterError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.public.sql.normal_form import literal, spelled
+from scumble.public.sql.normal_form import sql_literal, sql_name
 
 Boxes = NDArray[np.int64]  # (n, d, 2): closed intervals of codes, one for each attribute
 Box = NDArray[np.int64]  # (d, 2): one of them
@@ -67,7 +67,7 @@ class Space:
 
 def _condition(attribute: Attribute, size: int, low: int, high: int) -> str:
     """An interval of codes, of which the last may stand for a missing value."""
-    name = spelled(attribute.name)
+    name = sql_name(attribute.name)
     missing = attribute.missing and high == size - 1
     last = size - 1 - attribute.missing
     if low > last:
@@ -81,16 +81,16 @@ def _condition(attribute: Attribute, size: int, low: int, high: int) -> str:
 def _interval(attribute: Attribute, name: str, low: int, high: int, last: int) -> str:
     domain = attribute.domain
     if isinstance(domain, Bins):
-        edges = [f"{name} >= {literal(domain.edges[low])}"] * (low > 0)
+        edges = [f"{name} >= {sql_literal(domain.edges[low])}"] * (low > 0)
         # The last bin is closed, so its upper edge is no limit.
-        edges += [f"{name} < {literal(domain.edges[high + 1])}"] * (high < last)
+        edges += [f"{name} < {sql_literal(domain.edges[high + 1])}"] * (high < last)
         return " AND ".join(edges)
     if isinstance(domain, Dates):
         days = _days(domain, low, high)
     else:
         if isinstance(domain, Category) and low < high:
-            return f"{name} IN ({', '.join(map(literal, domain.values[low : high + 1]))})"
-        days = literal(_value(attribute, low)), literal(_value(attribute, high))
+            return f"{name} IN ({', '.join(map(sql_literal, domain.values[low : high + 1]))})"
+        days = sql_literal(_value(attribute, low)), sql_literal(_value(attribute, high))
     first, final = days
     return f"{name} = {first}" if first == final else f"{name} BETWEEN {first} AND {final}"
 
@@ -111,4 +111,4 @@ def _days(dates: Dates, low: int, high: int) -> tuple[str, str]:
     start = np.datetime64(dates.low, "D").astype(unit)
     first: date = (start + low).astype("M8[D]").item()
     final: date = ((start + high + 1).astype("M8[D]") - 1).item()
-    return literal(first), literal(final)
+    return sql_literal(first), sql_literal(final)

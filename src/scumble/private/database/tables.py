@@ -28,7 +28,7 @@ from scumble.private.journal.entries import APPEND, Entry, check_word
 from scumble.private.journal.journal import Journal, Turn
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.sorted_keys import in_order
+from scumble.private.tables.sorted_keys import sort_keys
 
 # The key of the table's fingerprint. With both, who knows all rows but one could try what that one
 # is; so it is no part of the ledger, which auditors may get.
@@ -322,7 +322,7 @@ class BoxCounter:
 
     def fingerprint(self, key: bytes) -> str:
         """A digest of the rows in any order; the secret key keeps it from being guessed."""
-        keys = in_order(CellKeys(self._sizes).pack(self._columns))
+        keys = sort_keys(CellKeys(self._sizes).pack(self._columns))
         digest = hashlib.blake2b(repr(self._sizes).encode(), key=key, digest_size=16)
         digest.update(np.ascontiguousarray(keys).data)
         return digest.hexdigest()

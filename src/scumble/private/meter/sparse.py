@@ -22,7 +22,7 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.table import check_scale
 from scumble.private.sampling.source import Hidden
-from scumble.private.tables.sorted_keys import among
+from scumble.private.tables.sorted_keys import isin_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class PrivateCells:
     def __init__(self, table: PrivateTable, names: Sequence[str], person: PrivacyUnit) -> None:
         self.names = tuple(names)
         self.person = person
-        self.radix: CellKeys = table.schema.radix(names)
+        self.radix: CellKeys = table.schema.cell_keys(names)
         self._table = table
         self._noise = table._noise
 
@@ -99,11 +99,11 @@ class PrivateCells:
         own = sparse.Lottery(self._cells.keys, counts, tickets)
         capacities = self.radix.capacities
         empty = sparse.empty_cells(self._noise, capacities, law.scale, level, bits)
-        empty = empty.only(~among(empty.keys, own.keys))
+        empty = empty.only(~isin_sorted(empty.keys, own.keys))
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
             level -= 1
             more = sparse.more_cells(self._noise, capacities, law.scale, level, bits)
-            new = ~among(more.keys, own.keys) & ~among(more.keys, _in_order(empty).keys)
+            new = ~isin_sorted(more.keys, own.keys) & ~isin_sorted(more.keys, _in_order(empty).keys)
             empty = empty + more.only(new)
         cells = _in_order(own.only(own.passing(level, bits)) + empty)
         return _prioritised(cells, size, bits)
@@ -151,7 +151,7 @@ class PrivateCells:
         from scumble.private.sampling.sparse import scattered
 
         keys = scattered(self._noise, self.radix.capacities, rule)
-        keys = keys[~among(keys, self._cells.keys)]
+        keys = keys[~isin_sorted(keys, self._cells.keys)]
         values = rule.draw(self._noise, len(keys))
         together = np.concatenate([self._cells.keys[kept], keys])
         order = _order(together)

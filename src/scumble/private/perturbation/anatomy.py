@@ -98,7 +98,7 @@ class Anatomy(Publisher):
         return {"l": self._least, "suppress": self._suppress}
 
     def check(self, schema: Schema) -> None:
-        parameters.need_sensitive("Anatomy", schema)
+        parameters.require_sensitive("Anatomy", schema)
         names = [attribute.name for attribute in schema.sensitive]
         values = schema.size(names)
         if values < self._least:
@@ -209,7 +209,7 @@ class _Table:
         names = [attribute.name for attribute in self.schema.sensitive]
         columns = [self._column(name) for name in names]
         size = self.schema.size(names)
-        keys = columns[0] if len(names) == 1 else self.schema.radix(names).pack(columns)
+        keys = columns[0] if len(names) == 1 else self.schema.cell_keys(names).pack(columns)
         if size <= _MOST_COUNTED:
             return keys, size
         found, numbers = np.unique(keys, return_inverse=True)

@@ -199,7 +199,7 @@ class Aroma(Publisher):
         return {**parameters.plain({**self._given, **written}), "pool": self._pool.given}
 
     def check(self, schema: Schema) -> None:
-        parameters.need_sensitive("Aroma", schema)
+        parameters.require_sensitive("Aroma", schema)
         size = schema.size(attribute.name for attribute in schema.sensitive)
         if size > MOST_VALUES:
             raise SchemaError(

@@ -30,7 +30,7 @@ from scumble.private.perturbation.subset import bag_attributes, bag_channel, cou
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.rows import Rows, identifiers
-from scumble.private.tables.sorted_keys import in_order
+from scumble.private.tables.sorted_keys import sort_keys
 from scumble.private.tables.writer import RECORDS, ViewWriter
 
 _COMPRESSION = "zstd"  # bags are small numbers, which it packs into half of what others need
@@ -87,7 +87,7 @@ def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
     sensitive = [attribute.name for attribute in schema.sensitive]
     others = [a.name for a in schema.published if a.role != "sensitive"]
     names = [*others, *sensitive]
-    radix = schema.radix(sensitive)
+    radix = schema.cell_keys(sensitive)
     stream: Iterator[tuple[pa.Array, list[Codes]]]
     if identifier is None:
         stream = ((pa.nulls(len(codes[0])), codes) for codes in rows.batches(names))
@@ -365,7 +365,7 @@ def _checked(path: Path, view: Path) -> PrivateRecord:
         raise ReleaseError(_OTHER)
     radix = CellKeys([attribute.size for attribute in book.attributes])
     shown = [attribute.encode(published[attribute.name])[0] for attribute in book.attributes]
-    if not np.array_equal(in_order(radix.pack(shown)), in_order(radix.pack(book.shown_now()))):
+    if not np.array_equal(sort_keys(radix.pack(shown)), sort_keys(radix.pack(book.shown_now()))):
         raise ReleaseError(_OTHER)
     return book
 

@@ -124,7 +124,7 @@ class Frapp(Publisher):
             )
         if self._reading == "local":
             less = "a smaller keep or rho2, or a larger rho1"
-            parameters.need_privacy("Frapp", self.gamma(schema), less)
+            parameters.require_privacy("Frapp", self.gamma(schema), less)
 
     def keep(self, schema: Schema) -> Fraction:
         """The probability p that a row is kept."""
@@ -138,7 +138,7 @@ class Frapp(Publisher):
             gamma = gamma_for_epsilon(numbers["epsilon"])
         else:
             gamma = numbers.get("gamma") or gamma_for_rho(numbers["rho1"], numbers["rho2"])
-        parameters.need_room("Frapp", gamma)
+        parameters.require_utility("Frapp", gamma)
         return (gamma - 1) / (schema.size() - 1 + gamma)
 
     def gamma(self, schema: Schema) -> Fraction:

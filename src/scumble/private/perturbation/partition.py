@@ -104,7 +104,7 @@ class Partition(Publisher):
         self._rho1, self._rho2 = numbers["rho1"], numbers["rho2"]
         self._confidence = share("Partition", "confidence", confidence)
         self._plain = parameters.flag("Partition", "plain", plain)
-        parameters.need_privacy("Partition", self._gamma, "a smaller rho2, or a larger rho1")
+        parameters.require_privacy("Partition", self._gamma, "a smaller rho2, or a larger rho1")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Partition(Publisher):
         return gamma_for_rho(self._rho1, self._rho2)
 
     def check(self, schema: Schema) -> None:
-        parameters.need_sensitive("Partition", schema)
+        parameters.require_sensitive("Partition", schema)
         cells = schema.size(_sensitive(schema))
         if cells > MOST_CELLS:
             raise SchemaError(
@@ -170,7 +170,7 @@ class Partition(Publisher):
         names = [attribute.name for attribute in attributes]
         sensitive = _sensitive(schema)
         places = [names.index(name) for name in sensitive]
-        radix = schema.radix(sensitive)
+        radix = schema.cell_keys(sensitive)
         parts = self._parts(_counts(rows, sensitive), radix.size, rows)
         column = parameters.free_name("part", schema.names)
         numbered = Attribute(column, "insensitive", IntegerRange(0, len(parts) - 1))
@@ -247,7 +247,7 @@ def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
     # A row may be dropped for any of its columns; then all have to be looked at.
     others = [a.name for a in rows.schema.published if a.name not in sensitive]
     names = [*sensitive, *others] if rows.outside == "drop" else list(sensitive)
-    radix = rows.schema.radix(sensitive)
+    radix = rows.schema.cell_keys(sensitive)
     counts = np.zeros(radix.size, np.int64)
     for columns in rows.batches(names):
         cells = radix.pack(columns[: len(sensitive)]).astype(np.int64)

@@ -110,9 +110,9 @@ class Subset(Publisher):
         return gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"])
 
     def check(self, schema: Schema) -> None:
-        parameters.need_sensitive("Subset", schema)
-        parameters.need_privacy("Subset", self.gamma, "a smaller rho2, or a larger rho1")
-        parameters.need_room("Subset", self.gamma)
+        parameters.require_sensitive("Subset", schema)
+        parameters.require_privacy("Subset", self.gamma, "a smaller rho2, or a larger rho1")
+        parameters.require_utility("Subset", self.gamma)
         values = _values(schema)
         if values > MOST_VALUES:
             raise SchemaError(
@@ -173,7 +173,7 @@ class Subset(Publisher):
         hidden = list(channel.attributes)
         plain = [attribute for attribute in schema.published if attribute.name not in hidden]
         names = [attribute.name for attribute in plain]
-        radix = schema.radix(hidden)
+        radix = schema.cell_keys(hidden)
         shown_as = [*plain, *bag_attributes(channel, most=1)]
         with ViewWriter(folder / RECORDS, shown_as) as view:
             for columns in rows.batches([*names, *hidden]):

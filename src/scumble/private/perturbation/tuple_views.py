@@ -23,7 +23,7 @@ from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.sampling.bits import bernoulli
-from scumble.private.tables.sorted_keys import Keys, Mask, among, distinct
+from scumble.private.tables.sorted_keys import Keys, Mask, isin_sorted, unique_keys
 from scumble.private.tables.writer import ViewWriter
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TupleNoise:
         count = poisson(source, self.total / (1 - self.largest))
         columns = self._columns(source, count) if self._sources else []
         keys = self._radix.pack(columns) if self._sources else self._uniform(source, count)
-        return distinct(keys[self._staying(source, count, columns)])
+        return unique_keys(keys[self._staying(source, count, columns)])
 
     def _uniform(self, source: Keystream, count: int) -> Keys:
         """Word by word: the columns of a word fill it."""
@@ -155,8 +155,8 @@ class TupleViews:
         """All tuples with one view more: those seen before, and what this view adds to them."""
         law = self._law
         picked = true[bernoulli(source, law.kept, len(true))]
-        again = among(seen, picked)
-        false = np.flatnonzero(~among(seen, true))
+        again = isin_sorted(seen, picked)
+        false = np.flatnonzero(~isin_sorted(seen, true))
         again[false] = bernoulli(source, law.kept * law.fade, len(false))
         noise = self._noise(law.noise_of(view)).draw(source)
         added = np.concatenate([_without(picked, seen), _without(_without(noise, true), seen)])
@@ -182,7 +182,7 @@ class TupleViews:
 
 
 def _without(keys: Keys, others: Keys) -> Keys:
-    return keys[~among(keys, others)]
+    return keys[~isin_sorted(keys, others)]
 
 
 def _numbers(name: str, size: int) -> Attribute:

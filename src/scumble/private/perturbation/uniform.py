@@ -90,9 +90,9 @@ class Uniform(Publisher):
         return {**parameters.plain(self._given), "several": self._several}
 
     def check(self, schema: Schema) -> None:
-        parameters.need_sensitive("Uniform", schema)
+        parameters.require_sensitive("Uniform", schema)
         less = "a smaller keep or rho2, or a larger rho1"
-        parameters.need_privacy("Uniform", self.gamma(schema), less)
+        parameters.require_privacy("Uniform", self.gamma(schema), less)
         for channel in self.channels(schema):
             if schema.size(channel.attributes) >= 1 << 64:
                 raise SchemaError(
@@ -126,7 +126,7 @@ class Uniform(Publisher):
             gamma = gamma_root(self._numbers["gamma"], parts)
         else:
             gamma = gamma_root(gamma_for_rho(self._numbers["rho1"], self._numbers["rho2"]), parts)
-        parameters.need_room("Uniform", gamma)
+        parameters.require_utility("Uniform", gamma)
         return (gamma - 1) / (values - 1 + gamma)
 
     def gamma(self, schema: Schema) -> Fraction:
@@ -178,7 +178,7 @@ def _through(
     if len(places) == 1:
         columns[places[0]] = keep_or_replace(noise, columns[places[0]], size, channel.keep)
         return
-    radix = schema.radix(channel.attributes)
+    radix = schema.cell_keys(channel.attributes)
     drawn = keep_or_replace(noise, radix.pack([columns[p] for p in places]), size, channel.keep)
     types = [np.dtype(columns[place].dtype) for place in places]
     for place, column in zip(places, radix.unpack(drawn, types), strict=True):

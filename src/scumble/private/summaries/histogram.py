@@ -98,7 +98,7 @@ def _write(
     from scumble.private.tables.writer import decoded, table_writer
 
     attributes = [schema[name] for name in names]
-    radix = schema.radix(names)
+    radix = schema.cell_keys(names)
     with table_writer(path, attributes, [(count, pa.int64())]) as writer:
         for begin in range(0, len(counts), _WRITE_CHUNK):
             part = counts[begin : begin + _WRITE_CHUNK]

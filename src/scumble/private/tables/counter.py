@@ -49,7 +49,7 @@ class RowCounter:
         rows = self._limited(person)
         named = list(dict.fromkeys(name for each in sets for name in each))
         names = named or [self.schema.published[0].name]  # rows are told by some column
-        radixes = [self.schema.radix(each) for each in sets]
+        radixes = [self.schema.cell_keys(each) for each in sets]
         found = [np.zeros(radix.size, np.int64) for radix in radixes]
         for columns in rows.batches(names):
             by_name = dict(zip(names, columns, strict=True))
@@ -61,7 +61,7 @@ class RowCounter:
         return found
 
     def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
-        radix = self.schema.radix(names)
+        radix = self.schema.cell_keys(names)
         none = radix.pack([np.empty(0, self.schema[name].code_type) for name in names])
         batches = self._limited(person).batches(names)
         return occupied(chain([none], map(radix.pack, batches)))

@@ -63,7 +63,7 @@ _EMPTY = "No value to learn from: never published until you give it a role and a
 _STRANGE = "Values of a kind that cannot be published; never published until they are converted."
 
 
-def infer(
+def infer_schema(
     source: object,
     *,
     identifiers: Iterable[str] = (),

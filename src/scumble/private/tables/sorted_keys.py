@@ -19,7 +19,7 @@ from scumble.private.tables.rows import Rows
 Keys = npt.NDArray[np.uint64]
 
 
-def in_order(keys: Keys) -> Keys:
+def sort_keys(keys: Keys) -> Keys:
     """Keys sorted; of several words, the first decides nearly all, which is three times as fast."""
     if keys.ndim == 1:
         return np.sort(keys)
@@ -32,7 +32,7 @@ def in_order(keys: Keys) -> Keys:
     return ordered
 
 
-def merged(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
+def merge_sorted(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
     """All keys of sorted runs in order, in pieces of `chunk` keys."""
     return _regrouped(runs if len(runs) == 1 else _ranges(runs, chunk), chunk)
 
@@ -52,7 +52,7 @@ def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
         equal = sum(int(end[place] - start[place]) for start, end in zip(starts, ends, strict=True))
         yield np.broadcast_to(cut, (equal, *cut.shape))
         parts = zip(runs, ends, stops, strict=True)
-        yield in_order(np.concatenate([run[end[place] : stop[place]] for run, end, stop in parts]))
+        yield sort_keys(np.concatenate([run[end[place] : stop[place]] for run, end, stop in parts]))
 
 
 def _regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
@@ -90,13 +90,13 @@ Mask = npt.NDArray[np.bool_]
 Duplicates = Literal["error", "collapse"]
 
 
-def distinct(keys: Keys) -> Keys:
+def unique_keys(keys: Keys) -> Keys:
     """The keys in order, each once."""
-    ordered = in_order(keys)
+    ordered = sort_keys(keys)
     return ordered[_firsts(ordered)]
 
 
-def among(keys: Keys, others: Keys) -> Mask:
+def isin_sorted(keys: Keys, others: Keys) -> Mask:
     """Which of the keys are among the others; both in order, each once."""
     found = np.zeros(len(keys), bool)
     if keys.ndim == 1:
@@ -121,9 +121,9 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
     """
     attributes = rows.schema.published
     names = [attribute.name for attribute in attributes]
-    plain = rows.schema.radix(names)
+    plain = rows.schema.cell_keys(names)
     none = plain.pack([np.empty(0, attribute.code_type) for attribute in attributes])
-    keys = in_order(np.concatenate([none, *map(plain.pack, rows.batches(names))]))
+    keys = sort_keys(np.concatenate([none, *map(plain.pack, rows.batches(names))]))
     firsts = _firsts(keys)
     if multiplicity > 1:
         numbered = CellKeys([*plain.sizes, multiplicity])

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
-from scumble.private.tables.sorted_keys import Keys, in_order, merged
+from scumble.private.tables.sorted_keys import Keys, merge_sorted, sort_keys
 
 RECORDS = "records.parquet"  # the file of the mechanisms that perturb values
 RUN = 1 << 22
@@ -70,7 +70,7 @@ class ViewWriter:
 
     def _sorted_waiting(self) -> Keys:
         empty = self._radix.pack([np.empty(0, a.code_type) for a in self._attributes])
-        keys = in_order(np.concatenate([empty, *self._waiting]))
+        keys = sort_keys(np.concatenate([empty, *self._waiting]))
         self._waiting, self._waiting_rows = [], 0
         return keys
 
@@ -84,7 +84,7 @@ class ViewWriter:
         if self._waiting or not runs:
             runs.append(self._sorted_waiting())
         with table_writer(self._path, self._attributes, compression=self._compression) as writer:
-            for keys in merged(runs, CHUNK):
+            for keys in merge_sorted(runs, CHUNK):
                 writer.write_batch(decoded(self._attributes, self._radix.unpack(keys)))
 
 

@@ -203,7 +203,7 @@ class Domain:
 
     def _keep(self, clause: Expression, flat: Array) -> Array:
         truth = flat.reshape([self._sizes[name] for name in clause.attributes])
-        self._truths.keep(clause, truth, truth.size)
+        self._truths.put(clause, truth, truth.size)
         return truth
 
     def _learn(self, clauses: Sequence[Expression]) -> None:

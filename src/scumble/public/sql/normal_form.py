@@ -40,7 +40,7 @@ class Branch:
 Tree = Branch | Expression  # an expression is an atom, which names at most one attribute
 
 
-def normal(clause: Expression) -> Tree:
+def normal_form(clause: Expression) -> Tree:
     """The tree of a clause; negations stand in the atoms.
 
     An atom may be true, false or NULL. A tree of ANDs and ORs is true exactly where it is true
@@ -56,7 +56,7 @@ def normal(clause: Expression) -> Tree:
             "made of boxes. Each part of a condition may name one attribute; AND, OR and NOT join "
             "parts."
         )
-    parts = tuple(normal(part) for part in junction.parts)
+    parts = tuple(normal_form(part) for part in junction.parts)
     return Branch(junction.of, tuple(dict.fromkeys(parts)))
 
 
@@ -94,7 +94,7 @@ def members(atom: Expression) -> Members | None:
 
 
 @lru_cache(maxsize=1024)  # asked for with every answer
-def spelled(name: str) -> str:
+def sql_name(name: str) -> str:
     """The name of an attribute, in quotes only if SQL could take it for something else."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
     if plain and name.lower() not in CLOCK_AND_USER:
@@ -103,7 +103,7 @@ def spelled(name: str) -> str:
     return quoted(name)
 
 
-def literal(value: str | int | float | bool | date) -> str:
+def sql_literal(value: str | int | float | bool | date) -> str:
     """A value as SQL writes it."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

@@ -66,9 +66,9 @@ def answer_many(
 
 def reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
     """The reader of a release, made when the first question comes."""
-    if "reader" not in engine.kept:
-        engine.kept["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
-    found: Reader = engine.kept["reader"]
+    if "reader" not in engine.derived:
+        engine.derived["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
+    found: Reader = engine.derived["reader"]
     return found
 
 
@@ -263,9 +263,9 @@ def _counts(
     source = cast(ResidualReader, reader(evidence, schema, engine))
     places = source.places(names)
     if nonnegative:
-        if "fit" not in engine.kept:
-            engine.kept["fit"] = Fit(source.solver)
-        found = engine.kept["fit"].table(places)
+        if "fit" not in engine.derived:
+            engine.derived["fit"] = Fit(source.solver)
+        found = engine.derived["fit"].table(places)
     else:
         found = source.marginal(places)
     order = [places.index(source.places([name])[0]) for name in names]

@@ -123,7 +123,7 @@ class ProductReader:
         """The table of a slab of one axis, which serves all questions by its attributes."""
         [place] = slab.places
         size = self._design.groups[place] * self._design.axes[place].size
-        return self._tables.of(place, size, lambda: fixed_table(slab, place))
+        return self._tables.get_or_make(place, size, lambda: fixed_table(slab, place))
 
     def _reading(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
         second, fourth = [block.squares for block in blocks], [block.fourths for block in blocks]
@@ -151,7 +151,9 @@ class ProductReader:
             return self.cells
         others = tuple(i for i, name in enumerate(self._design.columns) if name not in names)
         size = prod(self._schema[name].size for name in names)
-        return self._marginals.of(names, size, lambda: np.asarray(self.cells.sum(axis=others)))
+        return self._marginals.get_or_make(
+            names, size, lambda: np.asarray(self.cells.sum(axis=others))
+        )
 
     def _tied(self, several: Sequence[Weights]) -> list[tuple[int, ...]]:
         """The axes in sets, so that no part of any weights is about two of them."""
@@ -178,7 +180,7 @@ class ProductReader:
     def _kept(self, place: int, weights: Floats) -> Block:
         """The block of one axis; groups of an answer share many of them."""
         key = (place, weights.tobytes())
-        return self._known.of(key, weights.size, lambda: self._pulled((place,), weights))
+        return self._known.get_or_make(key, weights.size, lambda: self._pulled((place,), weights))
 
     def _pulled(self, places: tuple[int, ...], weights: Floats) -> Block:
         shape = [self._design.axes[place].size for place in places]

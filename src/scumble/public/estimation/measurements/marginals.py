@@ -80,7 +80,9 @@ class ResidualReader:
 
     def marginal(self, places: Places) -> Tensor:
         """The estimated counts of these attributes; the last ones asked for are kept."""
-        return self._marginals.of(places, self.solver.cells(places), lambda: self._joined(places))
+        return self._marginals.get_or_make(
+            places, self.solver.cells(places), lambda: self._joined(places)
+        )
 
     def places(self, names: Sequence[str]) -> Places:
         """The numbers of some attributes, in order."""
@@ -120,7 +122,7 @@ class ResidualReader:
         for block in blocks:
             values = np.sort(block.values) if len(block.places) == 1 else block.values
             digest.update(repr(block.places).encode() + np.ascontiguousarray(values).tobytes())
-        return self._errors.of(
+        return self._errors.get_or_make(
             digest.digest(), 1, lambda: error(self.solver, _places(blocks), _product(blocks))
         )
 
@@ -177,7 +179,9 @@ class Fit:
         self._kept = Cache[Places, Tensor](_MOST_KEPT)
 
     def table(self, places: Places) -> Tensor:
-        return self._kept.of(places, self._solver.cells(places), lambda: self._fitted(places))
+        return self._kept.get_or_make(
+            places, self._solver.cells(places), lambda: self._fitted(places)
+        )
 
     @property
     def _total(self) -> float:

@@ -128,7 +128,7 @@ class SparseQuestion:
     @cached_property
     def _error(self) -> SparseError:
         """Of the whole release: worked out once."""
-        kept = self.engine.kept
+        kept = self.engine.derived
         if "sparse" not in kept:
             shown = _shown(self.design, self.schema, None, self.engine)[:, 0]
             sums = self._estimated(shown, np.array([float(self._domain.size)]))

@@ -180,7 +180,7 @@ def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
     it.
     """
     codes = [schema[name].encode(table[name])[0] for name in table.column_names]
-    keys = schema.radix(table.column_names).pack(codes)
+    keys = schema.cell_keys(table.column_names).pack(codes)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return first, inverse.reshape(-1)
 
