@@ -1,6 +1,7 @@
 """Run the experiments: `python -m research relaxation --quick`."""
 
 from research.commands import app
+from scumble.cli import console
 
 if __name__ == "__main__":
-    app(prog_name="python -m research")
+    console.run(app, "python -m research")

@@ -101,7 +101,7 @@ def small_domain(
     for name in (even, uneven):
         if name not in table.names:
             known = f"among the columns {', '.join(table.names)}"
-            raise ParameterError.of("reproduce", "balanced and skewed", known, name)
+            raise ParameterError.of("research", "balanced and skewed", known, name)
 
     def study(step: Step) -> Study:
         laboratory = small_domain.Laboratory(table, scale, step, even=even, skewed=uneven)
@@ -131,7 +131,7 @@ def aroma(
     table = _people(data, columns, experiments.COLUMNS, experiments.MADE_UP, scale.people)
     if len(table.names) != 2:
         known = "two names: an age, and a sensitive column"
-        raise ParameterError.of("reproduce", "columns", known, columns)
+        raise ParameterError.of("research", "columns", known, columns)
 
     def study(step: Step) -> Study:
         return dict(experiments.study(experiments.Laboratory(table, scale, step)))
@@ -320,7 +320,7 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-app = console.group("Repeat the experiments of papers.")
+app = console.application("research", "Repeat the experiments of papers.")
 
 app.command("alpha-beta")(alpha_beta)
 app.command("aroma")(aroma)

@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from scumble.compare import runs
-from tests.support.terminal import run
+from tests.support.terminal import child_command, run
 
 QUESTIONS = """\
 -- how many are ill
@@ -115,7 +114,7 @@ def test_ctrl_c_in_a_terminal(place: Path, tmp_path: Path) -> None:
     words = f"compare {place / 'people.parquet'} -s {place / 'people.toml'} -m uniform,subset -e 1 "
     words += f"-o {page} --jobs 2 --repeats 1000"
     with subprocess.Popen(
-        [sys.executable, "-c", program, *words.split()],
+        [*child_command(program), *words.split()],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
         stdout=subprocess.PIPE,

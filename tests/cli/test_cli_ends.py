@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from scumble.private.tables.writer import ViewWriter
-from tests.support.terminal import run
+from tests.support.terminal import child_command, run
 
-SCUMBLE = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
+SCUMBLE = child_command()
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 CANARY = "Zanzibarite"
 
@@ -65,9 +64,9 @@ def test_ended_by_others_or_with_its_terminal(tmp_path, end):
 
 SWALLOWING = """
 import signal, time
-from scumble.cli.app import orderly
+from scumble.cli.signals import exit_on_signals
 
-with orderly():
+with exit_on_signals():
     try:
         try:
             signal.raise_signal(signal.SIGTERM)
@@ -82,7 +81,7 @@ with orderly():
 
 
 def test_an_end_that_is_swallowed_comes_again():
-    words = [sys.executable, "-c", SWALLOWING]
+    words = child_command(SWALLOWING)
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (143, "tidied up\n", "")
 

@@ -28,7 +28,7 @@ from research.alpha_beta import (
     verdicts,
 )
 from scumble.model.evidence.presence import Included, Replaced
-from tests.support.terminal import run as command
+from tests.support.terminal import research as command
 
 TINY = Scale(people=300, runs=2, counts=(5.0, 10.0), bounds=(0.2, 0.4), dots=60)
 COLUMNS = ("age", "sex", "region", "education", "condition")
@@ -137,7 +137,7 @@ def test_command(tmp_path, monkeypatch):
     monkeypatch.setattr(alpha_beta, "QUICK", TINY)
     out = tmp_path / "out"
     words = ("--quick", "--data", tmp_path / "t.csv", "--columns", "c0,c1,c2,c3,c4,c5", "-o", out)
-    done = command("reproduce", "alpha-beta", *words)
+    done = command("alpha-beta", *words)
     assert done.code == 0, done.err
     assert done.out.count("\n- figure ") + done.out.count("\n- section ") == 7
     names = {path.name for path in out.iterdir()}

@@ -31,7 +31,7 @@ from research.aroma.rivals import Ranges, loss_for, noise_for
 from scumble.audit.exposure import subset
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
-from tests.support.terminal import run as command
+from tests.support.terminal import research as command
 
 TINY = Scale(
     people=1500,
@@ -183,7 +183,7 @@ def test_the_study_is_whole(found):
 def test_command(tmp_path, monkeypatch, found):
     """The command line: figures, rows and one line for each verdict."""
     monkeypatch.setattr(experiments, "study", lambda _: iter(found.items()))
-    done = command("reproduce", "aroma", "--quick", "-o", tmp_path / "out")
+    done = command("aroma", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
     assert done.out.count("\n- ") == 24
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -193,12 +193,12 @@ def test_command(tmp_path, monkeypatch, found):
 
 
 def test_a_first_column_without_numbers():
-    done = command("reproduce", "aroma", "--quick", "--columns", "region,condition")
+    done = command("aroma", "--quick", "--columns", "region,condition")
     assert done.code == 2
     assert "must be an age" in done.err
 
 
 def test_columns_that_do_not_fit():
-    done = command("reproduce", "aroma", "--quick", "--columns", "age,sex,condition")
+    done = command("aroma", "--quick", "--columns", "age,sex,condition")
     assert done.code == 2
     assert "two names" in done.err

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import scumble as sc
 from research import dpbench, marginals
+from research.commands import app
 from research.dpbench import (
     Questions,
     Scale,
@@ -24,7 +25,6 @@ from research.dpbench import (
     verdicts,
 )
 from research.dpbench_report import as_csv, as_markdown, panels, records, sentence
-from scumble.cli.app import app
 from scumble.private.sampling.source import Keystream
 
 
@@ -130,14 +130,14 @@ def test_verdicts() -> None:
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:
-    arguments = ["reproduce", "dpbench", "--data", str(folder), "--methods", "histogram,privtree"]
+    arguments = ["dpbench", "--data", str(folder), "--methods", "histogram,privtree"]
     arguments += ["--draws", "1", "--runs", "2", "-o", str(tmp_path / "out")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "privtree" in result.output
     assert (tmp_path / "out" / "dpbench.csv").read_text().startswith("method,dataset")
     assert (tmp_path / "out" / "dpbench.md").exists()
-    none = CliRunner().invoke(app, [*arguments[:4], "--methods", "nonsense"])
+    none = CliRunner().invoke(app, [*arguments[:3], "--methods", "nonsense"])
     assert none.exit_code != 0
 
 
@@ -154,7 +154,7 @@ def test_an_interrupted_run_keeps_what_is_done(
         return real(*given)
 
     monkeypatch.setattr(dpbench, "released", once)
-    arguments = ["reproduce", "dpbench", "--data", str(folder), "--methods", "histogram"]
+    arguments = ["dpbench", "--data", str(folder), "--methods", "histogram"]
     result = CliRunner().invoke(app, [*arguments, "--draws", "1", "--runs", "2"])
     assert result.exit_code == 0
     assert "FLAT" in result.output
@@ -170,7 +170,7 @@ def test_marginals_of_small_tables(tmp_path: Path) -> None:
         file.write("a,b,c\n" + rows)
     with gzip.open(tmp_path / marginals.NLTCS, "wt") as file:
         file.write("p,q,r,s\n" + "0,1,1,0\n1,1,0,0\n" * 300)
-    result = CliRunner().invoke(app, ["reproduce", "marginals", "--data", str(tmp_path), "--json"])
+    result = CliRunner().invoke(app, ["marginals", "--data", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["rows"]
     assert [(row["dataset"], row["method"], row["ways"]) for row in found] == [

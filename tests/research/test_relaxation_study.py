@@ -15,7 +15,7 @@ from research.relaxation.experiments import FULL, Laboratory, Scale, bounds, stu
 from research.relaxation.simulation import PAPER, Setting, run
 from research.relaxation.survey import DOMAIN_SIZES, Survey, read, synthetic, volumes, workload
 from research.relaxation.verdicts import verdicts
-from tests.support.terminal import run as command
+from tests.support.terminal import research as command
 
 TINY = Scale(people=3000, queries=120, noise=40, buckets=(4, 16, 64), sample=5)
 
@@ -143,7 +143,7 @@ def test_the_papers_parameters():
 def test_command(tmp_path, monkeypatch):
     """The command line on a small scale: figures, rows and one line for each verdict."""
     monkeypatch.setattr(experiments, "QUICK", TINY)
-    done = command("reproduce", "relaxation", "--quick", "-o", tmp_path / "out")
+    done = command("relaxation", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
     assert "Figure 11" in done.out
     assert done.out.count("\n- figure ") == 18

@@ -31,7 +31,7 @@ from research.small_domain_report import (
     panels,
     verdicts,
 )
-from tests.support.terminal import run as command
+from tests.support.terminal import research as command
 
 TINY = Scale(3000, (50, 100), (6, 3), (10, 4), 25, 2)
 
@@ -181,7 +181,7 @@ def test_evenness_by_hand():
 def test_command(tmp_path, monkeypatch):
     """The command line on a small scale: figures, rows and one line for each verdict."""
     monkeypatch.setattr(small_domain, "QUICK", TINY)
-    done = command("reproduce", "small-domain", "--quick", "-o", tmp_path / "out")
+    done = command("small-domain", "--quick", "-o", tmp_path / "out")
     assert done.code == 0, done.err
     assert done.out.count("\n- ") == 14
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -191,6 +191,6 @@ def test_command(tmp_path, monkeypatch):
 
 
 def test_a_column_that_is_not_there():
-    done = command("reproduce", "small-domain", "--quick", "--skewed", "height")
+    done = command("small-domain", "--quick", "--skewed", "height")
     assert done.code == 2
     assert "height" in done.err

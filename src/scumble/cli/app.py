@@ -5,18 +5,11 @@ The command line: arguments in, printing out. Heavy imports wait until a command
 
 from __future__ import annotations
 
-import io
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from research import commands
 from scumble._version import __version__
 from scumble.cli import (
     advise,
@@ -34,17 +27,10 @@ from scumble.model.errors import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-app = typer.Typer(
-    name="scumble",
-    cls=console.Careful,
-    help="Publish tables about people, and ask them questions, with privacy and errors that are "
+app = console.application(
+    "scumble",
+    "Publish tables about people, and ask them questions, with privacy and errors that are "
     "stated exactly.",
-    no_args_is_help=True,
-    # Help is plain text, since drawing boxes around it takes longer than all the rest.
-    rich_markup_mode=None,
-    # A traceback with local variables could show private rows.
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 _LONG = 40  # items of a list that a person wants to see
 _UNPROTECTED = (
@@ -55,7 +41,6 @@ schema_app = console.group("Work with schemas: the public description of a table
 app.add_typer(schema_app, name="schema")
 app.add_typer(database.app, name="db")
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(commands.app, name="reproduce")
 
 
 def _version(asked: bool) -> None:
@@ -67,19 +52,12 @@ def _version(asked: bool) -> None:
 @app.callback()
 def start(
     context: typer.Context,
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug",
-            envvar="SCUMBLE_DEBUG",
-            help="Show a traceback on errors; it may show private values.",
-        ),
-    ] = False,
+    debug: console.Debug = False,
     _asked: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """Keep what holds for all commands."""
+    """Read the options that stand before the command."""
     console.settings(context).debug = debug
 
 
@@ -218,62 +196,5 @@ def _side_tables(given: list[str]) -> dict[str, pa.Table]:
 
 
 def main() -> None:
-    """The `scumble` command."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that has no Greek letters shows something in their place.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    try:
-        with orderly():
-            app()
-    except KeyboardInterrupt:
-        sys.exit(console.INTERRUPTED)
-
-
-# An orderly end when a signal asks for it, so that temporary folders, which may hold private
-# rows, go too.
-#
-# The end is an exception that is raised wherever the program is. Some libraries swallow any
-# exception while they are imported; then it is raised again.
-
-_SIGNALS = ("SIGTERM", "SIGHUP")
-_PAUSE = 0.5  # seconds, after which an exception that nothing has come of was swallowed
-
-
-@contextmanager
-def orderly() -> Iterator[None]:
-    """In here the program ends in an orderly way if another program, or the end of its terminal,
-    asks for it. A signal that is kept away, as nohup does, stays away.
-    """
-    for name in _SIGNALS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
-    try:
-        yield
-    finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    ended = SystemExit(128 + number)
-    if not hasattr(signal, "setitimer"):
-        raise ended
-
-    def insist(_: int, __: FrameType | None) -> None:
-        """Raise it again, unless what is between its place and the beginning is being tidied up."""
-        signal.setitimer(signal.ITIMER_REAL, _PAUSE)
-        if not _leads_to(sys.exc_info()[1], ended):
-            raise ended
-
-    signal.signal(signal.SIGALRM, insist)
-    signal.setitimer(signal.ITIMER_REAL, _PAUSE)
-    raise ended
-
-
-def _leads_to(error: BaseException | None, first: BaseException) -> bool:
-    """Whether an exception is another one, or came up while that was on its way."""
-    while error is not None and error is not first:
-        error = error.__context__
-    return error is first
+    """Run the `scumble` command."""
+    console.run(app)

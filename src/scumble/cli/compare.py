@@ -6,19 +6,18 @@ The command that compares methods on the owner's table and questions.
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scumble.cli import console, options
+from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from scumble.compare.comparison import Comparison, Results
     from scumble.compare.truth import TrueTable
@@ -85,7 +84,7 @@ def compare(
         if results.runs:
             write(results, measure, output)
         raise
-    with _undisturbed() if stopped else nullcontext():
+    with ignore_interrupts() if stopped else nullcontext():
         _tell(results, measure, output, as_json=as_json)
     if stopped:
         raise typer.Exit(console.INTERRUPTED)
@@ -197,19 +196,6 @@ def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
             why = str(error)
     console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
     return True
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Who is impatient and presses Ctrl-C twice gets what is done all the same."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:

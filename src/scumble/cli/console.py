@@ -8,6 +8,7 @@ drawn, so that `scumble --help` does not wait for it.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -16,11 +17,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from scumble.cli.signals import exit_on_signals
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 
 if TYPE_CHECKING:
@@ -77,9 +79,53 @@ class Careful(TyperGroup):
         return found
 
 
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        envvar="SCUMBLE_DEBUG",
+        help="Show a traceback on errors; it may show private values.",
+    ),
+]
+
+
+def application(name: str, purpose: str) -> typer.Typer:
+    """Return an empty program of this name, with the option --debug. `purpose` heads its help."""
+    found = typer.Typer(
+        name=name,
+        cls=Careful,
+        help=purpose,
+        no_args_is_help=True,
+        # Help is plain text: drawing boxes around it takes longer than everything else.
+        rich_markup_mode=None,
+        # A traceback with local variables could show private rows.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @found.callback()
+    def start(context: typer.Context, debug: Debug = False) -> None:
+        settings(context).debug = debug
+
+    return found
+
+
 def group(purpose: str) -> typer.Typer:
-    """An application for several commands that belong together; its help is plain text too."""
+    """Return an empty group of commands. `purpose` heads its help, which is plain text too."""
     return typer.Typer(help=purpose, no_args_is_help=True, rich_markup_mode=None)
+
+
+def run(application: typer.Typer, name: str | None = None) -> None:
+    """Run a program with the arguments of this process; `name` is how its help calls it."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Greek letters shows a replacement instead of failing.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        with exit_on_signals():
+            application(prog_name=name)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _report(error: BaseException, wanted: Settings) -> int:
