@@ -5,6 +5,7 @@ the promise, and reaches it where the promise is tight.
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,9 +14,11 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.subjects import summary_findings
 from scumble.audit.summary_plans import worst
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import rho_for
+from scumble.model.privacy.accounting import BudgetAccount, rho_for
 from scumble.model.privacy.guarantee import Guarantees
+from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
+from scumble.private.tables.counter import TensorCounter
 
 SCHEMA = sc.Schema(
     (
@@ -126,3 +129,28 @@ def test_many_runs_of_a_summary_do_not_refute_it():
     mechanism = SUMMARIES["hierarchy"](epsilon=0.7, neighbours="add_remove")
     found = distinguish(*worst(mechanism, SCHEMA, "add_remove", 1).runs(100_000, Keystream(6)))
     assert 0.3 < found.epsilon <= 0.7
+
+
+class Posing(Keystream):
+    """A source that notes what it is handed beside arrays to fill."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.asked = set()
+
+    def __getattribute__(self, name):
+        if not name.startswith("_") and name != "asked":
+            self.asked.add(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("method", [sc.Histogram, sc.Marginals, sc.Kdtree, sc.PrivTree, sc.Sparse])
+def test_a_source_is_asked_for_bits_and_told_no_count(method, tmp_path):
+    more = {"ways": 1} if method is sc.Marginals else {}
+    mechanism = method(["a", "b"], epsilon=1, neighbours="add_remove", **more)
+    counter = TensorCounter(SCHEMA, ["a", "b"], np.arange(8))
+    source = Posing()
+    table = PrivateTable(counter, BudgetAccount(mechanism.promise), source)
+    mechanism.measure(table, tmp_path)
+    assert source.asked
+    assert source.asked <= {"fill", "words", "halves", "bits"}

@@ -12,11 +12,11 @@ import pytest
 import scumble as sc
 from scumble.audit.catalogue import LINE, SQUARE
 from scumble.audit.claim import TINY
-from scumble.audit.runs import Pair, measured
+from scumble.audit.runs import Pair, RecordedStep, measured
 from scumble.audit.summary_plans import WAYS, Stepwise, cheapest_of_three, least, splits, transcript
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.splits import Buckets
-from scumble.private.sampling.source import Hidden, Keystream
+from scumble.private.sampling.source import Keystream
 
 FAR = 60  # scales: what is beyond has a probability of e^-60
 
@@ -37,7 +37,7 @@ def test_splits_against_the_law_of_the_noise(scale):
     above = [float(noise[values + number > 0].sum()) for number in numbers]
     total = 0.0
     for chosen in product((False, True), repeat=4):
-        found = splits(Hidden("splits", numbers, law, np.array(chosen)), law)
+        found = splits(RecordedStep("splits", numbers, law, np.array(chosen)), law)
         chance = math.prod(p if bit else 1 - p for p, bit in zip(above, chosen, strict=True))
         assert math.exp(found) == pytest.approx(chance, rel=1e-9)
         total += math.exp(found)
@@ -57,17 +57,17 @@ def test_the_least_of_a_list_against_enumeration(scores):
     law = DiscreteLaplace(scale)
     for place, each in enumerate((a, b, c)):
         expected = float((chance * (each == lowest) / ties).sum())
-        step = Hidden("least", np.array(scores), law, np.array([place]), np.array([0]))
+        step = RecordedStep("least", np.array(scores), law, np.array([place]), np.array([0]))
         assert math.exp(least(step, law)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_several_lists_are_independent():
     law = DiscreteLaplace(Fraction(2))
     numbers, starts = np.array([1, 4, 0, 2, 2]), np.array([0, 2])
-    both = least(Hidden("least", numbers, law, np.array([1, 3]), starts), law)
+    both = least(RecordedStep("least", numbers, law, np.array([1, 3]), starts), law)
     parts = [
-        least(Hidden("least", numbers[:2], law, np.array([1]), starts[:1]), law),
-        least(Hidden("least", numbers[2:], law, np.array([1]), starts[:1]), law),
+        least(RecordedStep("least", numbers[:2], law, np.array([1]), starts[:1]), law),
+        least(RecordedStep("least", numbers[2:], law, np.array([1]), starts[:1]), law),
     ]
     assert both == pytest.approx(sum(parts))
 
@@ -82,28 +82,28 @@ def test_the_cheapest_way_to_join_three_codes_against_enumeration(costs):
     for drawn in product(range(len(noise)), repeat=5):
         way = tuple(buckets.cheapest(np.array(costs) - np.array(drawn)).tolist())
         found[way] += float(np.prod(noise[list(drawn)]))
-    step = Hidden("costs", np.array(costs), DiscreteLaplace(Fraction(1, 2)))
+    step = RecordedStep("costs", np.array(costs), DiscreteLaplace(Fraction(1, 2)))
     assert cheapest_of_three([step]) == pytest.approx(list(found.values()), abs=5e-5)
 
 
 def test_runs_that_decided_otherwise_are_not_compared():
     law, pair = DiscreteLaplace(Fraction(2)), Pair("", np.zeros(1), np.ones(1))
-    one = Hidden("splits", np.array([1]), law, np.array([True]))
-    other = Hidden("splits", np.array([2]), law, np.array([True]))
-    never = Hidden("splits", np.array([2]), law, np.array([False]))
+    one = RecordedStep("splits", np.array([1]), law, np.array([True]))
+    other = RecordedStep("splits", np.array([2]), law, np.array([True]))
+    never = RecordedStep("splits", np.array([2]), law, np.array([False]))
     assert transcript(pair, [one], [never]) is None
     assert transcript(pair, [one], []) is None
     told = transcript(pair, [one, one], [other, other])
     assert told.numbers == 0
     assert told.loss == pytest.approx(2 * abs(splits(one, law) - splits(other, law)))
-    long = Hidden("least", np.zeros(1000, np.int64), law, np.array([0]), np.array([0]))
+    long = RecordedStep("least", np.zeros(1000, np.int64), law, np.array([0]), np.array([0]))
     assert transcript(pair, [long], [long]) is None
 
 
 def test_cells_without_rows_count_as_empty():
     law, pair = DiscreteLaplace(Fraction(2)), Pair("", np.zeros(1), np.ones(1))
-    one = Hidden("cells", np.array([3, 1]), law, places=np.array([4, 9], np.uint64))
-    other = Hidden("cells", np.array([3, 2]), law, places=np.array([4, 5], np.uint64))
+    one = RecordedStep("cells", np.array([3, 1]), law, places=np.array([4, 9], np.uint64))
+    other = RecordedStep("cells", np.array([3, 2]), law, places=np.array([4, 5], np.uint64))
     assert transcript(pair, [one], [other]).numbers == Fraction(1 + 2, 2)
 
 

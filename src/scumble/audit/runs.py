@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 
 from scumble.model.designs.box_tree import RegionTree
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.private.meter.table import PrivateTable, blur
-from scumble.private.sampling.source import Hidden, Keystream
+from scumble.private.meter.noise import NoiseLaw, NoisySteps
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
@@ -102,32 +103,85 @@ def _paths(tree: RegionTree, schema: Schema, names: Sequence[str]) -> list[float
 Counts = npt.NDArray[np.int64]
 
 
-class Watcher(Keystream):
-    """A source of noise that notes what it is asked to hide."""
+How = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
 
-    def __init__(self, seed: int | None = None) -> None:
-        super().__init__(seed)
-        self.seen: list[Hidden] = []
 
-    def watch(self, hidden: Hidden) -> None:
-        """Note numbers before they get their noise."""
-        self.seen.append(hidden.copy())
+@dataclass(frozen=True, eq=False)
+class RecordedStep:
+    """One randomised step of a measurement: its true numbers, its noise, and what it decided.
+
+    `how` tells the kind of step. "sums": every number is published with noise of its own. "cells":
+    the counts of all cells of a domain get noise; those at the keys `places` have rows, and what is
+    published depends on the noisy counts alone. "splits": `chosen` tells which numbers were above 0
+    after noise. "least": the numbers are lists that begin at `places`, and `chosen` holds the place
+    of the least number of each after geometric noise was subtracted. "costs": the cheapest sum of
+    some of the numbers decides; the decision is the "chosen" step that follows.
+    """
+
+    how: How
+    numbers: npt.NDArray[Any]
+    law: DiscreteLaplace | DiscreteGaussian
+    chosen: npt.NDArray[Any] | None = None
+    places: npt.NDArray[Any] | None = None
+
+
+class RecordedSteps(NoisySteps):
+    """The meter's randomised steps, and a list of the true numbers that each of them hides."""
+
+    def __init__(self, source: Keystream) -> None:
+        super().__init__(source)
+        self.steps: list[RecordedStep] = []
+
+    def add(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
+        self.steps.append(RecordedStep("sums", numbers.copy(), law))
+        super().add(numbers, law)
+
+    def cells(self, keys: npt.NDArray[np.uint64], counts: Counts, law: DiscreteLaplace) -> Counts:
+        self.steps.append(RecordedStep("cells", counts.copy(), law, places=keys.copy()))
+        return super().cells(keys, counts, law)
+
+    def above_zero(
+        self, numbers: Counts, law: DiscreteLaplace, open_: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        above = super().above_zero(numbers, law, open_)
+        self.steps.append(RecordedStep("splits", numbers[open_], law, above[open_]))
+        return above
+
+    def least(self, scores: Counts, starts: Counts, law: DiscreteLaplace) -> Counts:
+        places = super().least(scores, starts, law)
+        self.steps.append(RecordedStep("least", scores.copy(), law, places, starts.copy()))
+        return places
+
+    def cheapest(
+        self, costs: Counts, law: DiscreteLaplace, choose: Callable[[Counts], Counts]
+    ) -> Counts:
+        self.steps.append(RecordedStep("costs", costs.copy(), law))
+        chosen = super().cheapest(costs, law, choose)
+        self.steps.append(RecordedStep("chosen", chosen.copy(), law))
+        return chosen
+
+
+class RecordedTable(PrivateTable):
+    """A private table that records the randomised steps of its measurements in `steps`."""
+
+    def _steps(self, source: Keystream) -> NoisySteps:
+        recorded = RecordedSteps(source)
+        self.steps = recorded.steps
+        return recorded
 
 
 def measured(
     mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts, seed: int = 0
-) -> list[Hidden]:
+) -> list[RecordedStep]:
     """What a summary looks at in a table with these counts, step by step."""
-    watcher = Watcher(seed)
-    table = PrivateTable(
-        TensorCounter(schema, names, counts), BudgetAccount(mechanism.promise), watcher
-    )
+    account = BudgetAccount(mechanism.promise)
+    table = RecordedTable(TensorCounter(schema, names, counts), account, Keystream(seed))
     if grow := getattr(mechanism, "grow", None):
         grow(table)
-        return watcher.seen
+        return table.steps
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
         mechanism.measure(table, Path(folder))
-    return watcher.seen
+    return table.steps
 
 
 @dataclass(frozen=True)
@@ -138,7 +192,7 @@ class Spent:
     rho: Fraction
 
 
-def spent(one: Sequence[Hidden], other: Sequence[Hidden]) -> Spent | None:
+def spent(one: Sequence[RecordedStep], other: Sequence[RecordedStep]) -> Spent | None:
     """The loss of one list of numbers against another; None if they are not the same list, as when
     the plan depends on the data.
     """
@@ -155,12 +209,14 @@ def spent(one: Sequence[Hidden], other: Sequence[Hidden]) -> Spent | None:
     return Spent(epsilon, rho)
 
 
-def outputs(measured: Sequence[Hidden], runs: int, noise: Keystream) -> npt.NDArray[np.float64]:
+def outputs(
+    measured: Sequence[RecordedStep], runs: int, noise: Keystream
+) -> npt.NDArray[np.float64]:
     """So many runs of one list of numbers, each with noise of its own, drawn as a release does."""
     columns = []
     for each in measured:
         tiled = np.tile(each.numbers.ravel().astype(np.int64), runs)
-        blur(noise, tiled, each.law)
+        NoisySteps(noise).add(tiled, each.law)
         columns.append(tiled.reshape(runs, -1).astype(np.float64))
     return np.concatenate(columns, axis=1)
 

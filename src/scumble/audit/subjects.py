@@ -21,7 +21,7 @@ from scumble.audit.claims import CONFIDENCE, claims, shown_values
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, in_order, linkage
 from scumble.audit.report import Finding, Learned, Report, Verdict
-from scumble.audit.runs import Counts, Spent, changes, measured
+from scumble.audit.runs import Counts, RecordedStep, Spent, changes, measured
 from scumble.audit.summary_plans import lost
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.model.errors import ParameterError, ScumbleError
@@ -31,7 +31,6 @@ from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_le
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
-from scumble.private.sampling.source import Hidden
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
@@ -323,7 +322,7 @@ def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent 
     names, schema = release.evidence.columns, release.schema
     rows = int(promise.parameters.get("contribution", 1))
     empty: Counts = np.zeros(schema.size(names), np.int64)
-    records: dict[bytes, list[Hidden]] = {}
+    records: dict[bytes, list[RecordedStep]] = {}
     largest: Spent | None = None
     for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
         for table in (one, other):

@@ -17,19 +17,29 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from scumble.audit.runs import Counts, Pair, Spent, backgrounds, changes, measured, outputs, spent
+from scumble.audit.runs import (
+    Counts,
+    Pair,
+    RecordedStep,
+    Spent,
+    backgrounds,
+    changes,
+    measured,
+    outputs,
+    spent,
+)
 from scumble.model.designs.residuals import differences
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.private.sampling.source import Hidden, Keystream
+from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.marginals import TableSummary
 from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
-Record = list[Hidden]
+Record = list[RecordedStep]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +216,7 @@ class Stepwise:
         [name] = self.mechanism.parameters["attributes"]
         return Schema((Attribute(name, "quasi", IntegerRange(0, len(WAYS) - 1)),))
 
-    def _steps(self, counts: Counts, seed: int = 0) -> list[Hidden]:
+    def _steps(self, counts: Counts, seed: int = 0) -> list[RecordedStep]:
         names = self.mechanism.parameters["attributes"]
         return measured(self.mechanism, self._schema, names, counts, seed)
 
@@ -236,7 +246,7 @@ class Stepwise:
         return Fraction(0)
 
 
-def cheapest_of_three(steps: list[Hidden]) -> Floats:
+def cheapest_of_three(steps: list[RecordedStep]) -> Floats:
     """The probabilities of the three ways: all codes alone, the first two or the last two together,
     by the costs of codes 0, 1 and 2 and of 01 and 12, less geometric noise.
 
@@ -293,7 +303,7 @@ class Transcript:
     pair: Pair
     numbers: Fraction
     decisions: float
-    costs: tuple[tuple[Hidden, Hidden], ...]
+    costs: tuple[tuple[RecordedStep, RecordedStep], ...]
 
     @property
     def loss(self) -> float:
@@ -308,7 +318,7 @@ def transcripts(
     names = mechanism.parameters["attributes"]
     cells = schema.size(names)
     for seed, (words, counts) in product(seeds, backgrounds(cells).items()):
-        steps: dict[bytes, list[Hidden]] = {}
+        steps: dict[bytes, list[RecordedStep]] = {}
         for one, other in changes(counts, range(cells), relation, rows):
             for table in (one, other):
                 if table.tobytes() not in steps:
@@ -318,7 +328,9 @@ def transcripts(
                 yield told
 
 
-def transcript(pair: Pair, one: Sequence[Hidden], other: Sequence[Hidden]) -> Transcript | None:
+def transcript(
+    pair: Pair, one: Sequence[RecordedStep], other: Sequence[RecordedStep]
+) -> Transcript | None:
     """What the steps of two runs tell together; None if they decided otherwise."""
     if len(one) != len(other):
         return None
@@ -337,7 +349,7 @@ def transcript(pair: Pair, one: Sequence[Hidden], other: Sequence[Hidden]) -> Tr
     return Transcript(pair, numbers, decisions, tuple(costs))
 
 
-def _alike(one: Hidden, other: Hidden) -> bool:
+def _alike(one: RecordedStep, other: RecordedStep) -> bool:
     """Whether two steps do the same and came to the same decisions."""
     if (one.how, one.law) != (other.how, other.law):
         return False
@@ -351,7 +363,7 @@ def _alike(one: Hidden, other: Hidden) -> bool:
     return same_shape and (one.chosen is None or np.array_equal(_chosen(one), _chosen(other)))
 
 
-def _moved(one: Hidden, other: Hidden) -> int:
+def _moved(one: RecordedStep, other: RecordedStep) -> int:
     """By how much all numbers differ, cells without rows being 0."""
     if one.places is None or other.places is None:
         return sum(abs(int(gap)) for gap in (one.numbers - other.numbers).ravel().tolist())
@@ -363,7 +375,7 @@ def _moved(one: Hidden, other: Hidden) -> int:
     return sum(abs(mine.get(key, 0) - yours.get(key, 0)) for key in mine.keys() | yours.keys())
 
 
-def splits(step: Hidden, law: DiscreteLaplace) -> float:
+def splits(step: RecordedStep, law: DiscreteLaplace) -> float:
     """The logarithm of the probability that just these numbers are above 0 after noise."""
     rate = float(1 / law.scale)
     whole = math.log1p(math.exp(-rate))
@@ -375,7 +387,7 @@ def splits(step: Hidden, law: DiscreteLaplace) -> float:
     return total
 
 
-def least(step: Hidden, law: DiscreteLaplace) -> float:
+def least(step: RecordedStep, law: DiscreteLaplace) -> float:
     """The logarithm of the probability that just these are the least of their lists, after
     geometric noise was taken off; equal ones are told apart by chance.
     """
@@ -386,13 +398,13 @@ def least(step: Hidden, law: DiscreteLaplace) -> float:
     )
 
 
-def _lists(step: Hidden) -> list[tuple[int, Integers]]:
+def _lists(step: RecordedStep) -> list[tuple[int, Integers]]:
     """Where each list begins, and its numbers."""
     begins = [] if step.places is None else step.places.tolist()
     return list(zip(begins, np.split(step.numbers, begins[1:]), strict=True))
 
 
-def _chosen(step: Hidden) -> npt.NDArray[Any]:
+def _chosen(step: RecordedStep) -> npt.NDArray[Any]:
     if step.chosen is None:
         raise TypeError(f"a step of the kind '{step.how}' decides something")
     return step.chosen

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from scumble.audit.claim import ADAPTIVE
 from scumble.audit.exposure import exposure
-from scumble.audit.runs import Watcher
+from scumble.audit.runs import RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Groups
@@ -42,7 +42,6 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary, create
-from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
@@ -224,18 +223,17 @@ def _measured(
     """All that is measured of a table of one person, before its noise; None as for `success`."""
     codes = {each.name: values.get(each.name, each.size // 2) for each in schema.published}
     row = pa.table({n: schema[n].decode(np.array([code])) for n, code in codes.items()})
-    watcher = Watcher(0)
     counter = RowCounter(Rows(open_source(row), schema))
-    table = PrivateTable(counter, BudgetAccount(mechanism.promise), watcher)
+    table = RecordedTable(counter, BudgetAccount(mechanism.promise), Keystream(0))
     with tempfile.TemporaryDirectory(prefix="scumble-") as folder:
         mechanism.measure(table, Path(folder))
     found = [
         (each.law, each.numbers.ravel().astype(np.int64))
-        for each in watcher.seen
+        for each in table.steps
         if each.how == "sums" and isinstance(each.law, DiscreteLaplace)
     ]
-    size = sum(each.numbers.size for each in watcher.seen)
-    return found if 0 < len(found) == len(watcher.seen) and size <= _MOST_NUMBERS else None
+    size = sum(each.numbers.size for each in table.steps)
+    return found if 0 < len(found) == len(table.steps) and size <= _MOST_NUMBERS else None
 
 
 def _guessed(numbers: Numbers, scales: Sequence[Fraction]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,7 +26,14 @@ NAMES = ["a", "b"]
 
 def unmetered(table: PrivateTable) -> PrivateTable:
     """The table behind an account that pays for everything."""
-    return PrivateTable(table._counter, BudgetAccount(PrivacyLoss(Fraction(10**6))), table._noise)
+    return charged(table, PrivacyLoss(Fraction(10**6)))
+
+
+def charged(table: PrivateTable, limit: PrivacyLoss) -> PrivateTable:
+    """The same table behind an account of its own; an audit goes on recording its steps."""
+    other = copy(table)
+    other._account = BudgetAccount(limit)
+    return other
 
 
 class HalfTheNoise(sc.Histogram):
@@ -66,8 +74,7 @@ class SmallSigma(sc.Marginals):
         ]
 
     def measure(self, table, folder):
-        account = BudgetAccount(PrivacyLoss(rho=Fraction(1)))
-        return super().measure(PrivateTable(table._counter, account, table._noise), folder)
+        return super().measure(charged(table, PrivacyLoss(rho=Fraction(1))), folder)
 
 
 class ReusedSeed(sc.Histogram):
@@ -76,7 +83,7 @@ class ReusedSeed(sc.Histogram):
     def measure(self, table, folder):
         evidence = super().measure(table, folder)
         [counts] = table._counter.counts([self.attributes], self.person)
-        seed, scale = table._noise.bits(60), evidence.design.noise.scale
+        seed, scale = table._noise.source.bits(60), evidence.design.noise.scale
         noise = [discrete_laplace(Keystream(seed), scale, 1)[0] for _ in counts]
         written = pq.read_table(folder / evidence.file).drop_columns(["count"])
         pq.write_table(

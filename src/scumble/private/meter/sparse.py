@@ -20,8 +20,7 @@ import numpy.typing as npt
 from scumble.model.designs.sparse import Tails
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
-from scumble.private.meter.table import check_scale
-from scumble.private.sampling.source import Hidden
+from scumble.private.meter.noise import check_scale
 from scumble.private.tables.sorted_keys import isin_sorted
 
 if TYPE_CHECKING:
@@ -60,15 +59,14 @@ class PrivateCells:
         self.radix: CellKeys = table.schema.cell_keys(names)
         self._table = table
         self._noise = table._noise
+        self._source = table._noise.source
 
     def total(self, law: DiscreteLaplace) -> int:
         """The number of rows plus noise; one person has at most `person.rows` of them."""
-        from scumble.private.sampling.noise import discrete_laplace
-
         self._charge("noisy number of rows", law, self.person.rows)
-        rows = self._cells.counts.sum()
-        self._noise.watch(Hidden("sums", rows.reshape(1), law))
-        return int(rows) + int(discrete_laplace(self._noise, law.scale, 1)[0])
+        rows = np.array([self._cells.counts.sum()])
+        self._noise.add(rows, law)
+        return int(rows[0])
 
     def filtered(self, law: DiscreteLaplace, theta: int) -> Published:
         """The cells whose noisy counts are theta at least."""
@@ -83,7 +81,7 @@ class PrivateCells:
 
         self._charge("sampled cells", law, self.person.sensitivity)
         counts = self._noisy(law)
-        kept = np.flatnonzero(integers(self._noise, tau, len(counts)) < np.abs(counts))
+        kept = np.flatnonzero(integers(self._source, tau, len(counts)) < np.abs(counts))
         keys, counts = self._joined(kept, counts, Sampled(law.scale, tau))
         return _weighted(keys, counts, Fraction(tau))
 
@@ -95,14 +93,14 @@ class PrivateCells:
         level = _first_level(self.radix.size, law, size)
         bits = _WORD * max(1, -(-level // _WORD))
         counts = self._noisy(law)
-        tickets = sparse.tickets(self._noise, len(counts), bits)
+        tickets = sparse.tickets(self._source, len(counts), bits)
         own = sparse.Lottery(self._cells.keys, counts, tickets)
         capacities = self.radix.capacities
-        empty = sparse.empty_cells(self._noise, capacities, law.scale, level, bits)
+        empty = sparse.empty_cells(self._source, capacities, law.scale, level, bits)
         empty = empty.only(~isin_sorted(empty.keys, own.keys))
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
             level -= 1
-            more = sparse.more_cells(self._noise, capacities, law.scale, level, bits)
+            more = sparse.more_cells(self._source, capacities, law.scale, level, bits)
             new = ~isin_sorted(more.keys, own.keys) & ~isin_sorted(more.keys, _in_order(empty).keys)
             empty = empty + more.only(new)
         cells = _in_order(own.only(own.passing(level, bits)) + empty)
@@ -114,7 +112,7 @@ class PrivateCells:
 
         self._charge("drawn cells", law, self.person.sensitivity)
         keys, counts = self._filtered(law, theta)
-        tickets = sparse.tickets(self._noise, len(counts))
+        tickets = sparse.tickets(self._source, len(counts))
         return _prioritised(sparse.Lottery(keys, counts, tickets), size, sparse.BITS)
 
     def _charge(self, what: str, law: DiscreteLaplace, sensitivity: int) -> None:
@@ -127,14 +125,7 @@ class PrivateCells:
         return self._table._counter.occupied(self.names, self.person)
 
     def _noisy(self, law: DiscreteLaplace) -> npt.NDArray[np.int64]:
-        from scumble.private.sampling.noise import discrete_laplace
-
-        cells = self._cells
-        self._noise.watch(Hidden("cells", cells.counts, law, places=cells.keys))
-        noisy: npt.NDArray[np.int64] = cells.counts + discrete_laplace(
-            self._noise, law.scale, len(cells.counts)
-        )
-        return noisy
+        return self._noise.cells(self._cells.keys, self._cells.counts, law)
 
     def _filtered(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
         from scumble.private.sampling.sparse import Filtered
@@ -150,9 +141,9 @@ class PrivateCells:
         """
         from scumble.private.sampling.sparse import scattered
 
-        keys = scattered(self._noise, self.radix.capacities, rule)
+        keys = scattered(self._source, self.radix.capacities, rule)
         keys = keys[~isin_sorted(keys, self._cells.keys)]
-        values = rule.draw(self._noise, len(keys))
+        values = rule.draw(self._source, len(keys))
         together = np.concatenate([self._cells.keys[kept], keys])
         order = _order(together)
         return together[order], np.concatenate([counts[kept], values])[order]

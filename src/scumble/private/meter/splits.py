@@ -16,8 +16,8 @@ import numpy.typing as npt
 from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
-from scumble.private.meter.table import PrivateCounts, check_scale
-from scumble.private.sampling.source import Hidden
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateCounts
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,10 +35,8 @@ def median_cuts(
     together are at most `sensitivity`, so that scale = 2 · sensitivity / ε makes it e^ε. Codes
     between two rows have equal scores: an interval is taken in proportion to its length.
     """
-    from scumble.private.sampling.selection import noisy_least
-
-    scale = 2 * counts.person.sensitivity / epsilon
-    check_scale(DiscreteLaplace(scale))
+    law = DiscreteLaplace(2 * counts.person.sensitivity / epsilon)
+    check_scale(law)
     counts.charge("medians", PrivacyLoss(epsilon))
     last: Integers = boxes.high[axis].copy()
     wide = np.flatnonzero(last > boxes.low[axis])
@@ -55,10 +53,7 @@ def median_cuts(
     candidates[ends] = False
     places = np.flatnonzero(candidates)
     starts = begins - np.arange(len(wide))
-    scores = scores[places]
-    least = noisy_least(counts._noise, scores, starts, scale)
-    counts._noise.watch(Hidden("least", scores, DiscreteLaplace(scale), least, starts))
-    chosen = places[least]
+    chosen = places[counts._noise.least(scores[places], starts, law)]
     last[wide] = inside.low[axis] + chosen - begins
     return last
 
@@ -72,12 +67,11 @@ def mean_cuts(
     Codes are taken from the lowest of their box on, so that a row changes the sum by less than the
     size of the largest box, and the count by 1; each gets half of ε.
     """
-    from scumble.private.sampling.noise import discrete_laplace
-
     longest = int(boxes.sizes[axis].max()) - 1
-    scales = [2 * counts.person.sensitivity * max(w, 1) / epsilon for w in (longest, 1)]
-    for scale in scales:
-        check_scale(DiscreteLaplace(scale))
+    half = epsilon / (2 * counts.person.sensitivity)
+    laws = [DiscreteLaplace(max(most, 1) / half) for most in (longest, 1)]
+    for law in laws:
+        check_scale(law)
     counts.charge("means", PrivacyLoss(epsilon))
     tensor = counts._counts.reshape(shape)
     along = [1] * tensor.ndim
@@ -85,10 +79,9 @@ def mean_cuts(
     codes = np.arange(shape[axis]).reshape(along)
     rows = boxes.sums(summed_area(tensor))
     sums = boxes.sums(summed_area(tensor * codes)) - boxes.low[axis] * rows
-    for numbers, scale in zip((sums, rows), scales, strict=True):
-        counts._noise.watch(Hidden("sums", numbers, DiscreteLaplace(scale)))
-    noise = (discrete_laplace(counts._noise, scale, len(boxes)) for scale in scales)
-    means = (sums + next(noise)) // np.maximum(rows + next(noise), 1)
+    for numbers, law in zip((sums, rows), laws, strict=True):
+        counts._noise.add(numbers, law)
+    means = sums // np.maximum(rows, 1)
     highest = np.maximum(boxes.high[axis] - 1, boxes.low[axis])
     last: Integers = np.clip(boxes.low[axis] + means, boxes.low[axis], highest)
     return last
@@ -152,8 +145,6 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
     """The leaves of a tree that halves boxes in every attribute as the rule says; they tile the
     domain.
     """
-    from scumble.private.sampling.noise import discrete_laplace
-
     law = DiscreteLaplace(rule.scale)
     check_scale(law)
     counts.charge("splits", PrivacyLoss(rule.loss(counts.person)))
@@ -161,10 +152,7 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
     boxes, depth, leaves = Boxes.whole(shape), 0, []
     while len(boxes):
         biased = np.maximum(boxes.sums(summed) - depth * rule.decay, -rule.decay)
-        noisy = biased + discrete_laplace(counts._noise, rule.scale, len(boxes))
-        several = boxes.cells > 1
-        split = (noisy > 0) & several
-        counts._noise.watch(Hidden("splits", biased[several], law, split[several]))
+        split = counts._noise.above_zero(biased, law, boxes.cells > 1)
         leaves.append(boxes.take(np.flatnonzero(~split)))
         boxes, _ = boxes.take(np.flatnonzero(split)).halves()
         depth += 1
@@ -190,19 +178,12 @@ def noisy_partition(
     changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a person.
     Equally cheap partitions are told apart by their shape alone, which leaves all this as it is.
     """
-    from scumble.private.sampling.noise import geometric
-
-    scale = 2 * counts.person.sensitivity / epsilon
-    law = DiscreteLaplace(scale)
+    law = DiscreteLaplace(2 * counts.person.sensitivity / epsilon)
     check_scale(law)
     counts.charge("partition", PrivacyLoss(epsilon))
     buckets = Buckets(counts.size)
     costs = buckets.deviations(counts._counts) + price
-    counts._noise.watch(Hidden("costs", costs, law))
-    costs -= geometric(counts._noise, scale, buckets.many)
-    last = buckets.cheapest(costs)
-    counts._noise.watch(Hidden("chosen", last, law))
-    return last
+    return counts._noise.cheapest(costs, law, buckets.cheapest)
 
 
 # Partitions of a row of counts into buckets whose counts are nearly equal.

@@ -17,9 +17,9 @@ from scumble.model.designs.axis import IdentityTransform, Transform
 from scumble.model.designs.residual_planner import cost
 from scumble.model.designs.residuals import MarginalTable, Residuals, differences
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
-from scumble.private.sampling.source import Hidden
+from scumble.private.meter.noise import NoiseLaw, NoisySteps, check_scale
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
@@ -33,7 +33,11 @@ class PrivateTable:
     def __init__(self, counter: CellCounter, account: BudgetAccount, noise: Keystream) -> None:
         self._counter = counter
         self._account = account
-        self._noise = noise
+        self._noise = self._steps(noise)
+
+    def _steps(self, source: Keystream) -> NoisySteps:
+        """The randomised steps of this table's measurements; the audit overrides it to record."""
+        return NoisySteps(source)
 
     @property
     def schema(self) -> Schema:
@@ -50,7 +54,7 @@ class PrivateTable:
         self._account.charge(f"noisy counts of {', '.join(names)}", PrivacyLoss(epsilon))
         law = DiscreteLaplace(Fraction(person.sensitivity) / epsilon)
         [counts] = self._counter.counts([names], person)
-        blur(self._noise, counts, law)
+        self._noise.add(counts, law)
         return counts, law
 
     def counts(self, names: Sequence[str], person: PrivacyUnit) -> PrivateCounts:
@@ -69,10 +73,6 @@ class PrivateTable:
 # Counts of cells behind the meter: linear measurements with noise are the way out.
 
 Counts = npt.NDArray[np.int64]
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
-
-LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000
-_NOISE_CHUNK = 1 << 22
 
 
 class PrivateCounts:
@@ -86,7 +86,7 @@ class PrivateCounts:
         counts: Counts,
         person: PrivacyUnit,
         account: BudgetAccount,
-        noise: Keystream,
+        noise: NoisySteps,
     ) -> None:
         self.names = names
         self.person = person
@@ -117,7 +117,7 @@ class PrivateCounts:
         self.charge("noisy sums", self._cost(laws, norms, acute=chosen.acute(laws)))
         numbers = [np.ascontiguousarray(group) for group in chosen.apply(self._counts)]
         for group, law in zip(numbers, laws, strict=True):
-            blur(self._noise, group.reshape(-1), law)
+            self._noise.add(group.reshape(-1), law)
         return numbers
 
     def charge(self, what: str, cost: PrivacyLoss) -> None:
@@ -135,31 +135,6 @@ class PrivateCounts:
             else:
                 rho += square * squares / (2 * law.parameter)
         return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
-
-
-def check_scale(law: NoiseLaw) -> None:
-    """Refuse noise that 64 bits might not hold."""
-    spread = law.scale if isinstance(law, DiscreteLaplace) else law.parameter / LARGEST_SCALE
-    if spread > LARGEST_SCALE:
-        raise ParameterError(
-            "With so small an epsilon, or so many rows of a person, the noise would be larger "
-            "than any count; allow a larger epsilon, or a smaller contribution."
-        )
-
-
-def blur(noise: Keystream, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
-    """Add independent noise to numbers, in place. A source that watches, as an audit's does, is
-    shown what it is asked to hide.
-    """
-    from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
-
-    noise.watch(Hidden("sums", numbers, law))
-    for begin in range(0, len(numbers), _NOISE_CHUNK):
-        part = numbers[begin : begin + _NOISE_CHUNK]
-        if isinstance(law, DiscreteLaplace):
-            part += discrete_laplace(noise, law.scale, len(part))
-        else:
-            part += discrete_gaussian(noise, law.parameter, len(part))
 
 
 # Noisy marginals, and parts of them, behind the meter.
@@ -185,7 +160,7 @@ def noisy_tables(table: PrivateTable, design: Residuals, person: PrivacyUnit) ->
     for run in _runs(design.tables):
         before = [_before(design, run_table, counted[number]._counts) for number, run_table in run]
         noisy = np.concatenate(before)
-        blur(table._noise, noisy, run[0][1].law)
+        table._noise.add(noisy, run[0][1].law)
         ends = np.cumsum([len(part) for part in before])[:-1]
         for (number, run_table), part in zip(run, np.split(noisy, ends), strict=True):
             numbers[slices[number]] = _after(design, run_table, part)

@@ -1,6 +1,4 @@
-"""AES-CTR keystream, hook for the audit.
-
-Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
+"""Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
 
 The keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key;
 128 bits of key rather than 256 because that is a sixth faster and still out of reach of any search.
@@ -12,15 +10,13 @@ import hashlib
 import os
 import threading
 import weakref
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 KEY_BYTES = 16
 # A usual second-level cache: most of the keystream is still there when the sampler reads it.
@@ -82,9 +78,6 @@ class Keystream:
         self.fill(out)
         return int.from_bytes(out.tobytes(), "little") >> (8 * size - count)
 
-    def watch(self, hidden: Hidden) -> None:
-        """What the next noise is to hide, or did: no source looks, but one that is made to."""
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Source cannot be copied or pickled: the copy would repeat its stream.")
 
@@ -103,33 +96,3 @@ def _rekey_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_rekey_after_fork)
-
-
-# Hidden: numbers of a private table that noise is to hide, as they are shown to a source of noise
-# that watches. Only an audit's does.
-
-How = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
-
-
-@dataclass(frozen=True, eq=False)
-class Hidden:
-    """What one step of a release looks at, the scale of its noise, and what came of it.
-
-    Of "sums" every number is told with noise of its own; of "cells" all cells of a domain, of which
-    those at `places` have rows, and more may be told by what is told of them. "splits": `chosen`
-    says which numbers were above 0 after noise. "least": of each list, which begins at one of
-    `places`, `chosen` is the place of the least number after one-sided noise was taken off.
-    "costs": the cheapest sum of some of the numbers decides; what it decided is "chosen" after it.
-    """
-
-    how: How
-    numbers: NDArray[Any]
-    law: DiscreteLaplace | DiscreteGaussian
-    chosen: NDArray[Any] | None = None
-    places: NDArray[Any] | None = None
-
-    def copy(self) -> Hidden:
-        """The same, of which nothing changes when the numbers get their noise."""
-        arrays = (self.chosen, self.places)
-        copies = (None if each is None else np.array(each) for each in arrays)
-        return Hidden(self.how, np.array(self.numbers), self.law, *copies)

@@ -17,7 +17,8 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary, of_cells
 
 MOST_CELLS = 10**8

@@ -19,7 +19,8 @@ from scumble.model.parameters import free_name, plain, whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import positive, share
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
 from scumble.private.summaries.workload_matrix import (
     Asked,

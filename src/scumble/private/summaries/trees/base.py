@@ -24,7 +24,8 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
-from scumble.private.meter.table import PrivateTable, check_scale
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
 
 MOST_CELLS = 10**8

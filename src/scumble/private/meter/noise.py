@@ -1,0 +1,94 @@
+"""The randomised steps of the meter: true numbers go in, noisy numbers or noisy decisions come out.
+
+The keystream only supplies bits and never receives a count. The audit records true numbers by a
+subclass of `NoisySteps` of its own; nothing in this package hands them to a caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.errors import ParameterError
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Keystream
+
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+Integers = npt.NDArray[np.int64]
+
+LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000
+_NOISE_CHUNK = 1 << 22
+
+
+class NoisySteps:
+    """The randomised steps that measurements are made of, with bits from one keystream."""
+
+    def __init__(self, source: Keystream) -> None:
+        self.source = source
+
+    def add(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
+        """Add independent noise of `law` to a one-dimensional array, in place."""
+        from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
+
+        for begin in range(0, len(numbers), _NOISE_CHUNK):
+            part = numbers[begin : begin + _NOISE_CHUNK]
+            if isinstance(law, DiscreteLaplace):
+                part += discrete_laplace(self.source, law.scale, len(part))
+            else:
+                part += discrete_gaussian(self.source, law.parameter, len(part))
+
+    def cells(
+        self, keys: npt.NDArray[np.uint64], counts: Integers, law: DiscreteLaplace
+    ) -> Integers:
+        """Return the noisy counts of the occupied cells `keys` of a sparse table.
+
+        The noise of the empty cells is drawn elsewhere, and only for those that are published.
+        """
+        from scumble.private.sampling.noise import discrete_laplace
+
+        noisy: Integers = counts + discrete_laplace(self.source, law.scale, len(counts))
+        return noisy
+
+    def above_zero(
+        self, numbers: Integers, law: DiscreteLaplace, open_: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which of the `open_` numbers are above 0 after noise of `law` on all numbers."""
+        from scumble.private.sampling.noise import discrete_laplace
+
+        noisy = numbers + discrete_laplace(self.source, law.scale, len(numbers))
+        above: npt.NDArray[np.bool_] = (noisy > 0) & open_
+        return above
+
+    def least(self, scores: Integers, starts: Integers, law: DiscreteLaplace) -> Integers:
+        """Return the place of the least score of each list after geometric noise of the scale of
+        `law` is subtracted; list k begins at `starts[k]`.
+        """
+        from scumble.private.sampling.selection import noisy_least
+
+        return noisy_least(self.source, scores, starts, law.scale)
+
+    def cheapest(
+        self, costs: Integers, law: DiscreteLaplace, choose: Callable[[Integers], Integers]
+    ) -> Integers:
+        """Return `choose(costs)` after geometric noise of the scale of `law` is subtracted from
+        the costs, in place.
+        """
+        from scumble.private.sampling.noise import geometric
+
+        costs -= geometric(self.source, law.scale, len(costs))
+        return choose(costs)
+
+
+def check_scale(law: NoiseLaw) -> None:
+    """Raise ParameterError for noise that may not fit 64 bits."""
+    spread = law.scale if isinstance(law, DiscreteLaplace) else law.parameter / LARGEST_SCALE
+    if spread > LARGEST_SCALE:
+        raise ParameterError(
+            "With so small an epsilon, or so many rows of a person, the noise would be larger "
+            "than any count; allow a larger epsilon, or a smaller contribution."
+        )
