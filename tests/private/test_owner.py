@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.private.publish import PublishOptions
 from scumble.public.release import Release, load
 from tests.support.people import people, schema
 
@@ -160,15 +162,25 @@ class TestBook:
 class TestLevels:
     def test_one_release_for_each(self) -> None:
         table, domain = people(80, schema()), schema()
-        found = sc.publish(table, domain, sc.Aroma(k=9), levels=[3, 9], seed=1)
+        found = sc.Aroma(k=9).publish_levels(table, domain, levels=[3, 9], seed=1)
         assert [release.manifest.parameters["k"] for release in found] == [3, 9]
         for release in found:
             low, high = release.answer(COOKS).interval(0.999999)
             assert low <= table["job"].to_pylist().count("cook") <= high
 
     def test_only_for_aroma(self) -> None:
-        with pytest.raises(sc.ParameterError, match="Only Aroma publishes levels"):
-            sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1), levels=[2, 3])
+        assert [n for n, kind in sc.mechanisms().items() if hasattr(kind, "publish_levels")] == [
+            "aroma"
+        ]
+
+    def test_options_are_those_of_publish(self) -> None:
+        of_publish = dict(list(signature(sc.publish).parameters.items())[3:])
+        options = signature(PublishOptions).parameters
+        assert {n: p.default for n, p in of_publish.items()} == {
+            n: p.default for n, p in options.items()
+        }
+        with pytest.raises(TypeError, match="sead"):
+            sc.Aroma(k=9).publish_levels("no such file", schema(), levels=[9], sead=1)
 
 
 def test_the_public_side_knows_nothing_of_it(tmp_path: Path) -> None:

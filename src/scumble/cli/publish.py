@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
     from scumble.private.owner import OwnedRelease
+    from scumble.private.perturbation.aroma import Aroma
 
 
 def publish(
@@ -51,6 +52,8 @@ def publish(
     if steps and method == "aroma" and parameters.get("k") is None:
         parameters["k"] = float(max(steps))
     mechanism = _make(method, _written(parameters))
+    if steps is not None:
+        _leveled(mechanism)
     _refuse_place(output, steps, force)
     _refuse_book(book, parameters["identifier"], output, force)
     known = Schema.load(schema)
@@ -60,7 +63,12 @@ def publish(
     how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     how |= {"ledger": ledger, "part": part}
     with console.progress("Publishing", rows.rows) as progress, _charge_told(ledger):
-        found = publish(rows, known, mechanism, levels=steps, progress=progress, **how)
+        how["progress"] = progress
+        found = (
+            publish(rows, known, mechanism, **how)
+            if steps is None
+            else _leveled(mechanism).publish_levels(rows, known, levels=steps, **how)
+        )
         places = _places(found, output)
         for folder, release in places.items():
             release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
@@ -268,6 +276,13 @@ def _json_file(option: str, path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, ValueError):
         raise ParameterError.of("publish", option, "a readable file of JSON", str(path)) from None
+
+
+def _leveled(mechanism: Any) -> Aroma:
+    if not hasattr(mechanism, "publish_levels"):
+        raise ParameterError(f"Only aroma publishes --levels; {mechanism.name} does not.")
+    found: Aroma = mechanism
+    return found
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,14 +1,18 @@
-"""The one function that crosses the wall: private rows in, a release out."""
+"""`publish`: read private rows, run a mechanism on them, and return a release.
+
+This is the only way from private rows to evidence. `publish_views` is the same for a mechanism that
+makes several releases in one pass over the rows (Aroma's levels).
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
@@ -27,43 +31,6 @@ from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
-if TYPE_CHECKING:
-    from scumble.private.perturbation.aroma import Aroma
-
-
-@overload
-def publish(
-    source: Any,
-    schema: Schema | str | Path,
-    mechanism: Mechanism,
-    *,
-    table: str | None = None,
-    outside: Literal["error", "drop", "missing"] = "error",
-    reveal: bool = False,
-    seed: int | None = None,
-    levels: None = None,
-    ledger: Ledger | str | Path | None = None,
-    part: Any = None,
-    progress: Callable[[int], None] | None = None,
-) -> OwnedRelease: ...
-
-
-@overload
-def publish(
-    source: Any,
-    schema: Schema | str | Path,
-    mechanism: Mechanism,
-    *,
-    table: str | None = None,
-    outside: Literal["error", "drop", "missing"] = "error",
-    reveal: bool = False,
-    seed: int | None = None,
-    levels: Sequence[int],
-    ledger: Ledger | str | Path | None = None,
-    part: Any = None,
-    progress: Callable[[int], None] | None = None,
-) -> list[OwnedRelease]: ...
-
 
 def publish(
     source: Any,
@@ -74,42 +41,128 @@ def publish(
     outside: Literal["error", "drop", "missing"] = "error",
     reveal: bool = False,
     seed: int | None = None,
-    levels: Sequence[int] | None = None,
     ledger: Ledger | str | Path | None = None,
     part: Any = None,
     progress: Callable[[int], None] | None = None,
-) -> OwnedRelease | list[OwnedRelease]:
-    """Publish a private table.
+) -> OwnedRelease:
+    """Publish a private table and return the release.
 
-    `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `outside`
-    says what happens to a row with a value outside its domain: an error that names the row, the row
-    dropped, or the value missing. `reveal` allows private values in error messages, for the owner's
-    eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests. `levels` makes one nested
-    view for each k of a list, the mechanism's being the largest (Aroma only). `ledger` is the
-    owner's, which is charged before anything is read; with `part`, a value of the column by which
-    the ledger knows parts of the table, only the rows of that part are read and charged. `progress`
-    is called with the number of rows read.
+    `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `schema`
+    is a `Schema` or the path of one. `outside` says what happens to a row with a value outside its
+    domain: "error" names the row, "drop" leaves the row out, "missing" makes the value missing.
+    `reveal` allows private values in error messages, for the owner's eyes. `seed` makes the release
+    repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger, which is charged before
+    anything is read. With `part`, a value of the column by which the ledger knows parts of the
+    table, only the rows of that part are read and charged. `progress` is called with the number of
+    rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
+    options = PublishOptions(
+        table=table,
+        outside=outside,
+        reveal=reveal,
+        seed=seed,
+        ledger=ledger,
+        part=part,
+        progress=progress,
+    )
+
+    def run(rows: Rows, noise: Keystream) -> list[OwnedRelease]:
+        with new_folder() as folder:
+            evidence = _evidence(mechanism, rows, noise, folder)
+            return [_owned(mechanism, evidence, rows, noise, folder)]
+
+    [release] = _run(source, schema, mechanism, options, run)
+    return release
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions:
+    """How to read and charge a table: the keyword parameters of `publish`, with its defaults."""
+
+    table: str | None = None
+    outside: Outside = "error"
+    reveal: bool = False
+    seed: int | None = None
+    ledger: Ledger | str | Path | None = None
+    part: Any = None
+    progress: Callable[[int], None] | None = None
+
+
+def publish_views(
+    source: Any,
+    schema: Schema | str | Path,
+    views: Mapping[int, Publisher],
+    perturb: Callable[[Rows, Keystream, Mapping[int, Path]], Mapping[int, Evidence]],
+    options: PublishOptions,
+) -> list[OwnedRelease]:
+    """Publish several nested views in one pass over the rows, and return one release for each.
+
+    `views` has the mechanism of every view by its level, in ascending order. `perturb` writes all
+    views, each into the folder of its level, and returns their evidence. The last view is the one
+    that a ledger is charged for: the others follow from it.
+    """
+
+    def run(rows: Rows, noise: Keystream) -> list[OwnedRelease]:
+        with ExitStack() as stack:
+            folders = {level: stack.enter_context(new_folder()) for level in views}
+            evidence = perturb(rows, noise, folders)
+            facts = {"levels drawn together": list(folders), "draw": secrets.token_hex(8)}
+            return [
+                _owned(mechanism, evidence[level], rows, noise, folders[level], facts)
+                for level, mechanism in views.items()
+            ]
+
+    return _run(source, schema, views[max(views)], options, run)
+
+
+def _run(
+    source: Any,
+    schema: Schema | str | Path,
+    mechanism: Mechanism,
+    options: PublishOptions,
+    run: Callable[[Rows, Keystream], list[OwnedRelease]],
+) -> list[OwnedRelease]:
+    """Check the parameters, charge the ledger if there is one, and return what `run` publishes."""
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
-    steps = None if levels is None else _levels(mechanism, levels)
     mechanism.check(known)
-    noise = Keystream(seed)
-    owner = None if ledger is None else opened(ledger)
-    read = _read(open_source(source, table=table), known, owner, part)
-    rows = Rows(read, known, outside=outside, reveal=reveal, progress=progress)
-    if owner is None:
-        return _made(mechanism, steps, rows, noise)
-    bill = _bill(mechanism, rows, noise, owner)
-    with owner.paid(bill):
-        found = _made(mechanism, steps, rows, noise)
-        for release in found if isinstance(found, list) else [found]:
+    noise = Keystream(options.seed)
+    ledger = None if options.ledger is None else opened(options.ledger)
+    read = _part(open_source(source, table=options.table), known, ledger, options.part)
+    rows = Rows(
+        read,
+        known,
+        outside=options.outside,
+        reveal=options.reveal,
+        progress=options.progress,
+    )
+    if ledger is None:
+        return run(rows, noise)
+    bill = _bill(mechanism, rows, noise, ledger)
+    with ledger.paid(bill):
+        releases = run(rows, noise)
+        for release in releases:
             release.remarks = (*release.remarks, str(bill))
-    return found
+    return releases
+
+
+def _part(
+    source: PrivateSource, schema: Schema, ledger: Ledger | None, part: object
+) -> PrivateSource:
+    """The whole table, or the part of it that a ledger knows by a value of its column."""
+    if part is None:
+        return source
+    if ledger is None or ledger.terms.parts is None:
+        raise ParameterError(
+            "A part is published under a ledger that was created with "
+            f"{setting('parts', 'COLUMN')}. Give such a {named('ledger')}, or leave "
+            f"{named('part')} out."
+        )
+    return PartOfSource(source, schema[ledger.terms.parts], part)
 
 
 def _bill(mechanism: Mechanism, rows: Rows, noise: Keystream, ledger: Ledger) -> Bill:
@@ -123,31 +176,6 @@ def _bill(mechanism: Mechanism, rows: Rows, noise: Keystream, ledger: Ledger) ->
         part=None if part is None else part.label,
         column=None if part is None else part.attribute,
     )
-
-
-def _read(
-    source: PrivateSource, schema: Schema, ledger: Ledger | None, part: object
-) -> PrivateSource:
-    """The table, or the part of it that a ledger knows by a value of its column."""
-    if part is None:
-        return source
-    if ledger is None or ledger.terms.parts is None:
-        raise ParameterError(
-            "A part is published under a ledger that was created with "
-            f"{setting('parts', 'COLUMN')}. Give such a {named('ledger')}, or leave "
-            f"{named('part')} out."
-        )
-    return PartOfSource(source, schema[ledger.terms.parts], part)
-
-
-def _made(
-    mechanism: Publisher | Summary, steps: Sequence[Aroma] | None, rows: Rows, noise: Keystream
-) -> OwnedRelease | list[OwnedRelease]:
-    if steps is not None:
-        return _publish_levels(steps, rows, noise)
-    with new_folder() as folder:
-        evidence = _evidence(mechanism, rows, noise, folder)
-        return _owned(mechanism, evidence, rows, noise, folder)
 
 
 def _evidence(
@@ -167,9 +195,11 @@ def _owned(
     folder: Path,
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> OwnedRelease:
-    outside: Outside = rows.outside
-    manifest = manifest_of(mechanism, evidence, rows.schema, outside=outside, seeded=noise.seeded)
-    manifest = replace(manifest, report={**manifest.report, **facts, **_part_of(rows)})
+    """The release of this evidence; `facts` are added to the report of its manifest."""
+    manifest = manifest_of(
+        mechanism, evidence, rows.schema, outside=rows.outside, seeded=noise.seeded
+    )
+    manifest = replace(manifest, report={**manifest.report, **facts, **_part_read(rows)})
     remarks = (
         *mechanism.cautions(rows.schema),
         *remarks_of(rows, evidence),
@@ -178,28 +208,8 @@ def _owned(
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
 
 
-def _part_of(rows: Rows) -> dict[str, str]:
-    """What the readers of a release of a part have to know."""
+def _part_read(rows: Rows) -> dict[str, str]:
+    """For the report: which part of the table was read, if it was not all of it."""
     if not isinstance(rows.source, PartOfSource):
         return {}
     return {"only rows with": f"{rows.source.attribute.name} = {rows.source.label}"}
-
-
-def _levels(mechanism: Mechanism, levels: Sequence[int]) -> list[Aroma]:
-    """The mechanism of every level, the smallest k first."""
-    from scumble.private.perturbation.aroma import Aroma
-
-    if not isinstance(mechanism, Aroma):
-        raise ParameterError(f"Only Aroma publishes levels; {mechanism.name} does not.")
-    return mechanism.levels(levels)
-
-
-def _publish_levels(steps: Sequence[Aroma], rows: Rows, noise: Keystream) -> list[OwnedRelease]:
-    """One pass over the rows makes all views."""
-    with ExitStack() as stack:
-        folders = {step.k: stack.enter_context(new_folder()) for step in steps}
-        found = steps[-1].perturb_levels(rows, noise, folders)
-        together = {"levels drawn together": list(folders), "draw": secrets.token_hex(8)}
-        return [
-            _owned(each, found[each.k], rows, noise, folders[each.k], together) for each in steps
-        ]

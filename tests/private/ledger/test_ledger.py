@@ -132,7 +132,7 @@ def test_without_a_limit_all_is_listed(tmp_path: Path) -> None:
 
 def test_levels_are_one_release(tmp_path: Path) -> None:
     free = sc.Ledger.create(tmp_path / "free", neighbours="values", sensitive=["job"])
-    views = sc.publish(TABLE, SCHEMA, sc.Aroma(k=4), levels=[2, 4], ledger=free)
+    views = sc.Aroma(k=4).publish_levels(TABLE, SCHEMA, levels=[2, 4], ledger=free)
     assert len(views) == 2
     assert [each.state for each in free.charges] == ["made"]
 

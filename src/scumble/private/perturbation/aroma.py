@@ -27,6 +27,7 @@ from scumble.private.perturbation.aroma_guarantee import k_for
 from scumble.private.perturbation.guarantees import outlook_drawn
 
 if TYPE_CHECKING:
+    from scumble.private.owner import OwnedRelease
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
@@ -130,7 +131,7 @@ class Aroma(Publisher):
     attributes are one compound value. `closeness` N, in the unit of the weights, draws again while
     some value is in a bag more often than k times its weight over N. `identifier` names a column
     whose values tell records apart; the release can then be updated with its private book, and a
-    record that comes back with the same value shows the same bag. `publish(..., levels=[k1, k2])`
+    record that comes back with the same value shows the same bag. `publish_levels(levels=[k1, k2])`
     makes nested views, `k` the largest of them: who has several knows no more than the one with the
     smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
     unless the codes of its members, ascending in "job 1" to "job k", take less room.
@@ -307,13 +308,36 @@ class Aroma(Publisher):
 
         return write(self.law(rows.schema), rows, self._identifier, noise, folder)
 
-    def levels(self, sizes: Sequence[int]) -> list[Aroma]:
-        """The mechanism of each level, the smallest k first; its own k is the largest."""
-        if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence) or not sizes:
-            raise ParameterError.of("publish", "levels", "a list of different k", sizes)
-        known = sorted(parameters.whole("Aroma", "levels", size, 2, LARGEST_K) for size in sizes)
+    def publish_levels(
+        self, source: Any, schema: Schema | str | Path, *, levels: Sequence[int], **options: Any
+    ) -> list[OwnedRelease]:
+        """Publish one nested view for each k of `levels`, and return the releases, smallest k
+        first.
+
+        Every multiset lies inside that of the next larger k, so that readers who put their views
+        together know no more than the smallest k among them tells. The largest level must be `k` of
+        this mechanism. `options` are the keyword parameters of `publish`.
+        """
+        from scumble.private.perturbation.aroma_views import write_levels
+        from scumble.private.publish import PublishOptions, publish_views
+
+        views = self._views(levels)
+
+        def perturb(
+            rows: Rows, noise: Keystream, folders: Mapping[int, Path]
+        ) -> dict[int, Records]:
+            laws = [view.law(rows.schema) for view in views.values()]
+            return write_levels(laws, rows, noise, folders)
+
+        return publish_views(source, schema, views, perturb, PublishOptions(**options))
+
+    def _views(self, levels: Sequence[int]) -> dict[int, Aroma]:
+        """The mechanism of each level, smallest k first."""
+        if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or not levels:
+            raise ParameterError.of("publish", "levels", "a list of different k", levels)
+        known = sorted(parameters.whole("Aroma", "levels", level, 2, LARGEST_K) for level in levels)
         if len(set(known)) < len(known):
-            raise ParameterError.of("publish", "levels", "a list of different k", list(sizes))
+            raise ParameterError.of("publish", "levels", "a list of different k", list(levels))
         if self._count is not None:
             raise ParameterError(
                 f"Levels of Aroma are a list of k: give the largest as {named('k')}, and no "
@@ -326,18 +350,9 @@ class Aroma(Publisher):
             raise ParameterError(
                 f"Levels of Aroma go without {named('closeness')} and without "
                 f"{named('identifier')}: views that are drawn again together would not follow "
-                "the law of any of them, and a book keeps one bag."
+                "the law of any of them, and a private record keeps one multiset."
             )
-        return [Aroma(k=size, pool=self._pool.given) for size in known]
-
-    def perturb_levels(
-        self, rows: Rows, noise: Keystream, folders: Mapping[int, Path]
-    ) -> dict[int, Records]:
-        """One view for each k, each bag inside the bag of the next larger k."""
-        from scumble.private.perturbation.aroma_views import write_levels
-
-        laws = [each.law(rows.schema) for each in self.levels(list(folders))]
-        return write_levels(laws, rows, noise, folders)
+        return {level: Aroma(k=level, pool=self._pool.given) for level in known}
 
     def insert(
         self,
