@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: venv demo test test-slow audit lint format bench docs figures clean
+# Child processes start slowly where compiled modules are not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: venv demo test test-slow test-soak audit lint format bench docs figures clean
 
 venv: .venv/dev.stamp
 
@@ -27,11 +30,17 @@ demo: .venv/demo.stamp
 	@$(BIN)/scumble demo
 	@echo "The command scumble is in $(BIN): . $(BIN)/activate"
 
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
+
+# At most five minutes on two cores. The next is for changes to merge, the last for nights.
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto -m 'not slow'
+	$(PYTEST) -m 'not slow and not soak'
 
 test-slow: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto -m slow
+	$(PYTEST) -m slow
+
+test-soak: .venv/dev.stamp
+	$(PYTEST) -m soak
 
 # Takes a quarter of an hour: every method, honest and broken on purpose, with RUNS runs of each.
 RUNS ?= 1000000

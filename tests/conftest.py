@@ -1,8 +1,9 @@
-"""What all tests share: fixed examples, the folder of real tables, paths of child processes."""
+"""What all tests share: fixed examples, time limits, the environment of child processes."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,30 @@ from hypothesis import settings
 # Child processes import tests.support too.
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+# As many test processes as cores run already; threads of linear algebra would only wait for a turn.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A child process inherits a signal that is ignored here (as SIGHUP is under nohup), but not a
+# handler: with one that does nothing, every child starts with the default disposition.
+for _name in ("SIGINT", "SIGHUP", "SIGQUIT", "SIGTERM"):
+    _number = getattr(signal, _name, None)
+    if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 # Examples are the same on every run, and a slow machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+# Seconds for each test of a marker; all others have those of pyproject.toml.
+_LIMITS = {"slow": 1200, "soak": 6 * 3600}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give marked tests the time limit of their marker."""
+    for item in items:
+        for name, seconds in _LIMITS.items():
+            if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(seconds))
 
 
 @pytest.fixture(scope="session")
