@@ -6,27 +6,21 @@ The paper has one k and one γ; the others of `FULL` are added, to see how the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 from math import log, prod, sqrt
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 
 import scumble as sc
-from research.people import Codes, People, clouds
-from research.relaxation.verdicts import Verdict
+from research.people import People
+from research.study import Codes, Floats, Row, Step, Study, Verdict, scatter_panels
 from scumble.model.evidence.evidence import Tuples
 from scumble.model.evidence.presence import Included, Replaced
 from scumble.public.plot.figures import Line, Panel
-
-Row = dict[str, Any]
-Study = dict[str, list[Row]]
-Step = Callable[[str], None]
-Floats = npt.NDArray[np.float64]
 
 COLUMNS = tuple(
     "age workclass education marital-status occupation race sex native-country income".split()
@@ -326,7 +320,7 @@ def _parameters(rows: Sequence[Row]) -> Iterator[Verdict]:
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
     """The panels of one figure; none for what is a table only."""
     if name == "figure 2":
-        return clouds(rows, METHODS)
+        return scatter_panels(rows, METHODS)
     if name == "figure 3":
         shown = [row for row in rows if row["Q(I) at least"]]
         x = [row["Q(I) at least"] for row in shown]

@@ -1,7 +1,7 @@
 """The figure of docs/choosing.md: every publisher on the same fictitious people, by what an
 attacker can guess and by the error of the same counts. Errors are measured, success is computed.
 
-python -m scumble.demo.choosing docs/choosing.svg
+python -m research.choosing docs/choosing.svg
 """
 
 from __future__ import annotations

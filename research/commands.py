@@ -1,32 +1,27 @@
-"""Commands that repeat the experiments of papers, and say where the results differ."""
+"""The commands of `python -m research`: they repeat the experiments of papers and the public
+benchmarks, and say where the results differ from what was published.
+
+Heavy imports wait until a command runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from research import printing
 from scumble.cli import console, options
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from research.dpbench import Scale
     from research.people import People
-    from research.relaxation.verdicts import Verdict
-    from scumble.public.plot.figures import Panel
+    from research.study import Row, Step, Study
 
-
-# Commands that repeat the experiments of the papers on publishers.
-
-Row = dict[str, Any]
-Study = dict[str, list[Row]]
-Step = Callable[[str], None]
+app = console.application("research", "Repeat the experiments of papers, and public benchmarks.")
 
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and runs: under a minute.")]
 Folder = Annotated[
@@ -35,13 +30,12 @@ Folder = Annotated[
 ]
 Data = Annotated[
     str | None,
-    typer.Option("--data", metavar="FILE", help="A table to publish, in place of a made-up one."),
+    typer.Option("--data", metavar="FILE", help="A table to use, in place of a made-up one."),
 ]
 Columns = Annotated[
     str | None,
     typer.Option("--columns", metavar="NAMES", help="Columns of that table, with commas between."),
 ]
-
 Balanced = Annotated[
     str | None,
     typer.Option("--balanced", metavar="COLUMN", help="The sensitive column of figures 2 and 3."),
@@ -50,8 +44,12 @@ Skewed = Annotated[
     str | None,
     typer.Option("--skewed", metavar="COLUMN", help="The sensitive column of figure 4."),
 ]
+DataFolder = Annotated[
+    Path, typer.Option("--data", metavar="FOLDER", help="Folder of the benchmark's files.")
+]
 
 
+@app.command("alpha-beta")
 def alpha_beta(
     quick: Quick = False,
     output: Folder = None,
@@ -62,10 +60,10 @@ def alpha_beta(
     """The αβ algorithm against FRAPP: section 5 of its paper, all selections by up to 3 columns.
 
     The columns are those of Adult, if none are named. The results are for the owner of the table:
-    they hold true counts, which no promise covers.
+    they hold true counts, which no guarantee covers.
     """
     from research import alpha_beta
-    from research.alpha_beta import panels, verdicts
+    from research.study import Paper
 
     scale = alpha_beta.QUICK if quick else alpha_beta.FULL
     table = _people(data, columns, alpha_beta.COLUMNS, alpha_beta.MADE_UP, scale.people)
@@ -73,10 +71,12 @@ def alpha_beta(
     def study(step: Step) -> Study:
         return dict(alpha_beta.study(alpha_beta.Laboratory(table, scale, step)))
 
-    paper = Paper("alpha-beta", study, verdicts, panels, hidden=("figure 2",))
+    hidden = ("figure 2",)
+    paper = Paper("alpha-beta", study, alpha_beta.verdicts, alpha_beta.panels, hidden)
     paper.repeat(output, as_json=as_json)
 
 
+@app.command("small-domain")
 def small_domain(
     quick: Quick = False,
     output: Folder = None,
@@ -89,10 +89,11 @@ def small_domain(
     """Perturbation partitioning against uniform perturbation and Anatomy: section 6 of its paper.
 
     The columns are those of the stand-in for its census, if none are named. The results are for the
-    owner of the table: they hold true counts, which no promise covers.
+    owner of the table: they hold true counts, which no guarantee covers.
     """
     from research import small_domain
     from research.small_domain_report import panels, verdicts
+    from research.study import Paper
 
     scale = small_domain.QUICK if quick else small_domain.FULL
     table = _people(data, columns, small_domain.COLUMNS, small_domain.MADE_UP, scale.people)
@@ -101,7 +102,7 @@ def small_domain(
     for name in (even, uneven):
         if name not in table.names:
             known = f"among the columns {', '.join(table.names)}"
-            raise ParameterError.of("research", "balanced and skewed", known, name)
+            raise ParameterError.of("small-domain", "balanced and skewed", known, name)
 
     def study(step: Step) -> Study:
         laboratory = small_domain.Laboratory(table, scale, step, even=even, skewed=uneven)
@@ -111,6 +112,7 @@ def small_domain(
     paper.repeat(output, as_json=as_json)
 
 
+@app.command("aroma")
 def aroma(
     quick: Quick = False,
     output: Folder = None,
@@ -121,144 +123,137 @@ def aroma(
     """Aroma: section 6 of its paper, and the same comparisons at equal exposure.
 
     The columns are an age and a sensitive one, those of Adult if none are named. The results are
-    for the owner of the table: they hold true counts, which no promise covers.
+    for the owner of the table: they hold true counts, which no guarantee covers.
     """
-    from research.aroma import experiments
+    from research.aroma import experiments, views
     from research.aroma.panels import panels
-    from research.aroma.report import verdicts
+    from research.aroma.verdicts import verdicts
+    from research.study import Paper
 
-    scale = experiments.QUICK if quick else experiments.FULL
-    table = _people(data, columns, experiments.COLUMNS, experiments.MADE_UP, scale.people)
+    scale = views.QUICK if quick else views.FULL
+    table = _people(data, columns, views.COLUMNS, views.MADE_UP, scale.people)
     if len(table.names) != 2:
         known = "two names: an age, and a sensitive column"
-        raise ParameterError.of("research", "columns", known, columns)
+        raise ParameterError.of("aroma", "columns", known, columns)
 
     def study(step: Step) -> Study:
-        return dict(experiments.study(experiments.Laboratory(table, scale, step)))
+        return dict(experiments.study(views.Laboratory(table, scale, step)))
 
     Paper("aroma", study, verdicts, panels).repeat(output, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class Paper:
-    """The experiments of a paper: how they are run, judged and drawn, and the tables that are too
-    long to print.
+@app.command("relaxation")
+def relaxation(
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A tenth of the queries and of the noise: under a minute."),
+    ] = False,
+    output: Folder = None,
+    data: Data = None,
+    columns: Annotated[
+        str, typer.Option("--columns", metavar="NAMES", help="Columns of that table, with commas.")
+    ] = "age,education,occupation,income",
+    as_json: options.Json = False,
+) -> None:
+    """Query relaxation in a statistical database: figures 11 to 16 of its paper.
+
+    The results are for the owner of the table: they hold true counts, which no guarantee covers.
     """
+    from research.relaxation import experiments
+    from research.relaxation.panels import panels
+    from research.relaxation.survey import read, synthetic
+    from research.relaxation.verdicts import verdicts
+    from research.study import Paper
 
-    name: str
-    study: Callable[[Step], Study]
-    verdicts: Callable[[Study], Iterable[Verdict]]
-    panels: Callable[[str, Sequence[Row]], list[Panel]]
-    hidden: tuple[str, ...] = ()
+    scale = experiments.QUICK if quick else experiments.FULL
+    survey = synthetic(scale.people) if data is None else read(data, _names(columns) or ())
 
-    def repeat(self, output: Path | None, *, as_json: bool) -> None:
-        with console.steps() as step:
-            found = self.study(step)
-        said = list(self.verdicts(found))
-        if output is not None:
-            printing.save(self.name, found, said, self.panels, output)
-        printing.report(found, said, as_json=as_json, hidden=self.hidden)
+    def study(step: Step) -> Study:
+        return dict(experiments.study(experiments.Laboratory(survey, scale, step)))
 
-
-def _people(
-    data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
-) -> People:
-    """The columns asked for, or those of the experiment, of a table or of made-up people."""
-    from research import people
-
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
-    if data is None:
-        return people.fictitious(count, names or made_up)
-    return people.read(data, names or known)
+    judge = partial(verdicts, scale=scale)
+    paper = Paper("relaxation", study, judge, panels, shortened={"figure 11": _last_points})
+    paper.repeat(output, as_json=as_json)
 
 
-# The command that measures releases on the benchmarks of the field.
-
-DataFolder = Annotated[
-    Path, typer.Option("--data", metavar="FOLDER", help="Folder of the benchmark's files.")
-]
-QuickDpbench = Annotated[
-    bool, typer.Option("--quick", help="Seven datasets, two scales, four trials of each.")
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FOLDER", help="Folder for tables and figures."),
-]
-Chosen = Annotated[
-    str | None, typer.Option("--methods", metavar="NAMES", help="Only these, with commas between.")
-]
-Datasets = Annotated[
-    str | None, typer.Option("--datasets", metavar="NAMES", help="Only these, with commas between.")
-]
-Draws = Annotated[
-    int | None, typer.Option("--draws", metavar="NUMBER", min=1, help="Tables drawn of each shape.")
-]
-Runs = Annotated[
-    int | None, typer.Option("--runs", metavar="NUMBER", min=1, help="Releases of each table.")
-]
-
-
+@app.command("dpbench")
 def dpbench(
     data: DataFolder,
-    quick: QuickDpbench = False,
-    output: Output = None,
-    methods: Chosen = None,
-    datasets: Datasets = None,
-    draws: Draws = None,
-    runs: Runs = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seven datasets, two scales, four trials of each.")
+    ] = False,
+    output: Folder = None,
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", metavar="NAMES", help="Only these, with commas between."),
+    ] = None,
+    datasets: Annotated[
+        str | None,
+        typer.Option("--datasets", metavar="NAMES", help="Only these, with commas between."),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="NUMBER", min=1, help="Tables drawn of each shape."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", metavar="NUMBER", min=1, help="Releases of each table.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Errors of releases by DPBench's protocol: 1-D prefix sums and 2-D rectangles at ε = 0.1.
 
     Every release is made through its real mechanism. Ctrl-C ends it, and keeps what is done.
     """
-    from research.dpbench import FULL, QUICK, verdicts
-    from research.dpbench_report import records, sentence, sentences
+    from research import dpbench_report
+    from research.dpbench import FULL, QUICK
 
     given = {"draws": draws, "runs": runs, "methods": _names(methods), "datasets": _names(datasets)}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     rows = _measured(data, replace(QUICK if quick else FULL, **chosen))
     if not rows:
         raise ParameterError("Nothing was measured: no method fits, or no dataset has that name.")
-    said = [*sentences(list(verdicts(rows))), sentence(records(rows))]
+    said = dpbench_report.sentences(rows)
     if output is not None:
-        _save(rows, said, output)
+        dpbench_report.save(rows, said, output)
+        console.say(f"Wrote {output}.")
     if as_json:
         console.print_json({"rows": rows, "verdicts": said})
         return
-    _show(rows)
+    console.stdout().print(dpbench_report.as_table(rows))
     for line in said:
         typer.echo(f"- {line}")
 
 
+@app.command("marginals")
 def marginals(data: DataFolder, as_json: options.Json = False) -> None:
     """Errors of marginals and fourier: all pairs and triples of two real tables, at ε = 1."""
-    from research.marginals import REFERENCE, marginal_benchmark
+    from research.marginals import REFERENCE, as_table, marginal_benchmark
 
     with console.steps() as step:
         rows = list(marginal_benchmark(data, step))
     if as_json:
         console.print_json({"rows": rows, "reference": REFERENCE})
-        return
-    from rich.table import Table
-
-    table = Table(
-        title="Mean L1 error of marginals, ε = 1 (δ = 1e-9; fourier 0)", title_justify="left"
-    )
-    for name in ("dataset", "method", "ways", "least squares", "non-negative", "seconds"):
-        table.add_column(name, justify="left" if name in ("dataset", "method") else "right")
-    for row in rows:
-        plain = "" if row["least squares"] is None else f"{row['least squares']:.3g}"
-        fitted, seconds = f"{row['non-negative']:.3g}", f"{row['seconds']:.2f}"
-        table.add_row(row["dataset"], row["method"], str(row["ways"]), plain, fitted, seconds)
-    for name, known in REFERENCE.items():
-        for ways, error in known.items():
-            table.add_row("adult", f"reference: {name}", str(ways), "", f"{error:.3g}", "")
-    console.stdout().print(table)
+    else:
+        console.stdout().print(as_table(rows))
 
 
-def _measured(data: Path, scale: Scale) -> list[Row]:
-    """All rows, or those that were there when the person had enough."""
+def _people(
+    data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
+) -> People:
+    """Return the table of an experiment: the file `data`, or `count` made-up people.
+
+    The columns are `columns`, or else `known` of a file and `made_up` of made-up people.
+    """
+    from research import people
+
+    names = _names(columns)
+    if data is None:
+        return people.fictitious(count, names or made_up)
+    return people.read(data, names or known)
+
+
+def _measured(data: Path, scale: Any) -> list[Row]:
+    """Return the rows of the benchmark; on Ctrl-C those that were measured before it."""
     from research.dpbench import benchmark, shapes
 
     total = len(shapes(data, scale.datasets)) * len(scale.scales)
@@ -280,100 +275,10 @@ def _measured(data: Path, scale: Scale) -> list[Row]:
     return rows
 
 
-def _save(rows: Sequence[Row], said: Sequence[str], output: Path) -> None:
-    """Rows and verdicts as CSV and Markdown and, where the plotting library is there, a figure."""
-    from research.dpbench_report import as_csv, as_markdown, panels
-    from scumble.public.plot import curves
-    from scumble.public.plot.figures import MISSING, available, png
-
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "dpbench.csv").write_text(as_csv(rows), encoding="utf-8")
-    (output / "dpbench.md").write_text(as_markdown(rows, said), encoding="utf-8")
-    if available():
-        (output / "dpbench.png").write_bytes(png(curves(panels(rows))))
-    else:
-        console.say(f"No figure: {MISSING}")
-    console.say(f"Wrote {output}.")
-
-
-def _show(rows: Sequence[Row]) -> None:
-    from rich.table import Table
-
-    from research.dpbench import reference
-
-    table = Table(title="log10 of the scaled error, ε = 0.1", title_justify="left")
-    numbers = ("rows", "error", "± stderr", "reference", "ms")
-    for name in ("method", "dataset", *numbers):
-        table.add_column(name, justify="right" if name in numbers else "left")
-    for row in rows:
-        known = reference(row)
-        cells: tuple[Any, ...] = (
-            row["method"], row["dataset"], f"{row['rows']:,}", f"{row['error']:.2f}",
-            f"{row['stderr']:.2f}", "" if known is None else f"{known:.2f}",
-            f"{row['milliseconds']:.1f}",
-        )  # fmt: skip
-        table.add_row(*cells)
-    console.stdout().print(table)
+def _last_points(rows: Sequence[Row]) -> list[Row]:
+    """Return the last point of every curve of figure 11 on relaxation."""
+    return list({(row["centres"], row["tracker"], row["θ"]): row for row in rows}.values())
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
-
-
-app = console.application("research", "Repeat the experiments of papers.")
-
-app.command("alpha-beta")(alpha_beta)
-app.command("aroma")(aroma)
-app.command("dpbench")(dpbench)
-app.command("marginals")(marginals)
-app.command("small-domain")(small_domain)
-
-QuickRelaxation = Annotated[
-    bool, typer.Option("--quick", help="A tenth of the queries and of the noise: under a minute.")
-]
-SurveyData = Annotated[
-    str | None,
-    typer.Option("--data", metavar="FILE", help="A table to ask about, in place of a made-up one."),
-]
-SurveyColumns = Annotated[
-    str,
-    typer.Option("--columns", metavar="NAMES", help="Columns of that table, with commas between."),
-]
-
-
-@app.command("relaxation")
-def relaxation(
-    quick: QuickRelaxation = False,
-    output: Folder = None,
-    data: SurveyData = None,
-    columns: SurveyColumns = "age,education,occupation,income",
-    as_json: options.Json = False,
-) -> None:
-    """Query relaxation in a statistical database: figures 11 to 16 of its paper.
-
-    The results are for the owner of the table; they hold true counts, which no promise covers.
-    """
-    from research.relaxation.experiments import FULL, QUICK, Laboratory, study
-    from research.relaxation.panels import panels
-    from research.relaxation.survey import read, synthetic
-    from research.relaxation.verdicts import verdicts
-
-    scale = QUICK if quick else FULL
-    names = [name.strip() for name in columns.split(",")]
-    survey = synthetic(scale.people) if data is None else read(data, names)
-    found: Study = {}
-    with console.steps() as step:
-        for name, rows in study(Laboratory(survey, scale, step)):
-            found[name] = rows
-    said = list(verdicts(found, scale))
-    if output is not None:
-        printing.save("relaxation", found, said, panels, output)
-    if not as_json:
-        found["figure 11"] = _ends(found["figure 11"])
-    printing.report(found, said, as_json=as_json)
-
-
-def _ends(rows: Sequence[Row]) -> list[Row]:
-    """The last point of every curve."""
-    last = {(row["centres"], row["tracker"], row["θ"]): row for row in rows}
-    return list(last.values())

@@ -1,8 +1,9 @@
-"""DPBench's protocol (Hay et al., SIGMOD 2016): shapes of real histograms, drawn at several scales,
-released by every method that fits, and the error of prefix sums or of random rectangles.
+"""DPBench's protocol (Hay et al., SIGMOD 2016): tables are drawn at several scales from the shapes
+of real histograms and released by every method that fits; the errors of prefix sums, or of random
+rectangles, are measured.
 
-What is measured is what ships: the mechanism measures a table through the meter, writes its file,
-and the estimates are read from the file.
+The code that users run is measured: the mechanism measures a table through the meter, writes its
+file, and the estimates are read from the file.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from research.marginals import reconstruct
+from research.study import Floats, Row, Step
 from scumble.model.errors import ParameterError, SchemaError, SourceError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.privacy.accounting import BudgetAccount
@@ -28,10 +31,6 @@ from scumble.private.mechanism import Summary, create, mechanisms
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-
-Floats = npt.NDArray[np.float64]
-Row = dict[str, Any]
-Step = Callable[[str], None]
 
 EPSILON = 0.1
 SCALES = (10**3, 10**4, 10**5, 10**6, 10**7)
@@ -50,13 +49,13 @@ class Scale:
     draws: int
     runs: int
     scales: tuple[int, ...] = SCALES
-    datasets: tuple[str, ...] | None = None  # or all
+    datasets: tuple[str, ...] | None = None  # None: all
     methods: tuple[str, ...] = METHODS
 
 
-KNOWN = ("HEPTH", "INCOME", "ADULT", "NETTRACE", "SF-CABS-E", "GOWALLA", "STROKE")
+DATASETS = ("HEPTH", "INCOME", "ADULT", "NETTRACE", "SF-CABS-E", "GOWALLA", "STROKE")
 FULL = Scale(5, 10)
-QUICK = Scale(2, 2, (10**3, 10**5), KNOWN, tuple(m for m in METHODS if m != "workload"))
+QUICK = Scale(2, 2, (10**3, 10**5), DATASETS, tuple(m for m in METHODS if m != "workload"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +67,22 @@ class Shape:
 
     @property
     def schema(self) -> Schema:
-        """Its attributes, x and for a grid y."""
-        kinds = [IntegerRange(0, size - 1) for size in self.shares.shape]
-        names = ["x", "y"][: len(kinds)]
-        return Schema(tuple(Attribute(n, "quasi", k) for n, k in zip(names, kinds, strict=True)))
+        """The attributes: x, and y for a grid."""
+        domains = [IntegerRange(0, size - 1) for size in self.shares.shape]
+        return Schema(tuple(Attribute(n, "quasi", d) for n, d in zip("xy", domains, strict=False)))
 
     def draw(self, scale: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:
-        """A table of `scale` rows with this shape."""
+        """Return the counts of a random table of `scale` rows with this shape."""
         generator = np.random.default_rng(list(seed))
         drawn = generator.multinomial(scale, self.shares.reshape(-1)).astype(np.int64)
         return drawn.reshape(self.shares.shape)
 
 
 def shapes(folder: Path, names: Sequence[str] | None = None) -> list[Shape]:
-    """The histograms of 4096 cells, and the grids of 256 × 256 cells, taken as 128 × 128."""
+    """Return the histograms of 4096 cells and the grids, merged from 256 × 256 to 128 × 128 cells.
+
+    `names` restricts them to some datasets.
+    """
     from pyarrow import csv
 
     for file in (ONE, TWO):
@@ -106,7 +107,7 @@ def _shape(name: str, counts: npt.NDArray[Any]) -> Shape:
     return Shape(name, counts.astype(np.float64) / counts.sum())
 
 
-class Questions:
+class Workload:
     """All prefix sums of a histogram, or random rectangles of a grid."""
 
     def __init__(self, shape: Sequence[int], seed: int = 0) -> None:
@@ -126,13 +127,13 @@ class Questions:
         return np.asarray(sums[right, high] - sums[left, high] - sums[right, low] + sums[left, low])
 
     def error(self, truth: npt.NDArray[np.int64], estimate: Floats) -> float:
-        """‖Wx − Wx̂‖₂ / (rows · questions)."""
+        """Return ‖Wx − Wx̂‖₂ / (rows · questions)."""
         apart = self.answers(estimate - truth)
         return float(np.linalg.norm(apart) / (truth.sum() * len(apart)))
 
 
 def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> dict[str, Summary]:
-    """The methods that are there and can serve the attributes of a shape."""
+    """Return the mechanisms among `methods` that can release the attributes of `shape`."""
     known, schema = mechanisms(), shape.schema
     found = {}
     for name in methods:
@@ -152,12 +153,12 @@ def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> d
 
 
 def prefixes(size: int) -> list[str]:
-    """The questions of one dimension as SQL."""
+    """Return the prefix sums of an attribute x with `size` values, as SQL."""
     return [f"SELECT COUNT(*) FROM t WHERE x <= {last}" for last in range(size)]
 
 
 def released(mechanism: Summary, schema: Schema, counts: Any, noise: Keystream) -> Floats:
-    """The estimates of all cells from a release of known counts."""
+    """Release known `counts` and return the estimates of all cells."""
     table = PrivateTable(
         TensorCounter(schema, schema.names, counts), BudgetAccount(mechanism.promise), noise
     )
@@ -169,24 +170,24 @@ def released(mechanism: Summary, schema: Schema, counts: Any, noise: Keystream) 
 
 
 def benchmark(folder: Path, scale: Scale, step: Step, seed: int = 1) -> Iterator[Row]:
-    """One row for each method, dataset and scale: the mean of log10 of the error over draws and
+    """Yield a row for each method, dataset and scale: the mean of log10 of the error over draws and
     runs, and its standard error.
     """
-    kept: dict[int, dict[str, Summary]] = {}
+    kept: dict[int, dict[str, Summary]] = {}  # by number of dimensions
     noise = Keystream(seed)
     for number, shape in enumerate(shapes(folder, scale.datasets)):
         dimensions = shape.shares.ndim
         if dimensions not in kept:
             step(f"{dimensions} dimensions: methods")
             kept[dimensions] = fitting(shape, scale.methods)
-        questions, schema = Questions(shape.shares.shape), shape.schema
+        workload, schema = Workload(shape.shares.shape), shape.schema
         for size in scale.scales:
             step(f"{shape.name}, {size:,} rows")
             tables = [shape.draw(size, (seed, number, size, k)) for k in range(scale.draws)]
             for name, mechanism in kept[dimensions].items():
                 begin = time.process_time()
                 errors = [
-                    questions.error(table, released(mechanism, schema, table, noise))
+                    workload.error(table, released(mechanism, schema, table, noise))
                     for table in tables
                     for _ in range(scale.runs)
                 ]
@@ -208,94 +209,78 @@ def _row(name: str, shape: Shape, size: int, errors: Floats, elapsed: float) -> 
     }
 
 
-# What is known of DPBench's errors, and how a measured one compares.
-#
-# The figures are means of log10 of the scaled error at ε = 0.1. The error of methods that add
-# noise of one law to every table alike does not depend on the dataset: their figures hold for all
-# of them.
+# The estimates of all cells of a release.
 
-_ROUNDING = 0.005  # of the figures
-NAMES = {
-    "histogram": "Identity",
-    "hierarchy": "HB",
-    "wavelet": "Privelet",
-    "quadtree": "quadtree, geometric budget",
-    "privtree": "PrivTree",
-    "grid": "AG",
-    "dawa": "DAWA",
+
+def reconstruct(evidence: Measurements, schema: Schema, folder: Path) -> Floats:
+    """Return the estimated counts as a tensor over the attributes of the release.
+
+    Counts of merged cells are spread evenly over the cells, as the release's answers do it.
+    """
+    table = pq.read_table(folder / evidence.file)
+    shape = [schema[name].size for name in evidence.columns]
+    return _DESIGNS[evidence.design.kind](evidence, table, shape)
+
+
+def _cells(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
+    found: Floats = table[evidence.design.count].to_numpy().astype(np.float64).reshape(shape)
+    return found
+
+
+def _product(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
+    design = evidence.design
+    groups = design.split(table.column(0).to_numpy())
+    tensor: Floats = design.reconstruct(groups)
+    sizes = [shape[evidence.columns.index(name)] for name in design.columns]
+    order = [design.columns.index(name) for name in evidence.columns]
+    return tensor.reshape(sizes).transpose(order)
+
+
+def _regions(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
+    from scumble.model.designs.box_tree import RegionTree
+    from scumble.public.estimation.measurements.box_tree import RegionsReader
+
+    tree = RegionTree.read(table, evidence.columns)
+    reader = RegionsReader.of_tree(tree, evidence.columns, evidence.design)
+    boxes = reader.leaves
+    found: Floats = np.zeros(shape)
+    density = reader.counts / boxes.cells
+    single = boxes.cells == 1
+    found[tuple(boxes.low[:, single])] = density[single]
+    for place in np.flatnonzero(~single).tolist():
+        ends = zip(boxes.low[:, place], boxes.high[:, place], strict=True)
+        found[tuple(slice(low, high + 1) for low, high in ends)] = density[place]
+    return found
+
+
+def _matrix(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
+    from scumble.model.designs.matrix import from_table
+
+    merged = evidence.design.merged
+    strategy, noisy = from_table(table, merged.cells)
+    sizes = merged.total(_outer([block.sizes for block in merged.blocks]))
+    by_class = (strategy.estimate(noisy) / sizes)[merged.labels].reshape(merged.shape)
+    for axis, block in enumerate(merged.blocks):
+        by_class = np.take(by_class, block.labels, axis)
+    known = [shape[evidence.columns.index(name)] for name in merged.names]
+    order = [merged.names.index(name) for name in evidence.columns if name in merged.names]
+    tensor = by_class.reshape(known).transpose(order)
+    others = [name not in merged.names for name in evidence.columns]
+    spread = [1 if other else size for other, size in zip(others, shape, strict=True)]
+    repeated = float(np.prod([s for s, other in zip(shape, others, strict=True) if other]))
+    return np.array(np.broadcast_to(tensor.reshape(spread) / repeated, shape))
+
+
+def _outer(parts: list[Floats]) -> Floats:
+    found = parts[0]
+    for part in parts[1:]:
+        found = np.multiply.outer(found, part)
+    return found
+
+
+_DESIGNS: dict[str, Callable[[Any, pa.Table, list[int]], Floats]] = {
+    "cells": _cells,
+    "product": _product,
+    "regions": _regions,
+    "matrix": _matrix,
 }
-_EVERY = {  # by method, dimensions and rows
-    ("histogram", 1, 10**5): -4.16,
-    ("hierarchy", 1, 10**3): -2.63,
-    ("hierarchy", 1, 10**5): -4.63,
-    ("wavelet", 1, 10**5): -4.52,
-    ("hierarchy", 2, 10**4): -2.86,
-    ("hierarchy", 2, 10**6): -4.86,
-    ("quadtree", 2, 10**4): -2.82,
-    ("quadtree", 2, 10**6): -4.82,
-    ("wavelet", 2, 10**4): -2.56,
-    ("wavelet", 2, 10**6): -4.56,
-}
-_ONE = {  # by method, dataset and rows
-    ("dawa", "NETTRACE", 10**5): -4.83,
-    ("privtree", "SF-CABS-E", 10**4): -3.77,
-    ("privtree", "SF-CABS-E", 10**6): -5.53,
-    ("privtree", "GOWALLA", 10**4): -3.44,
-    ("privtree", "GOWALLA", 10**6): -4.97,
-    ("privtree", "STROKE", 10**4): -3.31,
-    ("privtree", "STROKE", 10**6): -4.59,
-    ("grid", "SF-CABS-E", 10**4): -3.59,
-    ("grid", "SF-CABS-E", 10**6): -5.20,
-    ("grid", "GOWALLA", 10**4): -3.42,
-    ("grid", "GOWALLA", 10**6): -5.16,
-}
-
-
-def reference(row: Row) -> float | None:
-    """The figure for the method, dataset and scale of a row, if there is one."""
-    found = _ONE.get((row["method"], row["dataset"], row["rows"]))
-    return _EVERY.get((row["method"], row["dimensions"], row["rows"])) if found is None else found
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A measured error beside its reference."""
-
-    row: Row
-    known: float
-
-    @property
-    def good(self) -> bool:
-        """At least as good, or not significantly worse."""
-        return bool(self.row["error"] <= self.known + self._slack)
-
-    @property
-    def word(self) -> str:
-        better = self.row["error"] < self.known - self._slack
-        return "better" if better else "as good" if self.good else "worse"
-
-    @property
-    def _slack(self) -> float:
-        """Two standard errors; of few trials as many more as Student's law has for the same
-        odds.
-        """
-        from scipy.special import stdtrit
-
-        times = float(stdtrit(self.row["trials"] - 1, 0.97725))
-        return _ROUNDING + times * float(self.row["stderr"])
-
-    def __str__(self) -> str:
-        row = self.row
-        return (
-            f"{row['method']} on {row['dataset']}, {row['rows']:,} rows: {row['error']:.2f} "
-            f"± {row['stderr']:.2f}, reference {self.known:.2f} ({NAMES[row['method']]}): "
-            f"{self.word}"
-        )
-
-
-def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
-    """A verdict for every row that has a reference."""
-    for row in rows:
-        known = reference(row)
-        if known is not None:
-            yield Verdict(row, known)

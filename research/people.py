@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from research.study import Codes
 from scumble.model.errors import ParameterError, SourceError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
-from scumble.public.plot.figures import Line, Panel
-
-Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -102,30 +99,3 @@ def _coded(table: pa.Table, columns: Sequence[str], sensitive: str | None) -> Pe
         labels.append(tuple(ordered.to_pylist()))
     sizes = tuple(map(len, labels))
     return People(tuple(columns), sizes, np.stack(codes, axis=1), sensitive, tuple(labels))
-
-
-# Clouds: estimates against true answers, a dot for each query.
-
-_ROOM = 0.2  # for one short name on the right
-_MARGIN = 0.03
-
-
-def clouds(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list[Panel]:
-    """A panel for each method, all with the same axes, or the eye compares nothing."""
-    most = float(max(row["truth"] for row in rows))
-    ends = [float(row["estimate"]) for row in rows] + [0.0, most]
-    low, high = min(ends), max(ends)
-    frame = low - _MARGIN * (high - low), high + _MARGIN * (high - low)
-    found = []
-    for look, method in enumerate(methods):
-        part = [row for row in rows if row["method"] == method]
-        truth, estimates = ([row[key] for row in part] for key in ("truth", "estimate"))
-        lines = [
-            Line("", truth, estimates, look, dots=True),
-            Line("perfect", [0.0, most], [0.0, most], bound=True),
-        ]
-        panel = Panel(
-            method, "true answer", "estimate", lines, from_zero=False, frame=frame, room=_ROOM
-        )
-        found.append(panel)
-    return found

@@ -4,7 +4,7 @@ perturbation partitioning (PP) against uniform perturbation (UP) and Anatomy (An
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -12,21 +12,17 @@ from time import process_time
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from research.people import Codes, People
+from research.people import People
+from research.study import Codes, Floats, Row, Step
 from scumble.model.evidence.channels import PartitionChannel, UniformChannel
 from scumble.model.evidence.evidence import Groups, Records
 from scumble.private.mechanism import Mechanism
 from scumble.private.perturbation.partition_groups import balanced, keep_for
 from scumble.public.release import Release
-
-Row = dict[str, Any]
-Study = dict[str, list[Row]]
-Step = Callable[[str], None]
 
 COLUMNS = (
     "age", "sex", "education", "marital_stat", "race", "class_of_worker", "country_of_birth_self",
@@ -256,8 +252,6 @@ def frequencies(laboratory: Laboratory) -> Iterator[Row]:
 # The query pool of the paper on small domain randomization, and the answers of a release to it.
 #
 # Closed forms over whole tables: a release answers the same, with intervals, in more time.
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

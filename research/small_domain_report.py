@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from math import log
 from statistics import fmean
 
-from research.people import clouds
-from research.relaxation.verdicts import Verdict
-from research.small_domain import FLOORS, METHODS, RARE, Row, Study
+from research.small_domain import FLOORS, METHODS, RARE
+from research.study import Row, Study, Verdict, scatter_panels
 from scumble.public.plot.figures import Line, Panel
 
 # Table 2: retention of UP and PP by L.
@@ -210,7 +209,7 @@ def _list(values: Sequence[int]) -> str:
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
     """The panels of one figure; none for what is a table only."""
     if name == "figure 3":
-        return clouds(rows, METHODS)
+        return scatter_panels(rows, METHODS)
     if name == "figure 5":
         return [_times(rows, each) for each in dict.fromkeys(row["attribute"] for row in rows)]
     if name == "figure 6":

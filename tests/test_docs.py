@@ -47,7 +47,10 @@ def test_cards_are_made_from_the_docstrings(tmp_path: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        *(p for f in ("docs", "research") for p in (ROOT / f).rglob("*.md")),
+    ]
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -16,8 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import scumble as sc
-from research.aroma.experiments import SECRET, Floats, Laboratory, Row, View, uniform_pool
-from research.people import Codes
+from research.aroma.views import (
+    SECRET,
+    Laboratory,
+    View,
+    uniform_pool,
+)
+from research.study import Codes, Floats, Row
 from scumble.model.designs.matrix import Strategy
 from scumble.model.designs.strategies import eigen_design
 from scumble.model.errors import ParameterError

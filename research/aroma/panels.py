@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from research.aroma.experiments import K, Row
+from research.aroma.views import K
+from research.study import Row
 from scumble.public.plot.figures import Line, Panel
 
 # The same colour for a method in every figure; the two panels of a count have their own.

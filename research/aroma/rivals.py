@@ -11,15 +11,13 @@ from time import process_time
 import numpy as np
 
 import scumble as sc
-from research.aroma.experiments import (
+from research.aroma.views import (
     CLOSE,
     EPSILON,
     PLACE,
     SECRET,
-    Floats,
     K,
     Laboratory,
-    Row,
     View,
     expected,
     exposed,
@@ -28,7 +26,7 @@ from research.aroma.experiments import (
     uniform_pool,
     weights,
 )
-from research.people import Codes
+from research.study import Codes, Floats, Row
 from scumble.audit.exposure import subset
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.model.schema.attribute import Attribute

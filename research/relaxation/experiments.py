@@ -6,7 +6,7 @@ of the capacity, and of the queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -16,10 +16,7 @@ import numpy as np
 
 from research.relaxation.simulation import PAPER, Outcome, Setting, compare, run
 from research.relaxation.survey import Centres, Edges, Survey, volumes, workload
-
-Row = dict[str, Any]
-Study = dict[str, list[Row]]
-Step = Callable[[str], None]
+from research.study import Row, Step
 
 EPSILONS = tuple(Fraction(tenths, 10) for tenths in range(1, 6))
 VOLUMES = (0.01, 0.02, 0.04, 0.08, 0.16)

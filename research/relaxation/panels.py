@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from research.relaxation.experiments import CENTRES, Row
+from research.relaxation.experiments import CENTRES
 from research.relaxation.simulation import PAPER
+from research.study import Row
 from scumble.public.plot.figures import Line, Panel
 
 _NAMES = {"ε": "ε", "s": "volume s", "ξ": "ξ, most answers in a compound", "θ": "θ, buckets"}

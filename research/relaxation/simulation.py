@@ -28,7 +28,6 @@ from scumble.private.database.trackers import HistogramTracker, Tracker, make_tr
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
-Floats = npt.NDArray[np.float64]
 _AHEAD = 256
 PAPER = "paper"  # the histogram with the paper's own rule for splits
 

@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from research.study import Codes
 from scumble.model.errors import SourceError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Boxes, Space
-
-Codes = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 NAMES = ("age", "education", "occupation", "income")
 DOMAIN_SIZES = (79, 14, 23, 100)

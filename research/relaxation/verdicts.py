@@ -6,29 +6,14 @@ The plots of the paper are not readable in its text: only what its sentences say
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from research.relaxation.experiments import CENTRES, Row, Scale, Study
+from research.relaxation.experiments import CENTRES, Scale
 from research.relaxation.simulation import PAPER
+from research.study import Row, Study, Verdict
 
 _SLACK = 0.02  # of a value that should not fall, or not rise
 _CHANGE = 0.05  # of a value that should fall or rise
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One sentence of the paper, or one goal of this project, and what became of it."""
-
-    about: str
-    said: str
-    measured: str
-    agrees: bool
-    because: str = ""  # if it does not
-
-    def __str__(self) -> str:
-        end = "agrees" if self.agrees else f"differs{self.because and ': ' + self.because}"
-        return f"{self.about}: {self.said}; measured {self.measured}: {end}."
 
 
 def verdicts(found: Study, scale: Scale) -> Iterator[Verdict]:

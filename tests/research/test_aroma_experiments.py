@@ -11,23 +11,21 @@ import pytest
 import scumble as sc
 from research import people
 from research.aroma import experiments
-from research.aroma.experiments import (
+from research.aroma.experiments import again, deviation, sizes_for_loss, study
+from research.aroma.panels import panels
+from research.aroma.rivals import Ranges, loss_for, noise_for
+from research.aroma.verdicts import _again, _output, verdicts
+from research.aroma.views import (
+    MADE_UP,
     Laboratory,
     Scale,
-    again,
-    deviation,
     expected,
     exposed,
     publish,
-    sizes_for_loss,
-    study,
     tuple_counts,
     uniform_pool,
     weights,
 )
-from research.aroma.panels import panels
-from research.aroma.report import _again, _output, verdicts
-from research.aroma.rivals import Ranges, loss_for, noise_for
 from scumble.audit.exposure import subset
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
@@ -49,7 +47,7 @@ TINY = Scale(
 
 @pytest.fixture(scope="module")
 def laboratory() -> Laboratory:
-    return Laboratory(people.fictitious(1500, experiments.MADE_UP), TINY, lambda _: None)
+    return Laboratory(people.fictitious(1500, MADE_UP), TINY, lambda _: None)
 
 
 def test_what_is_really_true_of_the_papers_k():

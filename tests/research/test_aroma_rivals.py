@@ -12,7 +12,6 @@ from scipy.integrate import quad
 
 import scumble as sc
 from research import people
-from research.aroma import experiments
 from research.aroma.adaptive import (
     DELTA,
     Adaptive,
@@ -23,9 +22,9 @@ from research.aroma.adaptive import (
     released,
     success,
 )
-from research.aroma.experiments import Laboratory, Scale, View, publish, weights
-from research.aroma.report import _averages, _count, _levels, _same, _sizes, _times
 from research.aroma.rivals import _questions, average_deviation, ratios, times
+from research.aroma.verdicts import _averages, _count, _levels, _same, _sizes, _times
+from research.aroma.views import MADE_UP, Laboratory, Scale, View, publish, weights
 
 NORMAL = NormalDist()
 TINY = Scale(1200, 3, (100,), (20, 49), epsilons=(1.0,), timed=300)
@@ -33,7 +32,7 @@ TINY = Scale(1200, 3, (100,), (20, 49), epsilons=(1.0,), timed=300)
 
 @pytest.fixture(scope="module")
 def laboratory() -> Laboratory:
-    return Laboratory(people.fictitious(1200, experiments.MADE_UP), TINY, lambda _: None)
+    return Laboratory(people.fictitious(1200, MADE_UP), TINY, lambda _: None)
 
 
 @pytest.fixture(scope="module")

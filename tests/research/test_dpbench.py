@@ -14,17 +14,23 @@ import scumble as sc
 from research import dpbench, marginals
 from research.commands import app
 from research.dpbench import (
-    Questions,
     Scale,
     Shape,
+    Workload,
     benchmark,
     fitting,
-    reference,
     released,
     shapes,
-    verdicts,
 )
-from research.dpbench_report import as_csv, as_markdown, panels, records, sentence
+from research.dpbench_report import (
+    as_csv,
+    as_markdown,
+    comparisons,
+    panels,
+    records,
+    reference,
+    selector_sentence,
+)
 from scumble.private.sampling.source import Keystream
 
 
@@ -57,14 +63,14 @@ def test_shapes(folder: Path) -> None:
 
 def test_questions_by_brute_force() -> None:
     grid = np.arange(128.0 * 128).reshape(128, 128) % 11
-    questions = Questions((128, 128))
+    questions = Workload((128, 128))
     left, right, low, high = questions._ends
     found = questions.answers(grid)
     for i in range(0, 2000, 97):
         assert found[i] == pytest.approx(grid[left[i] : right[i], low[i] : high[i]].sum())
     line = np.arange(5)
-    assert Questions((5,)).answers(line.astype(float)).tolist() == [0, 1, 3, 6, 10]
-    assert Questions((5,)).error(line, line + np.array([1.0, 0, 0, 0, -1])) == pytest.approx(
+    assert Workload((5,)).answers(line.astype(float)).tolist() == [0, 1, 3, 6, 10]
+    assert Workload((5,)).error(line, line + np.array([1.0, 0, 0, 0, -1])) == pytest.approx(
         2 / (10 * 5)
     )
 
@@ -77,7 +83,7 @@ def test_the_error_of_a_histogram_is_the_known_one() -> None:
     """
     shape = Shape("FLAT", np.full(64, 1 / 64))
     mechanism = fitting(shape, ["histogram"])["histogram"]
-    table, questions, noise = shape.draw(1000, (1,)), Questions((64,)), Keystream(3)
+    table, questions, noise = shape.draw(1000, (1,)), Workload((64,)), Keystream(3)
     errors = [
         questions.error(table, released(mechanism, shape.schema, table, noise)) for _ in range(200)
     ]
@@ -123,7 +129,7 @@ def test_verdicts() -> None:
     row |= {"stderr": 0.01, "trials": 50}
     assert reference(row) == -4.63
     assert reference(row | {"rows": 10**7}) is None
-    words = [next(verdicts([row | {"error": e}])).word for e in (-4.80, -4.64, -4.61, -4.55)]
+    words = [next(comparisons([row | {"error": e}])).word for e in (-4.80, -4.64, -4.61, -4.55)]
     assert words == ["better", "as good", "as good", "worse"]
     privtree = row | {"method": "privtree", "dataset": "STROKE", "rows": 10**4, "dimensions": 2}
     assert reference(privtree) == -3.31
@@ -199,5 +205,5 @@ def test_how_often_the_selector_is_right() -> None:
     assert (first.chosen, first.best, first.near) == ("mosaic", "privtree", True)
     assert (second.chosen, second.best, second.near) == ("hierarchy", "privtree", False)
     assert second.behind == pytest.approx(0.9)  # that of the hierarchy is pooled
-    assert "in 1 of 2 cases (50%)" in sentence([first, second])
-    assert "not measured" in sentence([])
+    assert "in 1 of 2 cases (50%)" in selector_sentence([first, second])
+    assert "not measured" in selector_sentence([])

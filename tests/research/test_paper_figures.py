@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.people import clouds
+from research.study import scatter_panels
 from scumble.public.plot import curves
 from scumble.public.plot.figures import _APART, Line, Panel, _apart
 
@@ -34,7 +34,7 @@ def test_names_stay_inside():
 
 
 def test_clouds_share_their_axes():
-    first, second = clouds(ROWS, ("A", "B"))
+    first, second = scatter_panels(ROWS, ("A", "B"))
     assert first.frame == second.frame
     low, high = first.frame or (0, 0)
     assert low < -60

@@ -3,7 +3,7 @@ and nothing spent.
 
 Where noise alone decides, the expected errors of the methods are known and compared. Partitions
 that follow the data win as long as noise is large against the number of rows; from which share of
-it on was measured on DPBench (`scumble reproduce dpbench` says how often the choice is right).
+it on was measured on DPBench (`python -m research dpbench` says how often the choice is right).
 """
 
 from __future__ import annotations

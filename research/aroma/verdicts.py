@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import pi, sqrt
 
-from research.aroma.experiments import EPSILON, K, Row, Study
-from research.relaxation.verdicts import Verdict
+from research.aroma.views import EPSILON, K
+from research.study import Row, Study, Verdict
 
 _NORMAL = sqrt(2 / pi)  # the mean of |error| of a normal error, in standard deviations
 _CLOSE = 0.15
