@@ -16,12 +16,13 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
-from scumble.model.evidence.evidence import Evidence, Groups, Records, Tuples, evidence
+from scumble.model.evidence.evidence import Evidence, evidence
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
+
+# By kind of evidence: the modules of `estimation` that answer one question, and many together.
+_ESTIMATORS = {
+    "records": ("rows.answer", "rows.answer_many"),
+    "tuples": ("tuples.answer", "tuples.answer"),
+    "groups": ("anatomy.answer", "anatomy.answer"),
+    "measurements": ("measurements.answer", "measurements.answer"),
+}
 
 
 @dataclass(frozen=True)
@@ -94,9 +103,7 @@ class Release:
         """
         engine = self._engine_with(tables)
         query = self._parsed(sql, engine)
-        engine.check(query)
-        rows = self._estimator.answer(self.evidence, self._asked, query, engine)
-        return self._present(query, rows, clamp)
+        return self._present(query, self._estimates(query, engine), clamp)
 
     def answer_many(
         self,
@@ -116,8 +123,11 @@ class Release:
         queries = [self._parsed(sql, engine) for sql in questions]
         answers: list[Estimate | Estimates] = []
         for some in portions(self._asked, queries):
-            found = self._estimator.answer_many(self.evidence, self._asked, some, engine)
-            answers += [self._present(q, rows, clamp) for q, rows in zip(some, found, strict=True)]
+            estimator = self._estimator(many=True)
+            found = estimator.answer_together(self.evidence, self._asked, some, engine)
+            for place, query in enumerate(some):
+                rows = found[place] if place in found else self._estimates(query, engine)
+                answers.append(self._present(query, rows, clamp))
         return answers
 
     def marginal(
@@ -201,32 +211,18 @@ class Release:
 
         return parse(sql, self._asked, engine.columns)
 
-    @property
-    def _estimator(self) -> Any:
-        """The module that reads this kind of evidence; imported when a question is asked."""
-        if isinstance(self.evidence, Records):
-            from scumble.public.estimation.rows import answer_many
+    def _estimates(
+        self, query: Query, engine: Sandbox
+    ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
+        """Check one question, and return its groups with their estimates."""
+        engine.check(query)
+        rows: Iterable[tuple[tuple[Any, ...], Estimate]]
+        rows = self._estimator().answer(self.evidence, self._asked, query, engine)
+        return rows
 
-            return answer_many
-        if isinstance(self.evidence, Tuples):
-            from scumble.public.estimation.tuples import answer as tuples
-
-            return tuples
-        if isinstance(self.evidence, Groups):
-            from scumble.public.estimation.anatomy import answer as anatomy
-
-            return anatomy
-        if self.evidence.design.kind == "cells":
-            from scumble.public.estimation.measurements import cells
-
-            return cells
-        if self.evidence.design.kind == "sparse":
-            from scumble.public.estimation.measurements import sparse
-
-            return sparse
-        from scumble.public.estimation.measurements import answer as measurements
-
-        return measurements
+    def _estimator(self, *, many: bool = False) -> Any:
+        """Import and return the module that reads this kind of evidence: one question or many."""
+        return import_module(f"scumble.public.estimation.{_ESTIMATORS[self.evidence.kind][many]}")
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
         found = [(key, self._noted(estimate)) for key, estimate in rows]

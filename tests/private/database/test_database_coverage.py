@@ -95,13 +95,13 @@ def test_the_law_of_an_average_against_the_exact_one(noise, times, terms):
     middle, counts = len(of_total) // 2, np.arange(len(of_count)) - len(of_count) // 2
     for ratio in (0, 0.1, 0.5, 1, times / 2, times):
         for level in (0.5, 0.8, 0.9, 0.907, 0.95, 0.99, 0.999):
-            reach = average.reach(ratio, level)
+            reach = average.half_width(ratio, level)
             low = np.ceil(ratio * counts - reach).astype(int) + middle
             high = np.floor(ratio * counts + reach).astype(int) + middle + 1
             inside = below[np.clip(high, 0, len(of_total))] - below[np.clip(low, 0, len(of_total))]
             covered = float(of_count @ np.maximum(inside, 0))
             assert covered >= level
-    assert average.reach(times, 0.95) < 2.4 * math.sqrt(
+    assert average.half_width(times, 0.95) < 2.4 * math.sqrt(
         variances[0] + times**2 * variances[1] + terms * (1 + times**2) / 6
     ) + terms * (1 + times)
 

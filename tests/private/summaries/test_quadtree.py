@@ -9,7 +9,8 @@ import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteGaussian
-from scumble.public.estimation.measurements.readings import Part, Weights, reach
+from scumble.public.estimation.interval_laws import noise_half_width
+from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,
@@ -100,7 +101,7 @@ def test_unbiased_with_the_stated_variance_and_coverage() -> None:
         assert abs(error.mean()) < 5.2 * stderr / runs**0.5
         spread = (reading.fourth / reading.variance**2 + 2) ** 0.5
         assert abs(error.var() / reading.variance - 1) < 5.2 * spread / runs**0.5
-        half = reach(reading.variance, reading.fourth, reading.largest, 0.9)
+        half = noise_half_width(reading.variance, reading.fourth, reading.largest, 0.9)
         assert (abs(error) <= half).mean() > 0.9 - 5.2 * (0.09 / runs) ** 0.5
 
 

@@ -16,8 +16,9 @@ from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
+from scumble.public.estimation.interval_laws import noise_half_width
 from scumble.public.estimation.measurements.matrix import UNIFORM, MatrixReader
-from scumble.public.estimation.measurements.readings import Part, Weights, reach
+from scumble.public.estimation.measurements.readings import Part, Weights
 from scumble.public.sandbox import Sandbox
 from tests.support.people import people, schema
 
@@ -92,7 +93,7 @@ def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -
         weights = Weights((Part(("a",), (np.arange(24) <= last).astype(float)),))
         reading = reader.read(weights)
         assert reading.variance == pytest.approx(stderrs[last] ** 2)
-        half = reach(reading.variance, reading.fourth, reading.largest, 0.95)
+        half = noise_half_width(reading.variance, reading.fourth, reading.largest, 0.95)
         inside = float((np.abs(errors[:, last]) <= half).mean())
         assert 0.95 - 6 * (0.95 * 0.05 / runs) ** 0.5 <= inside <= 0.98
 

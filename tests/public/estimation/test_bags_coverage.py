@@ -21,9 +21,9 @@ import scumble as sc
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw
 from scumble.model.evidence.evidence import Records
 from scumble.public.estimation.rows.count_laws import DrawnCount
+from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.covered import COPIES, LEVELS, check
 from tests.support.outcomes import bag_channel, release

@@ -22,7 +22,7 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.estimate import Exact
 from scumble.public.estimation.anatomy.answer import ASSUMED
-from scumble.public.estimation.anatomy.moments import GroupedCount, reach
+from scumble.public.estimation.anatomy.moments import GroupedCount, swap_half_width
 from scumble.public.estimation.interval_laws import WeightedSum
 from scumble.public.release import Manifest, Release
 from tests.support.people import people, schema
@@ -276,7 +276,7 @@ def test_sums_cover_at_their_level() -> None:
         mean = times * amounts.sum() * wanted.sum() / size
         largest = max(amounts.max(), 0) - min(amounts.min(), 0)
         for level in (0.5, 0.9, 0.95, 0.99):
-            sums = WeightedSum(float(variance), float(largest), reach)
+            sums = WeightedSum(float(variance), float(largest), swap_half_width)
             low, high = sums.interval(mean, level)
             inside = sum(p for total, p in law.items() if low - 1e-9 <= total <= high + 1e-9)
             assert inside >= level - 1e-9

@@ -10,7 +10,8 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.public.estimation.measurements.readings import NoisyShare, Part, Reading, joined, reach
+from scumble.public.estimation.interval_laws import noise_half_width
+from scumble.public.estimation.measurements.readings import NoisyShare, Part, Reading, joined
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -48,7 +49,7 @@ def test_the_reach_covers_at_least_its_level(scale, weights):
     law, coefficients = DiscreteLaplace(scale), np.array(weights)
     found = reading_of(law, coefficients)
     for level in LEVELS:
-        half = reach(found.variance, found.fourth, found.largest, level)
+        half = noise_half_width(found.variance, found.fourth, found.largest, level)
         assert miss(law, coefficients, half) <= 1 - level + 1e-9, level
 
 
@@ -56,11 +57,11 @@ def test_the_reach_is_not_much_wider_than_it_must_be():
     law, coefficients = DiscreteLaplace(Fraction(20)), np.full(64, 0.5)
     found = reading_of(law, coefficients)
     exact = NoiseSum.of(law, coefficients * 2).half_width(0.95) / 2
-    assert reach(found.variance, found.fourth, found.largest, 0.95) < 1.03 * exact
+    assert noise_half_width(found.variance, found.fourth, found.largest, 0.95) < 1.03 * exact
 
 
 def test_no_noise_reaches_nowhere():
-    assert reach(0.0, 0.0, 0.0, 0.95) == 0.0
+    assert noise_half_width(0.0, 0.0, 0.0, 0.95) == 0.0
 
 
 def test_a_share_covers_its_truth():

@@ -21,9 +21,9 @@ from scipy.stats import binom
 import scumble as sc
 from scumble.model.evidence.channels import PartitionChannel
 from scumble.model.evidence.evidence import Records
+from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.covered import COPIES, LEVELS, check
 from tests.support.outcomes import release

@@ -20,9 +20,9 @@ from scipy.stats import binom
 from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.public.estimation.interval_laws import WeightedSum
+from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex
 from scumble.public.sql.parse import parse
 from tests.support.people import all_outcomes, records_release, schema
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from scumble.model.laws import from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -21,22 +22,42 @@ class Design(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
+class DesignEntry(NamedTuple):
+    """Where the code of one kind of design is: `module:class` of the design and of its reader."""
+
+    design: str
+    reader: str
+
+
+# Every kind of design by its name in a manifest. Readers belong to the public side; they are named
+# here as text, and imported by `scumble.public.estimation` when a question is asked.
+_READERS = "scumble.public.estimation.measurements"
+DESIGNS = {
+    "cells": DesignEntry(f"{__name__}:Cells", f"{_READERS}.cells:CellsReader"),
+    "matrix": DesignEntry("scumble.model.designs.matrix:Matrix", f"{_READERS}.matrix:MatrixReader"),
+    "product": DesignEntry(
+        "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
+    ),
+    "regions": DesignEntry(
+        "scumble.model.designs.box_tree:Regions", f"{_READERS}.box_tree:RegionsReader"
+    ),
+    "residuals": DesignEntry(
+        "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"
+    ),
+    "sparse": DesignEntry("scumble.model.designs.sparse:Sparse", f"{_READERS}.sparse:SparseReader"),
+}
+
+
 def design(data: Mapping[str, Any]) -> Design:
-    """A design out of a manifest."""
-    found: Design = _kind(data["kind"]).from_dict(data)
+    """Return the design that a manifest holds as `data`."""
+    found: Design = loaded(DESIGNS[data["kind"]].design).from_dict(data)
     return found
 
 
-def _kind(name: str) -> Any:
-    """The class of a kind of design, imported when a release needs it."""
-    from scumble.model.designs.box_tree import Regions
-    from scumble.model.designs.kronecker import Product
-    from scumble.model.designs.matrix import Matrix
-    from scumble.model.designs.residuals import Residuals
-    from scumble.model.designs.sparse import Sparse
-
-    kinds = (Cells, Matrix, Product, Regions, Residuals, Sparse)
-    return {each.kind: each for each in kinds}[name]
+def loaded(place: str) -> Any:
+    """Import and return the class that `place` names as `module:class`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 # Cells: a noisy count for every cell of the product of some attributes.

@@ -21,7 +21,7 @@ from scumble.private.database.question import Question
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT, PastAnswer, batch_of
 from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
-from scumble.public.estimation.interval_laws import NEAR_ZERO, cut, limits
+from scumble.public.estimation.interval_laws import FiellerRatio, clipped
 
 NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"
@@ -295,8 +295,7 @@ class Possible:
         return self.law.stderr
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        low, high = self.law.interval(value, level)
-        return min(max(low, 0.0), value), max(min(high, self.most), value)
+        return clipped(self.law.interval(value, level), value, 0.0, self.most)
 
 
 @dataclass(frozen=True, repr=False)
@@ -347,13 +346,12 @@ _MARGIN = 1.01
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(FiellerRatio):
     """`total / count`, each the sum of some numbers with discrete Laplace noise; `least` and `most`
     are what is averaged.
 
-    A ratio r is in the interval if `total - r · count` is within its own error (Fieller). Discrete
-    Laplace noise is a difference of two rounded-down exponential times, so it is within 1 of
-    Laplace noise of the same scale. And a sum of independent Laplace noises, measured by its
+    Discrete Laplace noise is a difference of two rounded-down exponential times, so it is within 1
+    of Laplace noise of the same scale. And a sum of independent Laplace noises, measured by its
     standard deviation, reaches at a given level as far as the normal law or as far as one Laplace
     noise, whichever is farther: at 91 %, where the two cross, it is beyond both by less than a
     thousandth, for which there is a margin.
@@ -368,28 +366,21 @@ class Average:
     most: int
 
     @property
-    def value(self) -> float:
-        return self.total / self.count if self.count else math.nan
+    def parts(self) -> tuple[float, float]:
+        return self.total, self.count
 
     @property
-    def stderr(self) -> float:
-        if not self.count:
-            return math.inf
-        return math.sqrt(self.of_total + self.value**2 * self.of_count) / abs(self.count)
+    def limits(self) -> tuple[float, float]:
+        return float(self.least), float(self.most)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """A warning, if the count is within three standard errors of zero."""
-        near = not self.count or self.count * self.count < 9 * self.of_count
-        return (NEAR_ZERO,) if near else ()
+    def count_variance(self) -> float:
+        return self.of_count
 
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        if not self.count:
-            return float(self.least), float(self.most)
-        ends = limits(self.value, self.count, lambda ratio: self.reach(ratio, level))
-        return cut(ends, self.value, self.least, self.most)
+    def variance(self, ratio: float) -> float:
+        return self.of_total + ratio**2 * self.of_count
 
-    def reach(self, ratio: float, level: float) -> float:
+    def half_width(self, ratio: float, level: float) -> float:
         """A bound that the error of total - ratio · count keeps with probability `level`."""
         of_total, of_count = self.terms
         # Laplace noise of the same scale has at most 1/6 more variance than discrete noise.

@@ -32,7 +32,7 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.public.estimation.measurements.readings import reach
+from scumble.public.estimation.interval_laws import noise_half_width
 
 
 class AttributeSummary(Summary):
@@ -213,7 +213,7 @@ def of_product(design: Product, weights: Sequence[Floats]) -> str:
         variance = np.tensordot([float((each**2).sum()) for each in found], variance, 1)
         fourth = np.tensordot([float((each**4).sum()) for each in found], fourth, 1)
         largest *= max(float(np.abs(each).max()) for each in found)
-    return _reach(reach(float(variance), float(fourth), largest, _LEVEL))
+    return _reach(noise_half_width(float(variance), float(fourth), largest, _LEVEL))
 
 
 def _reach(far: float) -> str:

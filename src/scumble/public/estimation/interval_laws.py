@@ -1,34 +1,41 @@
-"""Fieller ratio, score interval of a sum.
+"""Error laws that several estimators share: score intervals of sums, Fieller intervals of averages.
 
-Error laws of an average: the ratio of two estimates whose errors are known together.
+| law            | of what                                                                     |
+|----------------|-----------------------------------------------------------------------------|
+| `WeightedSum`  | a sum of independent weights, its variance estimated from the same rows      |
+| `FiellerRatio` | an average: the ratio of two estimates whose errors are known together       |
+| `Ratio`        | the `FiellerRatio` of two sums of weights                                    |
+| `Shifted`      | an estimate to which a known number was added                                |
 
-A ratio r is in the interval if `total - r * count`, whose mean is zero for the true ratio, is
-within its own error (Fieller). It is the delta method's interval when the count is large against
-its error; when the count is not, the delta method promises too much and this one widens, up to all
-that an average can be when the count may be zero.
+`noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from scumble.public.estimate import Law
 
-# The error law of a sum of independent weights that a channel made of the true amounts.
-#
-# The variance is estimated from the same rows as the sum, so it is low when the sum is low: with
-# few rows behind an answer the normal law promises far too much. What a single row can change at
-# most bounds this. If the sum is wrong by t, its estimated variance is wrong by about `largest *
-# t` at most, as it is for Poisson counts, and so t is held against the variance plus that much.
+NEAR_ZERO = "the number of rows behind this average may be zero: do not rely on it"
+
+HalfWidth = Callable[[float, float, float], float]  # by variance, largest change and level
+
+_DOUBLINGS = 60
+_HALVINGS = 40  # the limits are found to a part in 10^12 of the width, and rounded outwards
 
 
-def reach(variance: float, largest: float, level: float) -> float:
-    """The largest t with t² <= z² (variance + largest · t), and half a row for sums that jump.
+def score_half_width(variance: float, largest: float, level: float) -> float:
+    """Return the largest t with t² <= z² (variance + largest · t), plus half of `largest`.
+
+    `variance` is estimated, and `largest` is what one row can change the sum by. The variance is
+    estimated from the same rows as the sum, so it is low when the sum is low: with few rows behind
+    an answer the normal law promises far too much. If the sum is wrong by t, its estimated variance
+    is wrong by about `largest · t` at most, as it is for Poisson counts; so t is compared with the
+    variance plus that much. The half of `largest` is for sums that jump.
 
     With many rows this is the normal law's z standard errors; for counts of rare events it is the
     score interval of a Poisson mean, on both sides. This is no theorem, but enumeration and
@@ -41,163 +48,203 @@ def reach(variance: float, largest: float, level: float) -> float:
     return drift + math.sqrt(drift * drift + z * z * variance) + largest / 2
 
 
+def noise_half_width(variance: float, fourth: float, largest: float, level: float) -> float:
+    """Return how far a sum of independent symmetric noises is from zero with probability `level`.
+
+    `variance` and `fourth` are its second and fourth cumulants, and `largest` is its largest
+    coefficient.
+
+    This is the Cornish-Fisher expansion by the kurtosis, 0.35 more for the terms after it, and half
+    the largest jump. Where the second or the fourth moment alone proves a smaller error, that one
+    holds. The expansion is not proved to cover its level; it did in every case that was tried
+    against the exact law: one and two discrete Laplace noises, 16 of equal and up to 41 of unequal
+    coefficients, at scales from 1/3 to 40/3 and levels from 0.5 to 0.999.
+    """
+    if variance <= 0:
+        return 0.0
+    stderr = math.sqrt(variance)
+    excess = fourth / variance**2
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    expanded = z + excess * (max(z**3 - 3 * z, 0.0) + 0.35) / 24
+    proven: float = min((1 - level) ** -0.5, ((3 + excess) / (1 - level)) ** 0.25)
+    return min(expanded * stderr + largest / 2, proven * stderr)
+
+
 @dataclass(frozen=True)
 class WeightedSum:
-    """The estimated variance of a sum, the largest error that one row can add to it, and how far
-    off these let it be.
+    """The law of a sum of independent weights that a channel made of the true amounts.
+
+    `variance` is the estimated variance of the sum, and `largest` the largest error that one row
+    can add to it. `bound` gives the half-width of the interval from both and the level.
     """
 
     variance: float
     largest: float
-    reach: Callable[[float, float, float], float] = reach  # by variance, largest and level
+    bound: HalfWidth = score_half_width
 
     @property
     def stderr(self) -> float:
         return math.sqrt(self.variance)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = self.reach(self.variance, self.largest, level)
+        half = self.bound(self.variance, self.largest, level)
         return value - half, value + half
 
 
-_DOUBLINGS = 60
-_HALVINGS = 40  # the limits are found to a part in 10^12 of the width, and rounded outwards
+@dataclass(frozen=True)
+class Shifted:
+    """The law of an estimate to which the known number `offset` was added; `law` is without it."""
 
-NEAR_ZERO = "the number of rows behind this average may be zero: do not rely on it"
+    law: Law
+    offset: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value - self.offset, level)
+        return low + self.offset, high + self.offset
+
+
+class AverageLaw(ABC):
+    """The law of `total / count`, with the standard error of the delta method."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[float, float]:
+        """The estimated total and count."""
+
+    @property
+    @abstractmethod
+    def count_variance(self) -> float:
+        """The variance of the estimated count."""
+
+    @abstractmethod
+    def variance(self, ratio: float) -> float:
+        """Return the variance of `total - ratio * count`."""
+
+    @abstractmethod
+    def interval(self, value: float, level: float) -> tuple[float, float]: ...
+
+    @property
+    def value(self) -> float:
+        """The ratio; NaN if the count is zero."""
+        total, count = self.parts
+        return total / count if count else math.nan
+
+    @property
+    def stderr(self) -> float:
+        _, count = self.parts
+        return math.sqrt(self.variance(self.value)) / abs(count) if count else math.inf
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A warning, if the count is within three standard errors of zero."""
+        _, count = self.parts
+        safe = count and count * count >= 9 * self.count_variance
+        return () if safe else (NEAR_ZERO,)
+
+
+class FiellerRatio(AverageLaw):
+    """An `AverageLaw` with Fieller's interval, cut to the limits of what is averaged.
+
+    A ratio r is in the interval if `total - r * count`, whose mean is zero for the true ratio, is
+    within its own error. This is the delta method's interval when the count is large against its
+    error. When the count is not, the delta method promises too much and this interval widens, up to
+    all that an average can be when the count may be zero.
+    """
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest amount that is averaged."""
+
+    @abstractmethod
+    def half_width(self, ratio: float, level: float) -> float:
+        """Return what the error of `total - ratio * count` keeps with probability `level`."""
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        if not self.parts[1]:
+            return self.limits
+        return clipped(self._ends(level), self.value, *self.limits)
+
+    def _ends(self, level: float) -> tuple[float, float]:
+        """Find the ends of the ratios r around the value with |value - r| · |count| in bounds."""
+        value, count = self.value, abs(self.parts[1])
+        step = self.half_width(value, level) / count
+        if not step:
+            return value, value
+        ends = []
+        for sign in (-1, 1):
+            outside = step
+            for _ in range(_DOUBLINGS):
+                if outside * count > self.half_width(value + sign * outside, level):
+                    break
+                outside *= 2
+            else:
+                return -math.inf, math.inf
+            inside = 0.0
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                if middle * count > self.half_width(value + sign * middle, level):
+                    outside = middle
+                else:
+                    inside = middle
+            ends.append(value + sign * outside)
+        return ends[0], ends[1]
+
+
+def clipped(
+    interval: tuple[float, float], value: float, least: float, most: float
+) -> tuple[float, float]:
+    """Return `interval` cut to [`least`, `most`], and then widened to hold `value`."""
+    return min(max(interval[0], least), value), max(min(interval[1], most), value)
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """`total / count` of two sums of weights. The standard error is the delta method's.
+class Ratio(FiellerRatio):
+    """The ratio of two sums of weights.
 
-    `bends` are three ratios in rising order, the outer two the limits of the averaged amount, and
-    `largest` is what one row can change `total - r * count` by at each of them, `slope` how fast
-    that grows beyond. It is convex in r, so straight lines between the three are above it.
+    `variances` are those of the total and of the count, and their covariance. `amounts` are three
+    amounts in rising order, the outer two the limits of what is averaged. `largest` is what one row
+    can change `total - r * count` by, for r at each of the three, and `slope` is how fast that
+    grows beyond them. It is convex in r, so that straight lines between the three are above it.
     """
 
     total: float
     count: float
-    variances: tuple[float, float, float]  # of total, of count, and their covariance
-    bends: tuple[float, float, float]
+    variances: tuple[float, float, float]
+    amounts: tuple[float, float, float]
     largest: tuple[float, float, float]
     slope: float
-    reach: Callable[[float, float, float], float] = reach  # by variance, largest and level
+    bound: HalfWidth = score_half_width
 
     @property
-    def value(self) -> float:
-        return self.total / self.count if self.count else math.nan
+    def parts(self) -> tuple[float, float]:
+        return self.total, self.count
 
     @property
-    def stderr(self) -> float:
-        return math.sqrt(self._variance(self.value)) / abs(self.count) if self.count else math.inf
+    def limits(self) -> tuple[float, float]:
+        return self.amounts[0], self.amounts[2]
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """A warning, if the count is within three standard errors of zero."""
-        return () if self.count * self.count >= 9 * self.variances[1] else (NEAR_ZERO,)
+    def count_variance(self) -> float:
+        return self.variances[1]
 
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        ends = limits(
-            self.value, self.count, lambda r: self.reach(self._variance(r), self._largest(r), level)
-        )
-        return cut(ends, self.value, self.bends[0], self.bends[2])
-
-    def _variance(self, ratio: float) -> float:
-        """Of total - ratio * count."""
+    def variance(self, ratio: float) -> float:
         total, count, both = self.variances
         return max(total - 2 * ratio * both + ratio * ratio * count, 0.0)
 
+    def half_width(self, ratio: float, level: float) -> float:
+        return self.bound(self.variance(ratio), self._largest(ratio), level)
+
     def _largest(self, ratio: float) -> float:
-        low, middle, high = self.bends
+        """Return a bound on what one row can change `total - ratio * count` by."""
+        low, middle, high = self.amounts
         if not low < ratio < high:
             end = 0 if ratio <= low else 2
-            return self.largest[end] + self.slope * abs(ratio - self.bends[end])
+            return self.largest[end] + self.slope * abs(ratio - self.amounts[end])
         place = 0 if ratio < middle else 1
-        share = (ratio - self.bends[place]) / (self.bends[place + 1] - self.bends[place])
+        share = (ratio - self.amounts[place]) / (self.amounts[place + 1] - self.amounts[place])
         return self.largest[place] * (1 - share) + self.largest[place + 1] * share
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyRatio:
-    """`weights @ noisy / sum(noisy)`, where `noisy` has `cells` independent noises for each weight.
-
-    total - r * count has noise of weights `weights - r`. Its law is close to normal with heavier
-    tails, which the Cornish-Fisher expansion adds by its kurtosis, and with jumps of at most the
-    largest weight, of which half is added. Against the exact law this covers at least its level for
-    every number of cells, 1 included, and any scale of the noise (tried from 1/7 to 20). Where the
-    second or the fourth moment alone proves a smaller error, that one holds.
-    """
-
-    total: float
-    count: float
-    variance: float  # of the noise of one cell; two-sided geometric
-    weights: npt.NDArray[np.float64]
-    cells: npt.NDArray[np.float64]
-
-    @property
-    def value(self) -> float:
-        return self.total / self.count if self.count else math.nan
-
-    @property
-    def stderr(self) -> float:
-        if not self.count:
-            return math.inf
-        squares = float(self.cells @ (self.weights - self.value) ** 2)
-        return math.sqrt(self.variance * squares) / abs(self.count)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A warning, if the count is within three standard errors of zero."""
-        safe = self.count * self.count >= 9 * self.variance * float(self.cells.sum())
-        return () if safe else (NEAR_ZERO,)
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        ends = limits(self.value, self.count, lambda r: self._reach(r, level))
-        return cut(ends, self.value, float(self.weights.min()), float(self.weights.max()))
-
-    def _reach(self, ratio: float, level: float) -> float:
-        squares = (self.weights - ratio) ** 2
-        total = float(self.cells @ squares)
-        stderr = math.sqrt(self.variance * total)
-        if not stderr:
-            return 0.0
-        # The fourth moment of one noise is 3 + 1 / variance beyond that of the normal law.
-        excess = (3 + 1 / self.variance) * float(self.cells @ squares**2) / total**2
-        z = NormalDist().inv_cdf((1 + level) / 2)
-        # The expansion's term is z³ - 3z; 0.35 more makes up for the terms after it.
-        expanded = z + excess * (max(z**3 - 3 * z, 0.0) + 0.35) / 24
-        half = math.sqrt(float(squares.max())) / 2
-        proven: float = min((1 - level) ** -0.5, ((3 + excess) / (1 - level)) ** 0.25)
-        return min(expanded * stderr + half, proven * stderr)
-
-
-def cut(
-    limits: tuple[float, float], value: float, least: float, most: float
-) -> tuple[float, float]:
-    """An average lies between the least and the most that is averaged; the estimate stays in."""
-    return min(max(limits[0], least), value), max(min(limits[1], most), value)
-
-
-def limits(value: float, count: float, within: Callable[[float], Any]) -> tuple[float, float]:
-    """The ends of the ratios r around `value` with |value - r| * |count| <= within(r)."""
-    step = float(within(value)) / abs(count)
-    if not step:
-        return value, value
-    ends = []
-    for sign in (-1, 1):
-        outside = step
-        for _ in range(_DOUBLINGS):
-            if outside * abs(count) > within(value + sign * outside):
-                break
-            outside *= 2
-        else:
-            return -math.inf, math.inf
-        inside = 0.0
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            if middle * abs(count) > within(value + sign * middle):
-                outside = middle
-            else:
-                inside = middle
-        ends.append(value + sign * outside)
-    return ends[0], ends[1]

@@ -29,8 +29,6 @@ Count = Callable[[Sequence[Names]], list[Cube]]
 MOST_CELLS = 1 << 25  # of all tables that are made together
 # More cells than that for each of its questions, and a table takes longer than asking the engine.
 _CELLS_OF_ONE = 1 << 20
-# Two tables are counted as one if that one still fits a usual second-level cache.
-_MERGED_CELLS = 1 << 18
 
 
 def cells(schema: Schema, names: Iterable[str]) -> int:
@@ -68,37 +66,13 @@ class ContingencyTables:
         asked: set[frozenset[str]],
         count: Count,
     ) -> None:
-        self._schema = schema
-        self._sets = [self._ordered(names) for names in self._merged(asked)]
-        self._counts = count(self._sets) if self._sets else []
-        self._found: dict[frozenset[str], Cube] = {}
+        sets = sorted(asked, key=sorted)
+        ordered = [tuple(name for name in schema.names if name in names) for names in sets]
+        self._tables = dict(zip(sets, count(ordered) if sets else [], strict=True))
 
     def of(self, names: frozenset[str]) -> Cube:
         """The counts by these attributes, with axes in the order of the schema."""
-        if names not in self._found:
-            fitting = [place for place, larger in enumerate(self._sets) if names <= set(larger)]
-            place = min(fitting, key=lambda place: self._counts[place].size)
-            others = [axis for axis, name in enumerate(self._sets[place]) if name not in names]
-            self._found[names] = self._counts[place].sum(axis=tuple(others))
-        return self._found[names]
-
-    def _merged(self, wanted: set[frozenset[str]]) -> list[frozenset[str]]:
-        """Few sets in which all wanted ones lie: each joins where the union is smallest."""
-        merged: list[frozenset[str]] = []
-        for names in sorted(wanted, key=lambda names: (-self._cells(names), sorted(names))):
-            unions = [(self._cells(names | other), place) for place, other in enumerate(merged)]
-            size, place = min(unions, default=(_MERGED_CELLS + 1, 0))
-            if merged and size <= max(_MERGED_CELLS, self._cells(merged[place])):
-                merged[place] |= names
-            else:
-                merged.append(names)
-        return merged
-
-    def _ordered(self, names: frozenset[str]) -> tuple[str, ...]:
-        return tuple(name for name in self._schema.names if name in names)
-
-    def _cells(self, names: Iterable[str]) -> int:
-        return cells(self._schema, names)
+        return self._tables[names]
 
 
 def in_rounds(

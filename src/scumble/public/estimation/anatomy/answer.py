@@ -26,7 +26,7 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.anatomy.moments import GroupedCount, Moments, reach
+from scumble.public.estimation.anatomy.moments import GroupedCount, Moments, swap_half_width
 from scumble.public.estimation.anatomy.plan import AnatomyPlan, Kinds, Layout, key, layout
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
 from scumble.public.estimation.tables import BoxSums, Clauses, Side, Sides, alike, boxes
@@ -69,25 +69,13 @@ def answer(
     return ((name, _estimate(plan, line)) for name, line in _sums(plan, schema, moments))
 
 
-def answer_many(
+def answer_together(
     evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> list[Answer]:
-    """Each question's groups with their estimates: the same numbers as asking one by one."""
-    found = _together(evidence, schema, queries, engine)
-    answers = []
-    for place, query in enumerate(queries):
-        if place in found:
-            answers.append([((), found[place])])
-        else:
-            engine.check(query)
-            answers.append(list(answer(evidence, schema, query, engine)))
-    return answers
+) -> dict[int, Answer]:
+    """Return the answers to counts whose conditions are about one attribute each.
 
-
-def _together(
-    evidence: Groups, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> dict[int, Estimate]:
-    """The answers to counts whose conditions are about one attribute each, by place."""
+    Keys are places in `queries`. The numbers are those of asking one by one.
+    """
     batches = [
         places
         for (shape, _), places in alike(queries).items()
@@ -98,14 +86,14 @@ def _together(
     together = [queries[place] for place in sorted(chain(*batches))]
     clauses = Clauses(schema, together, engine)
     many = ManyCounts(layout(evidence, schema, engine), schema, clauses, evidence.sensitive)
-    found: dict[int, Estimate] = {}
+    found: dict[int, Answer] = {}
     for places in batches:
         plan = AnatomyPlan(evidence, queries[places[0]])
         for place, law in many.laws({place: queries[place] for place in places}):
             if isinstance(law, GroupedCount):
-                found[place] = _count(plan, law)
+                found[place] = [((), _count(plan, law))]
             else:
-                found[place] = Estimate(float(law), Exact(), EXACT, _notes(plan))
+                found[place] = [((), Estimate(float(law), Exact(), EXACT, _notes(plan)))]
     return found
 
 
@@ -190,7 +178,7 @@ def _estimate(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
     variance = line[f"{what}_variance"]
     if not variance:
         return Estimate(line[what], Exact(), EXACT, _notes(plan))
-    law = WeightedSum(variance, largest, reach)
+    law = WeightedSum(variance, largest, swap_half_width)
     return Estimate(line[what], law, NORMAL, (*_notes(plan), ASSUMED))
 
 
@@ -207,10 +195,10 @@ def _mean(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
         total,
         count,
         variances=(max(line["total_variance"], 0.0), line["count_variance"], line["covariance"]),
-        bends=(least, (least + most) / 2, most),
+        amounts=(least, (least + most) / 2, most),
         largest=(width, width, width),
         slope=_swapped(plan, 1.0),
-        reach=reach,
+        bound=swap_half_width,
     )
     return Estimate(law.value, law, FIELLER, (*notes, *law.notes, ASSUMED))
 

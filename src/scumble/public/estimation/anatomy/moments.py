@@ -240,7 +240,7 @@ class GroupedCount:
         return start, np.clip(law, 0.0, None)
 
 
-def reach(variance: float, largest: float, level: float) -> float:
+def swap_half_width(variance: float, largest: float, level: float) -> float:
     """How far off a sum over groups may be at this level: the normal law of its variance, which is
     known and not estimated, a correction for skewness, and half a swap for sums that jump. The
     `largest` is what the sum changes by at most if two rows of a group swap their values.

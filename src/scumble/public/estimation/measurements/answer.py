@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from scumble.model.designs.registry import DESIGNS, loaded
 from scumble.model.designs.residuals import Tensor
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
@@ -30,6 +31,7 @@ from scumble.public.estimation.measurements.readings import (
     NoisyTotal,
     OneByOne,
     Part,
+    QuestionReader,
     Reader,
     Reading,
     Weights,
@@ -46,45 +48,40 @@ NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
-    """Every group of the answer with its estimate."""
-    return MeasuredQuestion(schema, query, engine, reader(evidence, schema, engine)).answers()
+    """Return every group of the answer to `query` with its estimate."""
+    found = reader(evidence, schema, engine)
+    if isinstance(found, QuestionReader):
+        return found.answer(query, engine)
+    return MeasuredQuestion(schema, query, engine, found).answers()
 
 
-def answer_many(
+def answer_together(
     evidence: Measurements, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> list[list[tuple[Key, Estimate]]]:
-    """Each question's groups with their estimates; all clauses are evaluated in one go."""
+) -> dict[int, list[tuple[Key, Estimate]]]:
+    """Return the answers that are found more cheaply together, by place in `queries`.
+
+    All clauses are evaluated in one pass. The numbers are those of asking one by one.
+    """
+    found = reader(evidence, schema, engine)
+    if isinstance(found, QuestionReader):
+        return found.answer_together(queries, engine)
     clauses = Clauses(schema, queries, engine)
-    answers = []
-    for query in queries:
+    answers = {}
+    for place, query in enumerate(queries):
         if query.argument is not None:
             engine.check(query)
-        asked = MeasuredQuestion(schema, query, engine, reader(evidence, schema, engine), clauses)
-        answers.append(list(asked.answers()))
+        question = MeasuredQuestion(schema, query, engine, found, clauses)
+        answers[place] = list(question.answers())
     return answers
 
 
-def reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
-    """The reader of a release, made when the first question comes."""
+def reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
+    """Return the reader of a release. It is made for the first question and kept in `engine`."""
     if "reader" not in engine.derived:
-        engine.derived["reader"] = _reader(evidence.design.kind)(evidence, schema, engine)
-    found: Reader = engine.derived["reader"]
+        make = loaded(DESIGNS[evidence.design.kind].reader)
+        engine.derived["reader"] = make(evidence, schema, engine)
+    found: Reader | QuestionReader = engine.derived["reader"]
     return found
-
-
-def _reader(kind: str) -> Any:
-    """The class that reads a kind of design, imported when it is needed."""
-    from scumble.public.estimation.measurements.box_tree import RegionsReader
-    from scumble.public.estimation.measurements.kronecker import ProductReader
-    from scumble.public.estimation.measurements.marginals import ResidualReader
-    from scumble.public.estimation.measurements.matrix import MatrixReader
-
-    return {
-        "matrix": MatrixReader,
-        "product": ProductReader,
-        "regions": RegionsReader,
-        "residuals": ResidualReader,
-    }[kind]
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
-from statistics import NormalDist
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import QueryError
+from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public import sandbox
-from scumble.public.estimation.interval_laws import NEAR_ZERO, cut, limits
+from scumble.public.estimate import Estimate
+from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
+from scumble.public.sandbox import Sandbox
 
+Key = tuple[Any, ...]
 Tensor = npt.NDArray[np.float64]
 
 
@@ -132,7 +135,22 @@ class Reader(Protocol):
     def read(self, weights: Weights) -> Reading: ...
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        """Two readings, and the covariance of their errors."""
+        """Return two readings, and the covariance of their errors."""
+        ...
+
+
+@runtime_checkable
+class QuestionReader(Protocol):
+    """A reader with error laws of its own: it answers whole questions."""
+
+    def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
+        """Return every group of the answer with its estimate."""
+        ...
+
+    def answer_together(
+        self, queries: Sequence[Query], engine: Sandbox
+    ) -> dict[int, list[tuple[Key, Estimate]]]:
+        """Return the answers that are found more cheaply together, by place in `queries`."""
         ...
 
 
@@ -148,73 +166,49 @@ class NoisyTotal:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         found = self.reading
-        half = reach(found.variance, found.fourth, found.largest, level)
+        half = noise_half_width(found.variance, found.fourth, found.largest, level)
         return value - half, value + half
 
 
 @dataclass(frozen=True)
-class NoisyShare:
-    """The law of the ratio of two readings (Fieller), within `least` and `most`."""
+class NoisyShare(FiellerRatio):
+    """The law of the ratio of two readings, of amounts between `least` and `most`.
+
+    `covariance` is that of the errors of `total` and `count`. `centred` is the reading of
+    total - value * count, if it was read.
+    """
 
     total: Reading
     count: Reading
     covariance: float
     least: float
     most: float
-    centred: Reading | None = None  # of total - value * count, if it was read
+    centred: Reading | None = None
 
     @property
-    def value(self) -> float:
-        return self.total.value / self.count.value if self.count.value else math.nan
+    def parts(self) -> tuple[float, float]:
+        return self.total.value, self.count.value
 
     @property
-    def stderr(self) -> float:
-        if not self.count.value:
-            return math.inf
-        return math.sqrt(self._variance(self.value)) / abs(self.count.value)
+    def limits(self) -> tuple[float, float]:
+        return self.least, self.most
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """A warning, if the count is within three standard errors of zero."""
-        safe = self.count.value**2 >= 9 * self.count.variance
-        return () if safe else (NEAR_ZERO,)
+    def count_variance(self) -> float:
+        return self.count.variance
 
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        ends = limits(self.value, self.count.value, lambda ratio: self._reach(ratio, level))
-        return cut(ends, self.value, self.least, self.most)
-
-    def _variance(self, ratio: float) -> float:
-        """Of total - ratio * count."""
+    def variance(self, ratio: float) -> float:
         own = self.total.variance + ratio * ratio * self.count.variance
         return max(own - 2 * ratio * self.covariance, 0.0)
 
-    def _reach(self, ratio: float, level: float) -> float:
+    def half_width(self, ratio: float, level: float) -> float:
         # Σ κ (a - r b)⁴ is the fourth power of a norm: it is at most that of the sum of norms, of
         # the coefficients at some ratio and of what the distance from it adds.
         near, known = (self.total, 0.0) if self.centred is None else (self.centred, self.value)
         away = abs(ratio - known)
         norms = near.fourth**0.25 + away * self.count.fourth**0.25
         largest = near.largest + away * self.count.largest
-        return reach(self._variance(ratio), norms**4, largest, level)
-
-
-def reach(variance: float, fourth: float, largest: float, level: float) -> float:
-    """How far a sum of independent symmetric noises is from zero with probability `level` at most.
-
-    The Cornish-Fisher expansion by the kurtosis, 0.35 more for the terms after it, and half the
-    largest jump. Where the second or the fourth moment alone proves a smaller error, that one
-    holds. The expansion is not proved to cover its level; it did in every case that was tried
-    against the exact law: one and two discrete Laplace noises, 16 of equal and up to 41 of unequal
-    coefficients, at scales from 1/3 to 40/3 and levels from 0.5 to 0.999.
-    """
-    if variance <= 0:
-        return 0.0
-    stderr = math.sqrt(variance)
-    excess = fourth / variance**2
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    expanded = z + excess * (max(z**3 - 3 * z, 0.0) + 0.35) / 24
-    proven: float = min((1 - level) ** -0.5, ((3 + excess) / (1 - level)) ** 0.25)
-    return min(expanded * stderr + largest / 2, proven * stderr)
+        return noise_half_width(self.variance(ratio), norms**4, largest, level)
 
 
 # Readings of all groups of an answer at once.

@@ -18,20 +18,15 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
 from scumble.public.estimation.rows.count_laws import counted as shown_count
-from scumble.public.estimation.rows.inverse_channels import (
-    Flags,
-    InverseChannel,
-    UniformInverse,
-    flat,
-)
-from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import (
+from scumble.public.estimation.rows.grouped_counts import (
     GroupedCounts,
     GroupIndex,
     grouped_counts,
     multiset_counts,
 )
+from scumble.public.estimation.rows.inverse_channels import Flags, UniformInverse, flat
+from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -53,9 +48,9 @@ def _gather(plan: RowsPlan, engine: Sandbox) -> tuple[GroupedCounts, Tensor, Ten
         return counted, *_tensors(plan, engine, counted)
     lens = plan.lens()
     holds, amount = _tensors(plan, engine)
-    holds = stated(holds, lens)
+    holds = lens.by_state(holds)
     if amount is not None:
-        return _count(plan, engine), holds, stated(amount, lens)
+        return _count(plan, engine), holds, lens.by_state(amount)
     if not plan.axes or plan.grouped_axes or not lens.halves(holds):
         return _count(plan, engine), holds, None
     halved = _count(plan, engine, flat(holds)[0] > 0)
@@ -78,11 +73,6 @@ def _count(plan: RowsPlan, engine: Sandbox, hits: Flags | None = None) -> Groupe
     return grouped_counts(
         engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition
     )
-
-
-def stated(tensor: Tensor, lens: InverseChannel) -> Tensor:
-    """The same function in all states of a lens."""
-    return np.broadcast_to(tensor, (lens.states, *tensor.shape[1:]))
 
 
 def _tensors(

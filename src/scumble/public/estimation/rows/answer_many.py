@@ -24,14 +24,10 @@ from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Exact
-from scumble.public.estimation.rows import answer as single
-from scumble.public.estimation.rows.answer import stated
-from scumble.public.estimation.rows.count_laws import EXACT, Shown
-from scumble.public.estimation.rows.count_laws import counted as shown_count
+from scumble.public.estimate import Estimate
+from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex, sums_of_ones
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.estimation.rows.tally import GroupedCounts, GroupIndex, sums_of_ones
 from scumble.public.estimation.tables import (
     BoxSums,
     Clauses,
@@ -48,26 +44,20 @@ from scumble.public.sandbox import Sandbox
 
 Answer = list[tuple[tuple[Any, ...], Estimate]]
 
-answer = single.answer
 
-
-def answer_many(
+def answer_together(
     evidence: Records, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> list[Answer]:
-    """Each question's groups with their estimates: the same numbers as asking one by one."""
+) -> dict[int, Answer]:
+    """Return the answers to the plain counts among `queries` that share contingency tables.
+
+    Keys are places in `queries`. The numbers are those of asking one by one.
+    """
     found: dict[int, Estimate] = {}
     batches = _batches(evidence, schema, queries)
     bags = {batch.bag for batch in batches}
     for bag in bags:
         found |= _tabled(bag, [batch for batch in batches if batch.bag == bag], queries, engine)
-    answers: list[Answer] = []
-    for place, query in enumerate(queries):
-        if place in found:
-            answers.append([((), found[place])])
-        else:
-            engine.check(query)
-            answers.append(list(single.answer(evidence, schema, query, engine)))
-    return answers
+    return {place: [((), estimate)] for place, estimate in found.items()}
 
 
 @dataclass(frozen=True)
@@ -265,9 +255,7 @@ class MultisetTables:
 
 # Plain counts of published rows, read off a table of cells: many questions of one shape at once.
 #
-# Where one number of shown values decides, and its law is known, the answers come from sums over
-# boxes alone. Elsewhere the lines behind every answer are listed, and weighted as for a single
-# one.
+# The lines behind every answer are listed, and weighted as for a single one.
 
 Found = dict[int, Estimate]
 
@@ -296,45 +284,16 @@ class Tabled:
             found = sides.of(query, self._names)
             if found is not None:
                 boxes[place] = found
-        answers = self._simple(boxes) if not self._plan.kept else {}
+        answers: Found = {}
         together: dict[tuple[Side, ...], list[int]] = defaultdict(list)
         for place, each in boxes.items():
-            if place not in answers:
-                together[tuple(each[self._last :])].append(place)
+            together[tuple(each[self._last :])].append(place)
         for places in together.values():
             answers |= self._listed({place: boxes[place] for place in places})
         for place, query in enumerate(queries):
             if place not in answers:
                 answers[place] = self._alone(query)
         return [answers[place] for place in range(len(queries))]
-
-    def _simple(self, boxes: Mapping[int, list[Side]]) -> Found:
-        """The answers that follow from how many rows there are and how many values they show."""
-        split, notes = self._first, self._plan.query.notes
-        whole = [Side(np.ones(size, bool)) for size in self._table.shape[split:]]
-        sums = BoxSums(self._table, self._table.ndim)
-        totals = sums.of([[*sides[:split], *whole] for sides in boxes.values()]) // self._members
-        shown = sums.of(list(boxes.values())).tolist()
-        known: dict[tuple[Side, ...], Shown | Exact | None] = {}
-        answers: Found = {}
-        for (place, sides), rows, hits in zip(boxes.items(), totals.tolist(), shown, strict=True):
-            condition = tuple(sides[split:])
-            if condition not in known:
-                known[condition] = self._law(condition)
-            kind = known[condition]
-            if isinstance(kind, Exact) or not rows:
-                answers[place] = Estimate(float(hits // self._members), Exact(), EXACT, notes)
-            elif kind is not None:
-                answers[place] = shown_count(kind, rows, hits, notes)
-        return answers
-
-    def _law(self, condition: Sequence[Side]) -> Shown | Exact | None:
-        """How many shown values count, if that law is known, or if all or none do."""
-        left = prod(side.size for side in condition)
-        if left in (0, prod(len(side.holds) for side in condition)):
-            return Exact()
-        [kind] = self._plan.lens().shown(self._holds(condition))[0]
-        return kind
 
     def _listed(self, boxes: Mapping[int, list[Side]]) -> Found:
         """The answers to questions with one condition on perturbed values."""
@@ -366,7 +325,7 @@ class Tabled:
                 table = table * self._clauses.along(clause, self._names)
         shown = table.sum(axis=tuple(range(self._first)))
         holds = np.broadcast_to(holds, table.shape[self._last :]).astype(np.float64)
-        return self._weighted(shown[None], stated(holds[None], self._plan.lens())).estimate(0)
+        return self._weighted(shown[None], self._plan.lens().by_state(holds[None])).estimate(0)
 
     @cached_property
     def _sums(self) -> BoxSums:
@@ -377,7 +336,7 @@ class Tabled:
         holds = np.ones(1)
         for side in condition:
             holds = holds[..., None] * side.holds
-        return stated(holds, self._plan.lens())
+        return self._plan.lens().by_state(holds)
 
     def _weighted(self, shown: Integers, holds: Any) -> Sums:
         """Lines of a table by question, kept attributes and perturbed values, without the empty

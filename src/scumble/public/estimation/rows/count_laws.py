@@ -12,6 +12,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar, Protocol
 
 from scumble.public.estimate import Estimate, Law
+from scumble.public.estimation.interval_laws import Shifted
 
 EXACT = "exact: the answer depends on no perturbed value"
 BINOMIAL = "inverted channel; exact binomial interval"
@@ -303,22 +304,3 @@ def _at_most(draws: int, share: float, number: int) -> float:
     from scipy.special import betainc
 
     return float(betainc(draws - number, number + 1, 1 - share))
-
-
-# The error law of an estimate to which a known number was added.
-
-
-@dataclass(frozen=True)
-class Shifted:
-    """`law` is that of the estimate without the known `offset`."""
-
-    law: Law
-    offset: float
-
-    @property
-    def stderr(self) -> float:
-        return self.law.stderr
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        low, high = self.law.interval(value - self.offset, level)
-        return low + self.offset, high + self.offset

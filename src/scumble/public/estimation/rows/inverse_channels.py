@@ -60,6 +60,10 @@ class InverseChannel(ABC):
     def halves(self, holds: Tensor) -> bool:
         """Whether all values that count have one weight, and all others one weight."""
 
+    def by_state(self, tensor: Tensor) -> Tensor:
+        """Repeat the one row of `tensor` for every state."""
+        return np.broadcast_to(tensor, (self.states, *tensor.shape[1:]))
+
     def most(self, tensor: Tensor) -> Tensor:
         """The largest entry for a value that is possible in each state."""
         largest: Tensor = self.possible(tensor, -np.inf).max(axis=1)

@@ -16,13 +16,13 @@ from scumble.model.evidence.channels import MultisetChannel, PartitionChannel, U
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
+from scumble.public.estimation.rows.grouped_counts import GroupedCounts, Indices
 from scumble.public.estimation.rows.inverse_channels import (
     InverseChannel,
     MultisetInverse,
     PartitionInverse,
     UniformInverse,
 )
-from scumble.public.estimation.rows.tally import GroupedCounts, Indices
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from scumble.model.evidence.channels import Tensor
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
 from scumble.public.estimation.rows.count_laws import EXACT, Shown, counted
+from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
 from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.tally import Floats, GroupedCounts, GroupIndex
 
 SCORE = "inverted channel; score interval"
 FIELLER = "ratio of inverted channels; Fieller interval"
@@ -63,7 +63,7 @@ class Sums:
             total,
             count,
             variances=_three(self._variances, group),
-            bends=_three(self._bends, group),
+            amounts=_three(self._bends, group),
             largest=_three(self._bends_largest, group),
             slope=float(self.count_largest[group]),
         )

@@ -29,7 +29,7 @@ from scumble.public.estimation.domain_counting import Domain, domain_of
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
 from scumble.public.estimation.rows.answer_many import RowTables
 from scumble.public.estimation.rows.count_laws import RandomizedCount
-from scumble.public.estimation.rows.tally import Floats
+from scumble.public.estimation.rows.grouped_counts import Floats
 from scumble.public.estimation.tables import BoxSums, Clauses, Cube, Sides, alike, in_rounds
 from scumble.public.estimation.tuples.sums import (
     HorvitzThompsonMoments,
@@ -78,21 +78,20 @@ def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
         yield key, question.estimate(int(place))
 
 
-def answer_many(
+def answer_together(
     evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> list[list[tuple[Key, Estimate]]]:
-    """Each question's groups with their estimates: the same numbers as asking one by one."""
+) -> dict[int, list[tuple[Key, Estimate]]]:
+    """Return the answers to the plain counts among `queries` that share contingency tables.
+
+    Keys are places in `queries`. The numbers are those of asking one by one.
+    """
     presence = evidence.presence
-    known: dict[int, Counted] = {}
-    if isinstance(presence, Replaced) or (presence.views == 1 and not presence.sources):
-        known = counted(schema, queries, engine)
-    answers = []
-    for place, query in enumerate(queries):
-        if place not in known:
-            engine.check(query)
-        question = TupleQuestion(evidence, schema, query, engine, known.get(place))
-        answers.append(list(_groups(question)))
-    return answers
+    if isinstance(presence, Included) and (presence.views > 1 or presence.sources):
+        return {}  # a tuple's probability depends on more than whether it satisfies the question
+    return {
+        place: list(_groups(TupleQuestion(evidence, schema, queries[place], engine, both)))
+        for place, both in counted(schema, queries, engine).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class TupleQuestion:
                 float(self._variances[0][group]),
                 float(self.moments.covariance[group]),
             ),
-            bends=(low, (low + high) / 2, high),
+            amounts=(low, (low + high) / 2, high),
             largest=self._bent(group),
             slope=float(self._largest[0][group]),
         )

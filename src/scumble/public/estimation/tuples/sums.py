@@ -20,7 +20,7 @@ from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Law
 from scumble.public.estimation.rows.count_laws import RandomizedCount
-from scumble.public.estimation.rows.tally import Floats, floats
+from scumble.public.estimation.rows.grouped_counts import Floats, floats
 from scumble.public.sandbox import Sandbox
 
 
