@@ -1,18 +1,18 @@
-"""Every exception, and the dialect in which a message names a parameter.
+"""The exceptions of scumble, and the dialect in which a message names a parameter.
 
-Everything that scumble raises on purpose, and the exit code each becomes on the command line.
+The error tree, with the exit code of each class on the command line:
 
-    ScumbleError              1   something scumble noticed and can explain
+    ScumbleError              1   base of all errors that scumble raises on purpose
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
-    ├── SchemaError           3   a schema is wrong, or does not have what was asked for
+    ├── SchemaError           3   a schema is invalid, or lacks a requested attribute
     ├── SourceError           4   a table cannot be read
     │   └── DomainError       4   a value lies outside its public domain
-    ├── QueryError            5   a question is not understood or not supported
-    ├── ReleaseError          6   a release folder is missing, damaged, or in the way
-    ├── PromiseError          7   the privacy promise does not allow it
+    ├── QueryError            5   a question cannot be parsed or is not supported
+    ├── ReleaseError          6   a release folder is missing, damaged or in the way
+    ├── PromiseError          7   the privacy promise does not allow the request
     └── LedgerError           8   a ledger cannot be used, or was tampered with
 
-No message carries a private value or an exact count, unless the owner asked to have it revealed.
+No message contains a private value or an exact count, unless the owner asked for it (`reveal`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 
-_SHOWN = 120  # characters of a line of SQL
+_SHOWN = 120  # the longest excerpt in a message, in characters
 
 
 class ScumbleError(Exception):
@@ -39,14 +39,18 @@ class ParameterError(ScumbleError, ValueError):
 
     @classmethod
     def of(cls, owner: str, parameter: str, allowed: str, given: object) -> ParameterError:
-        """The one sentence used for every bad parameter, in the words of who gave it."""
-        words = current_dialect()
-        sentence = f"{words.subject(owner, parameter)} must be {allowed}."
-        return cls(f"{sentence} Got {words.given(given)} instead.")
+        """Return the error for a bad parameter: one sentence, the same everywhere.
+
+        `owner` is the class or function, `allowed` completes "must be ...", and `given` is the
+        value received. The names are written in the current dialect.
+        """
+        dialect = current_dialect()
+        sentence = f"{dialect.subject(owner, parameter)} must be {allowed}."
+        return cls(f"{sentence} Got {dialect.given(given)} instead.")
 
 
 class SchemaError(ScumbleError, ValueError):
-    """A schema is wrong, or does not have what was asked for."""
+    """A schema is invalid, or lacks a requested attribute."""
 
     exit_code = 3
 
@@ -67,7 +71,11 @@ class DomainError(SourceError, ValueError):
 
 
 class QueryError(ScumbleError, ValueError):
-    """A question is not understood or not supported; shows where, with a caret."""
+    """A question cannot be parsed or is not supported.
+
+    With `text`, `line` and `column` (counted from 1), the message shows the line of the question
+    and a caret under the column.
+    """
 
     exit_code = 5
 
@@ -81,60 +89,63 @@ class QueryError(ScumbleError, ValueError):
 
 
 class ReleaseError(ScumbleError):
-    """A release folder is missing, damaged, or in the way."""
+    """A release folder is missing, damaged or in the way."""
 
     exit_code = 6
 
 
 class PromiseError(ScumbleError):
-    """The privacy promise does not allow what was asked."""
+    """The privacy promise does not allow the request."""
 
     exit_code = 7
 
 
 class LedgerError(ScumbleError):
-    """A ledger is missing, damaged, in the way or in use, was tampered with, or belongs to another
-    promise.
-    """
+    """A ledger is missing, damaged, in the way, in use, tampered with, or has another promise."""
 
     exit_code = 8
 
 
 def _pointer(text: str, line: int | None, column: int | None) -> str:
-    """The source line with a caret under its column (both count from 1)."""
+    """Return the source line with a caret under its column; both are counted from 1."""
     if line is None or column is None:
         return ""
     lines = text.splitlines() or [""]
     source = lines[min(line, len(lines)) - 1].replace("\t", " ")
-    begin = max(0, column - 1 - _SHOWN // 2)  # of a long line, the part around the caret
+    begin = max(0, column - 1 - _SHOWN // 2)  # of a long line, show the part around the caret
     caret = " " * (column - 1 - begin) + "^"
     return f" (line {line}, column {column})\n  {source[begin : begin + _SHOWN]}\n  {caret}"
 
 
-# Dialect: how a sentence names a parameter, as Python writes it or as another front does.
+# Dialects.
 #
-# Sentences are made where something is noticed, and read by somebody far away: in a program, or
-# at a command line, where `outside='drop'` cannot be typed. A front says once how it calls
-# parameters.
+# A message is written deep inside the package and read in a program or at a command line, where
+# `outside='drop'` cannot be typed. Each front sets once how messages name parameters.
 
 
 class Dialect:
-    """The words of Python; fronts have their own."""
+    """How messages name parameters and show values: here, as Python writes them.
+
+    Other fronts override these methods.
+    """
 
     def name(self, parameter: str) -> str:
-        """A parameter: `outside`."""
+        """Return the name of a parameter: `outside`."""
         return parameter
 
     def setting(self, parameter: str, value: object) -> str:
-        """A parameter with a value: `outside='drop'`."""
+        """Return a parameter with a value: `outside='drop'`."""
         return f"{parameter}={value!r}"
 
     def subject(self, owner: str, parameter: str) -> str:
-        """A parameter of something, at the beginning of a sentence."""
+        """Return the subject of a sentence about a parameter of `owner`."""
         return f"The '{parameter}' parameter of {owner}"
 
     def given(self, value: object) -> str:
-        """A value as it was written, or its type: a whole table must not get into a message."""
+        """Return a value as it was written, or its type if it is not a short literal.
+
+        A whole table must not get into a message.
+        """
         if isinstance(value, (list, tuple)) and all(isinstance(each, (str, int)) for each in value):
             text = self.listed(value)
             return text if len(text) <= _SHOWN else f"{len(value)} items"
@@ -144,11 +155,11 @@ class Dialect:
         return f"an object of type {type(value).__name__}"
 
     def listed(self, values: list[str | int] | tuple[str | int, ...]) -> str:
-        """Several short values."""
+        """Return a list of short values."""
         return repr(values)
 
     def literal(self, value: object) -> str:
-        """A number, a text, or nothing."""
+        """Return a number, a text or None."""
         return repr(value)
 
 
@@ -157,7 +168,7 @@ _dialect: ContextVar[Dialect] = ContextVar("dialect", default=Dialect())  # noqa
 
 @contextmanager
 def using_dialect(dialect: Dialect) -> Iterator[None]:
-    """All sentences that are made here are in this dialect."""
+    """Write all messages inside the `with` block in this dialect."""
     before = _dialect.set(dialect)
     try:
         yield
@@ -166,15 +177,15 @@ def using_dialect(dialect: Dialect) -> Iterator[None]:
 
 
 def current_dialect() -> Dialect:
-    """The dialect of who will read a sentence that is made now."""
+    """Return the dialect in force."""
     return _dialect.get()
 
 
 def named(parameter: str) -> str:
-    """A parameter in the words of who reads it: `outside`, or `--outside`."""
+    """Return the name of a parameter in the current dialect: `outside`, or `--outside`."""
     return current_dialect().name(parameter)
 
 
 def setting(parameter: str, value: object) -> str:
-    """A parameter with a value in the words of who reads it."""
+    """Return a parameter with a value in the current dialect."""
     return current_dialect().setting(parameter, value)

@@ -1,6 +1,4 @@
-"""What is asked of a publisher: its parameters as they are checked and written down, and what it
-needs of a schema.
-"""
+"""Checks of the parameters that users give to mechanisms, shared by all mechanisms."""
 
 from __future__ import annotations
 
@@ -19,7 +17,10 @@ LARGEST_GAMMA = 10**40
 
 
 def one_of(owner: str, given: Mapping[str, Any], *choices: str) -> dict[str, Any]:
-    """The parameters that were given, if they are one of the choices: "gamma", "rho1 with rho2"."""
+    """Return the parameters that are not None; they must be exactly those of one of the `choices`.
+
+    A choice is a name or several: "gamma", "rho1 with rho2".
+    """
     found = {name: value for name, value in given.items() if value is not None}
     if set(found) not in [set(choice.split(" with ")) for choice in choices]:
         several = "either" if len(choices) == 2 else "exactly one of"
@@ -31,7 +32,7 @@ def one_of(owner: str, given: Mapping[str, Any], *choices: str) -> dict[str, Any
 
 
 def numbers(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
-    """The numbers that a promise is made of, exactly: epsilon, gamma, keep, rho1 and rho2."""
+    """Return the privacy parameters epsilon, gamma, keep, rho1 and rho2 as exact fractions."""
     found = {name: _number(owner, name, value) for name, value in given.items()}
     if "rho1" in found and found["rho1"] >= found["rho2"]:
         allowed = f"below rho2 ({given['rho2']})"
@@ -56,7 +57,7 @@ def _number(owner: str, name: str, value: object) -> Fraction:
 
 
 def whole(owner: str, name: str, value: object, least: int, most: int | None = None) -> int:
-    """A whole number, numpy's included."""
+    """Return an integer (of Python or numpy) that lies between `least` and `most`."""
     if not isinstance(value, bool) and isinstance(value, Integral):
         number = int(value)
         if number >= least and (most is None or number <= most):
@@ -66,14 +67,17 @@ def whole(owner: str, name: str, value: object, least: int, most: int | None = N
 
 
 def flag(owner: str, name: str, value: object) -> bool:
-    """True or False, and nothing that only behaves like them."""
+    """Return a bool; other values, such as 0 and 1, are rejected."""
     if not isinstance(value, bool):
         raise ParameterError.of(owner, name, "True or False", value)
     return value
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON holds them; an exact number as its text, which is read back exactly."""
+    """Return parameters as JSON values.
+
+    An exact number becomes text, from which it can be read back exactly.
+    """
     found = {name: v.item() if hasattr(v, "item") else v for name, v in given.items()}
     return {
         name: value if isinstance(value, (int, float, NoneType)) else str(value)
@@ -82,7 +86,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_sensitive(owner: str, schema: Schema) -> None:
-    """Refuse a schema in which there is nothing to hide."""
+    """Reject a schema without a sensitive attribute."""
     if not schema.sensitive:
         raise SchemaError(
             f"{owner} needs at least one sensitive attribute; the schema has none. "
@@ -91,7 +95,7 @@ def require_sensitive(owner: str, schema: Schema) -> None:
 
 
 def require_privacy(owner: str, gamma: Fraction, instead: str) -> None:
-    """Refuse an odds ratio that hides nothing."""
+    """Reject a bound `gamma` on the odds ratio that is so large that it protects nothing."""
     if gamma > LARGEST_GAMMA:
         raise ParameterError(
             f"What is asked of {owner} is no privacy: its odds ratio would be above "
@@ -100,7 +104,7 @@ def require_privacy(owner: str, gamma: Fraction, instead: str) -> None:
 
 
 def require_utility(owner: str, gamma: Fraction) -> None:
-    """Refuse an odds ratio that leaves nothing to be seen."""
+    """Reject a bound `gamma` of at most 1 on the odds ratio: no information would be left."""
     if gamma <= 1:
         raise ParameterError(
             f"The privacy asked of {owner} is so strict that nothing of the values would be left; "
@@ -109,7 +113,7 @@ def require_utility(owner: str, gamma: Fraction) -> None:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name of a column, or the first of name_2, name_3, ... that the table does not have."""
+    """Return `name`, or the first of name_2, name_3, ... that is not `taken`, ignoring case."""
     others = {other.lower() for other in taken}
     number, found = 1, name
     while found.lower() in others:

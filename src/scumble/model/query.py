@@ -1,4 +1,4 @@
-"""A question as pure data: what to count or add up, under which condition, by which groups."""
+"""A parsed question as plain data: an aggregate, a condition, and the grouping attributes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ Aggregate = Literal["count", "sum", "mean"]
 
 @dataclass(frozen=True)
 class Expression:
-    """A deterministic scalar expression in the dialect of DuckDB, over attributes of a schema.
+    """A deterministic scalar expression in DuckDB's SQL, over attributes of a schema.
 
-    Attributes stand in it under their exact names, quoted. Put it into parentheses to embed it.
+    The SQL contains attributes under their exact names, in double quotes. Put it into parentheses
+    to embed it in another expression.
     """
 
     sql: str
-    attributes: tuple[str, ...]  # those it names, sorted
-    start: int = field(default=0, compare=False, repr=False)  # where it begins in the question
+    attributes: tuple[str, ...]  # the attributes in the expression, sorted
+    start: int = field(default=0, compare=False, repr=False)  # its offset in the question
 
 
 @dataclass(frozen=True)
 class Query:
-    """COUNT, SUM or AVG of the rows that satisfy every clause, one answer for each group."""
+    """COUNT, SUM or AVG over the rows that satisfy every clause; one answer for each group."""
 
     aggregate: Aggregate
-    argument: Expression | None = None  # what is added up; None for a count
-    clauses: tuple[Expression, ...] = ()  # a conjunction; none at all holds for every row
+    argument: Expression | None = None  # the summand; None for a count
+    clauses: tuple[Expression, ...] = ()  # a conjunction; without clauses, all rows
     groups: tuple[str, ...] = ()
     text: str = ""
-    notes: tuple[str, ...] = ()  # what the asker should know about the meaning of the question
+    notes: tuple[str, ...] = ()  # remarks about the meaning of the question
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """The clauses, then the argument if there is one."""
+        """The clauses, followed by the argument if there is one."""
         return self.clauses if self.argument is None else (*self.clauses, self.argument)
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Every attribute that the question names, sorted."""
+        """All attributes in the question, sorted."""
         named = {name for part in self.expressions for name in part.attributes}
         return tuple(sorted(named.union(self.groups)))
 
 
 def quoted(name: str) -> str:
-    """A name as a quoted SQL identifier.
+    """Return a name as a quoted SQL identifier.
 
     >>> quoted('education-num')
     '"education-num"'
@@ -53,7 +54,7 @@ def quoted(name: str) -> str:
 
 
 def place(text: str, start: int) -> tuple[int, int]:
-    """Line and column, counted from 1, of an offset into a text.
+    """Return the line and column, counted from 1, of an offset into a text.
 
     >>> place("SELECT *", 7)
     (1, 8)

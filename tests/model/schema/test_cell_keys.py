@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
-from scumble.model.schema.cell_keys import CellKeys, smallest
+from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
 
 SIZES = st.lists(
     st.one_of(st.integers(1, 300), st.integers(1, 2**64), st.just(2**64)), min_size=1, max_size=8
@@ -24,7 +24,8 @@ def tuples(draw):
 
 def columns_of(sizes, rows):
     return [
-        np.array([row[place] for row in rows], smallest(size)) for place, size in enumerate(sizes)
+        np.array([row[place] for row in rows], smallest_unsigned(size))
+        for place, size in enumerate(sizes)
     ]
 
 
@@ -86,7 +87,7 @@ def test_chosen_types_and_nothing_at_all():
 
 def test_smallest_type_holds_the_last_code():
     sizes = [1, 256, 257, 2**16, 2**16 + 1, 2**32, 2**32 + 1, 2**64]
-    assert [smallest(size).name for size in sizes] == [
+    assert [smallest_unsigned(size).name for size in sizes] == [
         *("uint8", "uint8", "uint16", "uint16", "uint32", "uint32", "uint64", "uint64")
     ]
 

@@ -314,7 +314,7 @@ PEOPLE = {
 
 def spelled(person):
     """Who a person is; None for nobody."""
-    found = frames._spelling(person)
+    found = frames._object_text(person)
     if found in (None, frames.arrow_values.UNREADABLE):
         return None
     return found.strip() or None
@@ -393,6 +393,6 @@ def test_arrow_and_python_agree_on_what_utf8_is():
         except pa.ArrowInvalid:
             return False
 
-    text, garbled = frames.arrow_values.plain(pa.array(words))
+    text, garbled = frames.arrow_values.decode_text(pa.array(words))
     assert garbled.tolist() == [not is_text(word) for word in words]
     assert text.null_count == garbled.sum()

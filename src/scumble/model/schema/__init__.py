@@ -1,1 +1,1 @@
-"""The public description of a table: attributes, their domains, and codes of values."""
+"""The public description of a table: its attributes, their domains, and codes of values."""

@@ -1,12 +1,11 @@
-"""Spellings: one value may arrive as a number, as text, as a timestamp. This room reads any Arrow
-array as whole numbers, numbers, days, truth values or text.
+"""Reading an Arrow array of any type as integers, numbers, days, booleans or text.
 
-Every value is read by itself, given the declared type of its column: what it is read as never
-depends on the values next to it. Privacy rests on this, because one person's value must not change
-how the rows of others are coded.
+One value may arrive as a number, as text or as a timestamp. Each value is read independently, given
+the declared type of its column: the result never depends on the other values. Privacy rests on
+this, because the value of one person must not change how the rows of others are encoded.
 
-Every reader returns the values and a mask of those that it could not read, or None when it could
-read them all. What stands at a null is of no account. Nothing here ever quotes a value.
+Each reader returns the values and a mask of those that it could not read, or None if it read all of
+them. The result at a null is arbitrary. No message from here contains a value.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ Unread = np.ndarray | None
 
 TRUE_WORDS = ("true", "yes", "t", "y", "1", "1.0")
 FALSE_WORDS = ("false", "no", "f", "n", "0", "0.0")
-UNREADABLE = b"\xff(unreadable)"  # in the place of an object that is no value; never UTF-8
+UNREADABLE = b"\xff(unreadable)"  # stands for an object that is not a value; not valid UTF-8
 _TICKS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
-_LONGEST = 400  # digits; no float has an exponent beyond
+_LONGEST = 400  # digits; the exponent of a float is smaller
 _EPOCH = date(1970, 1, 1).toordinal()
 _SHORT_INTEGER = r"^[+-]?[0-9]{1,18}(\.0*)?$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -37,12 +36,12 @@ _DAY = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type holds text in any of its layouts."""
+    """Return whether an Arrow type holds text, in any layout."""
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether an Arrow type holds bytes in any of its layouts."""
+    """Return whether an Arrow type holds bytes, in any layout."""
     return bool(
         types.is_binary(kind)
         or types.is_large_binary(kind)
@@ -51,13 +50,13 @@ def is_bytes(kind: pa.DataType) -> bool:
     )
 
 
-def bare(values: pa.Array) -> pa.Array:
-    """Without extension wrappers, runs of equal values, or layouts that few functions take."""
+def unwrap(values: pa.Array) -> pa.Array:
+    """Return the array without extension type, run-end encoding or rarely supported layouts."""
     if isinstance(values, pa.ExtensionArray):
-        return bare(values.storage)
+        return unwrap(values.storage)
     kind = values.type
     if types.is_run_end_encoded(kind):
-        return bare(pc.run_end_decode(values))
+        return unwrap(pc.run_end_decode(values))
     small = values.nbytes < 2**30
     if types.is_large_string(kind) or types.is_string_view(kind):
         return values.cast(pa.string() if small else pa.large_string())
@@ -68,12 +67,13 @@ def bare(values: pa.Array) -> pa.Array:
     return values
 
 
-def plain(values: pa.Array) -> tuple[pa.Array, Unread]:
-    """`bare` values, bytes as text; the mask says which are not UTF-8, and null stands there.
+def decode_text(values: pa.Array) -> tuple[pa.Array, Unread]:
+    """Return the unwrapped values, bytes decoded as text, and a mask of those that are not UTF-8.
 
-    What is declared to be text is looked at too, for no one may have checked it.
+    Those become null. Arrays that are declared to be text are checked too, because their producer
+    may not have done it.
     """
-    values = bare(values)
+    values = unwrap(values)
     if not (is_text(values.type) or is_bytes(values.type)):
         return values, None
     large = types.is_large_string(values.type) or types.is_large_binary(values.type)
@@ -87,7 +87,7 @@ def plain(values: pa.Array) -> tuple[pa.Array, Unread]:
 
 
 def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
-    """Whole numbers, in whatever integer width they came; 3.0 counts as 3."""
+    """Read integers, in the integer width of the array; 3.0 is read as 3."""
     kind = values.type
     if types.is_integer(kind):
         return _numpy(values, 0), None
@@ -105,7 +105,7 @@ def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
 
 
 def numbers(values: pa.Array) -> tuple[np.ndarray, Unread]:
-    """Numbers as float64."""
+    """Read numbers as float64."""
     kind = values.type
     if _is_number(kind):
         return _numpy(values.cast(pa.float64(), safe=False), 0.0), None
@@ -118,10 +118,10 @@ def numbers(values: pa.Array) -> tuple[np.ndarray, Unread]:
 
 
 def days(values: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
-    """Days since 1970-01-01.
+    """Read dates as days since 1970-01-01.
 
-    Text is ISO (2024-03-01; a time after it is ignored); a month or a year alone will do where
-    `by` asks for no more, and a whole number is a year.
+    Text is ISO (2024-03-01); a time after the date is ignored. A month (2024-03) is accepted if
+    `by` is "month" or "year", a year alone, also as a number, if `by` is "year".
     """
     kind = values.type
     if types.is_timestamp(kind) and kind.tz is not None:
@@ -139,8 +139,8 @@ def days(values: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
     return np.zeros(len(values), np.int64), _all(values)
 
 
-def truths(values: pa.Array) -> tuple[np.ndarray, Unread]:
-    """Truth values: true, yes, y, t, 1 and their opposites, in any case."""
+def booleans(values: pa.Array) -> tuple[np.ndarray, Unread]:
+    """Read booleans: true, yes, y, t, 1 and their opposites, in upper or lower case."""
     kind = values.type
     if types.is_boolean(kind):
         return _numpy(values, False), None
@@ -155,7 +155,7 @@ def truths(values: pa.Array) -> tuple[np.ndarray, Unread]:
 
 
 def texts(values: pa.Array) -> tuple[pa.Array, Unread]:
-    """Text as it is; numbers and truth values in their usual spelling, 3.0 as 3."""
+    """Read text: text as it is, numbers and booleans formatted as usual, 3.0 as 3."""
     kind = values.type
     if is_text(kind):
         return values, None
@@ -174,7 +174,7 @@ def texts(values: pa.Array) -> tuple[pa.Array, Unread]:
 
 
 def decimal_text(number: Decimal) -> str:
-    """Without an exponent, unless that took a long row of zeros, and without zeros at its end."""
+    """Format a decimal without trailing zeros, and without an exponent unless it is very large."""
     if not number.is_finite() or abs(number.adjusted()) > _LONGEST:
         return str(number).lower()
     text = format(number, "f")
@@ -187,7 +187,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_utf8(word: bytes | None) -> bool:
-    """Null passes: it is no spelling at all."""
+    """Return whether bytes are UTF-8; a null is."""
     try:
         return word is None or word.decode() is not None
     except UnicodeDecodeError:
@@ -195,7 +195,7 @@ def _is_utf8(word: bytes | None) -> bool:
 
 
 def _numpy(values: pa.Array, filler: Any) -> np.ndarray:
-    """Without a copy where there are no nulls."""
+    """Convert to numpy with nulls replaced by `filler`; without nulls, there is no copy."""
     if values.null_count:
         values = pc.fill_null(values, pa.scalar(filler, values.type))
     found: np.ndarray = values.to_numpy(zero_copy_only=False)
@@ -216,7 +216,10 @@ def _whole(numbers: np.ndarray) -> tuple[np.ndarray, Unread]:
 def _rest(
     text: pa.Array, done: pa.Array | None, found: np.ndarray, read: Callable[[str], int | None]
 ) -> tuple[np.ndarray, Unread]:
-    """Read, one by one, what the vectorised way could not (`done` says what it could)."""
+    """Read the values one by one that the vectorised path did not read (`done` masks those it did).
+
+    `found` are the results of the vectorised path; `read` returns None for an unreadable value.
+    """
     left = text.is_valid()
     if done is not None:
         left = pc.and_(left, pc.invert(done.fill_null(True)))
@@ -235,7 +238,7 @@ def _rest(
 
 
 def _days_of_text(text: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
-    """Few distinct days remain once the time is cut off, so each is read once."""
+    """Cut off the time, then read each distinct day once: there are few of them."""
     timed = pc.match_substring_regex(text, _DAY_AND_TIME)
     cut = pc.if_else(timed, pc.utf8_slice_codeunits(text, 0, 10), text).dictionary_encode()
     words = cut.dictionary
@@ -247,7 +250,7 @@ def _days_of_text(text: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
 
 
 def _long_integer(word: str) -> int | None:
-    """Integers of 19 digits and those with an exponent."""
+    """Read an integer of 19 digits, or one with an exponent."""
     if not re.match(_NUMBER, word):
         return None
     try:

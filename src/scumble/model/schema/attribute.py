@@ -1,4 +1,4 @@
-"""Attribute: one column, its role, and the public domain whose codes stand for its values."""
+"""Attribute: a column of a table, with its role and its public domain."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from pyarrow import types
 
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
-from scumble.model.schema.cell_keys import smallest
+from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Category, Domain, lookup, put
-from scumble.model.schema.toml import ROLES, Role, domain_of, flag_of, missing_of, role_of, table_of
+from scumble.model.schema.toml import (
+    ROLES,
+    Role,
+    domain_to_table,
+    read_domain,
+    read_flag,
+    read_missing,
+    read_role,
+)
 
 _LABEL_LIMIT = 1 << 28
 
@@ -24,8 +32,9 @@ _LABEL_LIMIT = 1 << 28
 class Attribute:
     """One column of a table.
 
-    A missing value is one more code, the last, and only where `missing` says so. An identifier has
-    no domain: it is never published.
+    With `missing`, a missing value has a code of its own, the last one. `null_words` are texts
+    that mean a missing value. An identifier has no domain, because it is never published.
+    `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
 
     >>> from scumble.model.schema.domains import IntegerRange
     >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
@@ -83,48 +92,49 @@ class Attribute:
 
     @property
     def kind(self) -> str:
-        """category, integer, binned, boolean, date, or identifier."""
+        """The type of the domain: category, integer, binned, boolean or date; or "identifier"."""
         return "identifier" if self.domain is None else self.domain.kind
 
     @property
     def size(self) -> int:
-        """How many codes there are, the one for a missing value included."""
-        return self._public.size + self.missing
+        """The number of codes, including the one for a missing value."""
+        return self._required_domain.size + self.missing
 
     @property
     def ordered(self) -> bool:
-        """Whether ranges of its values mean something."""
+        """Whether the values have an order, so that ranges are meaningful."""
         return not isinstance(self.domain, Category) or self.domain.ordered
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type in which values are published."""
-        return self._public.arrow_type
+        """The Arrow type of published values."""
+        return self._required_domain.arrow_type
 
     @property
     def code_type(self) -> np.dtype:
         """The smallest unsigned type that holds the codes 0 to size - 1."""
-        return smallest(self.size)
+        return smallest_unsigned(self.size)
 
     def describe(self) -> str:
-        """The domain in a few words, for messages."""
+        """Describe the domain in a few words, for messages."""
         if self.domain is None:
             return "identifier"
         return self.domain.describe() + (", or missing" if self.missing else "")
 
     def labels(self) -> pa.Array:
-        """The value of every code; null stands last if a value may be missing."""
+        """Return the value of every code; null is the last if a value may be missing."""
         if self.size > _LABEL_LIMIT:
             raise SchemaError(f"{self}: {self.size} values are too many to list; use coarser bins.")
-        labels = self._public.labels()
+        labels = self._required_domain.labels()
         return pa.concat_arrays([labels, pa.nulls(1, labels.type)]) if self.missing else labels
 
     def encode(self, values: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes (maybe read-only), and a mask of the values outside the domain (their code is 0).
+        """Return the codes (maybe read-only) and a mask of the values outside the domain.
 
-        Takes values in their own type, spelled as text, or as a dictionary of either. Empty text,
-        `null_words` and NaN are missing. White space around text is ignored, unless a category
-        declares exactly that spelling. The code of a value depends on no other value.
+        The code of a value outside the domain is 0. Values may have their own type, be text, or be
+        a dictionary of either. Empty text, `null_words` and NaN are missing. White space around
+        text is ignored, unless the domain contains exactly that text. The code of a value does not
+        depend on other values.
         """
         if isinstance(values, pa.ChunkedArray):
             if values.num_chunks == 1:
@@ -132,7 +142,7 @@ class Attribute:
             parts = [self.encode(chunk) for chunk in values.chunks]
             parts = parts or [(np.empty(0, self.code_type), np.empty(0, bool))]
             return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-        values = arrow_values.bare(values)
+        values = arrow_values.unwrap(values)
         kind = values.type
         if arrow_values.is_text(kind) or arrow_values.is_bytes(kind) or types.is_decimal(kind):
             values = values.dictionary_encode()
@@ -141,8 +151,8 @@ class Attribute:
         return self._encode_values(values)
 
     def _encode_dictionary(self, values: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
-        """Each distinct value is read once; null is one more entry of the table."""
-        words, garbled = arrow_values.plain(values.dictionary)
+        """Encode each distinct value once; null is one more entry of the dictionary."""
+        words, garbled = arrow_values.decode_text(values.dictionary)
         codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
         if garbled is not None:
             garbled = np.append(garbled, False)
@@ -159,7 +169,7 @@ class Attribute:
     def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if self.null_words or arrow_values.is_text(values.type) or types.is_floating(values.type):
             values = pc.if_else(self._is_missing(values), None, values)
-        codes, outside = self._public.encode(values)
+        codes, outside = self._required_domain.encode(values)
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
             nulls = values.is_null().to_numpy(zero_copy_only=False)
@@ -168,7 +178,7 @@ class Attribute:
         return put(codes, outside, 0) if outside.any() else codes, outside
 
     def _is_missing(self, values: pa.Array) -> pa.Array:
-        """Where a value that is there means that there is none."""
+        """Return a mask of the non-null values that mean a missing value."""
         kind = values.type
         if arrow_values.is_text(kind):
             trimmed = pc.utf8_trim_whitespace(values)
@@ -188,36 +198,36 @@ class Attribute:
         return pa.scalar(False)
 
     def decode(self, codes: np.ndarray) -> pa.Array:
-        """The values behind codes; categories of text come as a dictionary."""
+        """Return the values of codes; categories of text as a dictionary array."""
         nulls = codes == self.size - 1 if self.missing else None
-        return self._public.decode(codes, nulls)
+        return self._required_domain.decode(codes, nulls)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; `from_dict` reads it back. The note is for the owner's eyes and stays out."""
+        """Return the attribute as JSON values, for `from_dict`; without the private note."""
         table: dict[str, Any] = {"name": self.name, "role": self.role}
         if self.domain is not None:
-            table |= table_of(self.domain)
+            table |= domain_to_table(self.domain)
         if self.missing:
             table["missing"] = list(self.null_words) or True
         return table | {"from_data": True} if self.from_data else table
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Attribute:
-        """The attribute that `to_dict` wrote; checks everything."""
+        """Read an attribute from JSON values as `to_dict` writes them; everything is checked."""
         name = table.get("name")
-        missing = missing_of(name, table.get("missing", False))
+        missing = read_missing(name, table.get("missing", False))
         identifier = table.get("role") == "identifier"
         return cls(
             name=cast(str, name),
-            role=role_of(name, table),
-            domain=None if identifier else domain_of(name, table),
+            role=read_role(name, table),
+            domain=None if identifier else read_domain(name, table),
             missing=missing is not False and not identifier,
             null_words=() if isinstance(missing, bool) or identifier else missing,
-            from_data=flag_of(name, "from_data", table) and not identifier,
+            from_data=read_flag(name, "from_data", table) and not identifier,
         )
 
     @property
-    def _public(self) -> Domain:
+    def _required_domain(self) -> Domain:
         if self.domain is None:
             raise SchemaError(f"{self} is an identifier: it has no domain and is never published.")
         return self.domain

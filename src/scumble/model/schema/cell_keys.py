@@ -1,4 +1,4 @@
-"""CellKeys: tuples of codes as single numbers, in lexicographic order, for domains of any size."""
+"""CellKeys: tuples of codes as single integers, for product domains of any size."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _WORD = 1 << 64
 
 
 class CellKeys:
-    """Mixed-radix numbers over columns of the given sizes; the first column counts most.
+    """Mixed-radix keys of tuples over columns of the given sizes.
 
-    Neighbouring columns share a 64-bit word as long as the product of their sizes fits; a domain
-    beyond 2^64 takes several words, the first counting most, so that sorting by words sorts tuples.
+    The first column is the most significant, so keys sort as tuples do. Adjacent columns share a
+    64-bit word as long as the product of their sizes fits. A domain beyond 2^64 takes several
+    words, the first of them the most significant.
 
     >>> keys = CellKeys([3, 10])
     >>> keys.pack([np.array([0, 2]), np.array([7, 1])])
@@ -30,14 +31,14 @@ class CellKeys:
         self.size = prod(self.sizes)
         self._groups = _group(self.sizes)
         self.words = len(self._groups)
-        # How many numbers each word can be: all of them, since its columns are complete.
+        # The number of values of each word: the product of the sizes of its columns.
         self.capacities = [prod(self.sizes[place] for place in group) for group in self._groups]
 
     def __repr__(self) -> str:
         return f"CellKeys({list(self.sizes)})"
 
     def pack(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """One uint64 key per row, or one row of `words` keys where one word is too small."""
+        """Return one uint64 key per row, or `words` columns if one word is too small."""
         if len(columns) != len(self.sizes) or not columns:
             allowed = f"{len(self.sizes)} arrays of codes"
             raise ParameterError.of("CellKeys.pack", "columns", allowed, len(columns))
@@ -51,15 +52,15 @@ class CellKeys:
     def unpack(
         self, keys: np.ndarray, dtypes: Sequence[np.dtype] | None = None
     ) -> list[np.ndarray]:
-        """The columns of codes behind the keys; by default in the smallest type that holds each."""
-        types = [smallest(size) for size in self.sizes] if dtypes is None else list(dtypes)
+        """Return the columns of codes of the keys, by default in the smallest type for each."""
+        types = [smallest_unsigned(size) for size in self.sizes] if dtypes is None else list(dtypes)
         columns: dict[int, np.ndarray] = {}
         for word, group in enumerate(self._groups):
             rest = keys if self.words == 1 else keys[:, word]
             if self.capacities[word] <= 1 << 32:
-                rest = rest.astype(np.uint32)  # division of half words is much faster
+                rest = rest.astype(np.uint32)  # 32-bit division is much faster
             for place in reversed(group[1:]):
-                # A size of 2^64 can only stand beside sizes of 1; then it is all of the rest.
+                # A size of 2^64 shares a word only with sizes of 1, so the code is all of `rest`.
                 if self.sizes[place] == _WORD:
                     columns[place], rest = rest.astype(types[place]), np.zeros_like(rest)
                     continue
@@ -72,13 +73,13 @@ class CellKeys:
         return [columns[place] for place in range(len(self.sizes))]
 
     def to_integers(self, keys: np.ndarray) -> list[int]:
-        """Each key as one Python integer from 0 to size - 1."""
+        """Return each key as one Python integer from 0 to size - 1."""
         if self.words == 1:
             return [int(key) for key in keys]
         return [self._join(row) for row in keys.tolist()]
 
     def from_integers(self, integers: Iterable[int]) -> np.ndarray:
-        """The keys of Python integers from 0 to size - 1."""
+        """Return the keys of Python integers from 0 to size - 1."""
         rows = [self._split(int(integer)) for integer in integers]
         keys = np.array(rows, np.uint64).reshape(len(rows), self.words)
         return keys[:, 0] if self.words == 1 else keys
@@ -108,13 +109,13 @@ class CellKeys:
         return row[::-1]
 
 
-def smallest(size: int) -> np.dtype:
-    """The smallest unsigned type that holds the codes 0 to size - 1."""
+def smallest_unsigned(size: int) -> np.dtype:
+    """Return the smallest unsigned type that holds the codes 0 to size - 1."""
     return np.min_scalar_type(max(size - 1, 0))
 
 
 def _group(sizes: Sequence[int]) -> list[list[int]]:
-    """Greedily, neighbours together, while a word holds them; at least one word."""
+    """Group adjacent columns greedily as long as a word holds them; there is at least one group."""
     groups: list[list[int]] = [[]]
     capacity = 1
     for place, size in enumerate(sizes):

@@ -1,7 +1,7 @@
-"""The five kinds of public domain: category, integer range, bins, boolean, dates.
+"""The five types of public domain: Category, IntegerRange, Bins, Boolean and Dates.
 
-A domain is a finite, ordered list of labels that anyone may know. It turns values into codes 0 to
-size - 1 and back. Missing values are not its business: `Attribute` adds them as one more code.
+A domain is a finite, ordered, public list of labels. It converts values to codes 0 to size - 1 and
+back. Missing values are handled by `Attribute`, which adds one more code for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
-from scumble.model.schema.cell_keys import smallest
+from scumble.model.schema.cell_keys import smallest_unsigned
 
 Coded = tuple[np.ndarray, np.ndarray]  # codes, and a mask of the values outside the domain
 
@@ -28,7 +28,7 @@ _UNITS = {"day": "D", "month": "M", "year": "Y"}
 
 @dataclass(frozen=True)
 class Category:
-    """A list of values, all text or all whole numbers."""
+    """A list of values, all text or all integers."""
 
     values: tuple[str, ...] | tuple[int, ...]
     ordered: bool = False
@@ -40,7 +40,7 @@ class Category:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.values)
 
     @property
@@ -49,21 +49,21 @@ class Category:
         return pa.string() if isinstance(self.values[0], str) else pa.int64()
 
     def describe(self) -> str:
-        """The domain in a few words."""
+        """Describe the domain in a few words."""
         return f"category of {self.size} {'value' if self.size == 1 else 'values'}"
 
     def labels(self) -> pa.Array:
-        """The value of every code."""
+        """Return the value of every code."""
         return pa.array(self.values, self.arrow_type)
 
     def encode(self, values: pa.Array) -> Coded:
-        """Codes of values that arrive in any spelling."""
+        """Return the codes of values of any type, and a mask of those outside the domain."""
         if self.arrow_type == pa.int64():
             return self._encode_integers(values)
         text, _ = arrow_values.texts(values)
         labels = self.labels().cast(text.type)
         places = pc.index_in(text, labels)
-        if places.null_count:  # a declared spelling counts first, then white space is ignored
+        if places.null_count:  # an exact match first, then one without white space
             places = pc.coalesce(places, pc.index_in(pc.utf8_trim_whitespace(text), labels))
         return _codes_of_places(places, self.size)
 
@@ -79,15 +79,15 @@ class Category:
             outside |= _outside(numbers, _INTEGER_LOW, _INTEGER_HIGH)
         else:
             places, outside = _subtract(numbers, int(low), int(high))
-            table = np.full(span, self.size, smallest(self.size + 1))
+            table = np.full(span, self.size, smallest_unsigned(self.size + 1))
             table[np.array(self.values, np.int64) - np.int64(low)] = np.arange(self.size)
             codes = lookup(table, places)
             outside |= codes == self.size
         return codes, outside if unread is None else outside | unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
-        """The values behind codes; null where `nulls` says so."""
-        width = np.dtype(f"i{smallest(2 * self.size).itemsize}")  # signed, as pandas keeps its own
+        """Return the values of codes; null where the mask `nulls` is set."""
+        width = np.dtype(f"i{smallest_unsigned(2 * self.size).itemsize}")  # signed, as in pandas
         places = pa.array(codes.astype(width, copy=False), mask=nulls)
         if self.arrow_type == pa.int64():
             return self.labels().take(places)
@@ -96,7 +96,7 @@ class Category:
 
 @dataclass(frozen=True)
 class IntegerRange:
-    """All whole numbers from low to high, both included."""
+    """All integers from `low` to `high`, both included."""
 
     low: int
     high: int
@@ -117,7 +117,7 @@ class IntegerRange:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return self.high - self.low + 1
 
     @property
@@ -126,28 +126,31 @@ class IntegerRange:
         return pa.int64()
 
     def describe(self) -> str:
-        """The domain in a few words."""
+        """Describe the domain in a few words."""
         return f"integer {self.low} to {self.high}"
 
     def labels(self) -> pa.Array:
-        """The value of every code."""
+        """Return the value of every code."""
         return pa.array(np.arange(self.low, self.high + 1, dtype=np.int64))
 
     def encode(self, values: pa.Array) -> Coded:
-        """Codes of values that arrive in any spelling."""
+        """Return the codes of values of any type, and a mask of those outside the domain."""
         numbers, unread = arrow_values.integers(values)
         codes, outside = _subtract(numbers, self.low, self.high)
         return codes, outside if unread is None else outside | unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
-        """The values behind codes; null where `nulls` says so."""
+        """Return the values of codes; null where the mask `nulls` is set."""
         numbers = codes.astype(np.uint64) + np.uint64(self.low % 2**64)
         return pa.array(numbers.view(np.int64), mask=nulls)
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Numbers in bins [e0, e1), [e1, e2), ..., the last closed; published as the bin's middle."""
+    """Numbers in bins [e0, e1), [e1, e2), ..., the last one closed.
+
+    A value is published as the middle of its bin.
+    """
 
     edges: tuple[float, ...]
     kind: ClassVar[str] = "binned"
@@ -166,7 +169,7 @@ class Bins:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.edges) - 1
 
     @property
@@ -175,20 +178,20 @@ class Bins:
         return pa.float64()
 
     def describe(self) -> str:
-        """The domain in a few words."""
+        """Describe the domain in a few words."""
         return f"number from {self.edges[0]:g} to {self.edges[-1]:g} in {self.size} bins"
 
     def middles(self) -> np.ndarray:
-        """The middle of every bin."""
+        """Return the middle of every bin."""
         edges = np.array(self.edges)
         return edges[:-1] / 2 + edges[1:] / 2  # halved first: the sum might overflow
 
     def labels(self) -> pa.Array:
-        """The value of every code."""
+        """Return the value of every code."""
         return pa.array(self.middles())
 
     def encode(self, values: pa.Array) -> Coded:
-        """Codes of values that arrive in any spelling."""
+        """Return the codes of values of any type, and a mask of those outside the domain."""
         numbers, unread = arrow_values.numbers(values)
         edges = np.array(self.edges)
         with np.errstate(invalid="ignore"):
@@ -197,7 +200,7 @@ class Bins:
         return codes, outside if unread is None else outside | unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
-        """The values behind codes; null where `nulls` says so."""
+        """Return the values of codes; null where the mask `nulls` is set."""
         return pa.array(lookup(self.middles(), _known(codes, nulls)), mask=nulls)
 
 
@@ -209,7 +212,7 @@ class Boolean:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return 2
 
     @property
@@ -218,27 +221,27 @@ class Boolean:
         return pa.bool_()
 
     def describe(self) -> str:
-        """The domain in a few words."""
+        """Describe the domain in a few words."""
         return "boolean"
 
     def labels(self) -> pa.Array:
-        """The value of every code."""
+        """Return the value of every code."""
         return pa.array([False, True])
 
     def encode(self, values: pa.Array) -> Coded:
-        """Codes of values that arrive in any spelling."""
-        truths, unread = arrow_values.truths(values)
-        codes = truths.astype(np.uint8)
+        """Return the codes of values of any type, and a mask of those outside the domain."""
+        found, unread = arrow_values.booleans(values)
+        codes = found.astype(np.uint8)
         return codes, np.zeros(len(codes), bool) if unread is None else unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
-        """The values behind codes; null where `nulls` says so."""
+        """Return the values of codes; null where the mask `nulls` is set."""
         return pa.array(codes == 1, mask=nulls)
 
 
 @dataclass(frozen=True)
 class Dates:
-    """Days, months or years, from the one that holds `low` to the one that holds `high`.
+    """Days, months or years, from the one that contains `low` to the one that contains `high`.
 
     A value is published as the first day of its period.
     """
@@ -263,7 +266,7 @@ class Dates:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self._periods())
 
     @property
@@ -272,15 +275,15 @@ class Dates:
         return pa.date32()
 
     def describe(self) -> str:
-        """The domain in a few words."""
+        """Describe the domain in a few words."""
         return f"date {self.low} to {self.high} by {self.by}"
 
     def labels(self) -> pa.Array:
-        """The value of every code."""
+        """Return the value of every code."""
         return pa.array(self._periods().astype("M8[D]"))
 
     def encode(self, values: pa.Array) -> Coded:
-        """Codes of values that arrive in any spelling."""
+        """Return the codes of values of any type, and a mask of those outside the domain."""
         days, unread = arrow_values.days(values, self.by)
         periods = self._periods()
         first = periods[:1].astype("M8[D]").astype(np.int64)[0]
@@ -288,12 +291,14 @@ class Dates:
         codes, outside = _subtract(days, int(first), int(last))
         if self.by != "day":
             every_day = np.arange(first, last + 1).astype("M8[D]").astype(periods.dtype)
-            table = (every_day - periods[0]).astype(np.int64).astype(smallest(len(periods)))
+            table = (
+                (every_day - periods[0]).astype(np.int64).astype(smallest_unsigned(len(periods)))
+            )
             codes = lookup(table, codes)
         return codes, outside if unread is None else outside | unread
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
-        """The values behind codes; null where `nulls` says so."""
+        """Return the values of codes; null where the mask `nulls` is set."""
         return self.labels().take(pa.array(codes, mask=nulls))
 
     def _periods(self) -> np.ndarray:
@@ -305,19 +310,22 @@ Domain = Category | IntegerRange | Bins | Boolean | Dates
 
 
 def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """`table[places]` for places known to be inside; Arrow is several times faster than numpy."""
+    """Return `table[places]` without bounds checks; Arrow is several times faster than numpy."""
     found: np.ndarray = pc.take(pa.array(table), pa.array(places), boundscheck=False).to_numpy()
     return found
 
 
 def put(codes: np.ndarray, mask: np.ndarray, code: int) -> np.ndarray:
-    """The codes with `code` where the mask is set; arithmetic is ten times faster than branches."""
+    """Return the codes with `code` where the mask is set.
+
+    Arithmetic is ten times faster than `np.where`.
+    """
     kept: np.ndarray = codes * ~mask
     return kept + mask * codes.dtype.type(code) if code else kept
 
 
 def _bare(value: Any) -> Any:
-    """A number or text of numpy as Python has it."""
+    """Convert a numpy scalar to a Python object."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -340,17 +348,19 @@ def _check_values(values: tuple[Any, ...]) -> None:
 
 
 def _codes_of_places(places: pa.Array, size: int) -> Coded:
-    """Codes from places in the list of labels; a null place is a value outside it."""
+    """Return codes given the positions in the list of labels; null means outside the domain."""
     if not places.null_count:
-        return places.to_numpy().astype(smallest(size)), np.zeros(len(places), bool)
+        return places.to_numpy().astype(smallest_unsigned(size)), np.zeros(len(places), bool)
     outside = places.is_null().to_numpy(zero_copy_only=False)
-    return places.fill_null(0).to_numpy().astype(smallest(size)), outside
+    return places.fill_null(0).to_numpy().astype(smallest_unsigned(size)), outside
 
 
 def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """How many of the edges each number has reached; few are counted faster than searched."""
+    """Return how many edges are at most each number; a loop is faster for few edges."""
     if len(edges) > 100:
-        return np.searchsorted(edges, numbers, side="right").astype(smallest(len(edges) + 1))
+        return np.searchsorted(edges, numbers, side="right").astype(
+            smallest_unsigned(len(edges) + 1)
+        )
     ranks = np.zeros(len(numbers), np.uint8)
     reached = np.empty(len(numbers), bool)
     with np.errstate(invalid="ignore"):
@@ -361,7 +371,7 @@ def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def _outside(numbers: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Where numbers of any integer type leave the range; one scan for both ends when none does."""
+    """Return a mask of the integers outside low to high; if there are none, min and max suffice."""
     if not len(numbers) or (int(numbers.min()) >= low and int(numbers.max()) <= high):
         return np.zeros(len(numbers), bool)
     found: np.ndarray = (numbers < low) | (numbers > high)
@@ -369,17 +379,18 @@ def _outside(numbers: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def _subtract(numbers: np.ndarray, low: int, high: int) -> Coded:
-    """`numbers - low` in the smallest type for the range; 0 where outside it.
+    """Return `numbers - low` in the smallest type for the range, 0 outside it, and that mask.
 
-    Cutting to that type first is exact, because unsigned subtraction wraps, and far cheaper.
+    Converting to that type before subtracting is exact, because unsigned subtraction wraps, and
+    much cheaper.
     """
     outside = _outside(numbers, low, high)
-    width = smallest(high - low + 1)
+    width = smallest_unsigned(high - low + 1)
     codes = numbers.astype(width)
     codes -= width.type(low % 2 ** (8 * width.itemsize))
     return put(codes, outside, 0) if outside.any() else codes, outside
 
 
 def _known(codes: np.ndarray, nulls: np.ndarray | None) -> np.ndarray:
-    """Codes with 0 where the value is missing, so that a table of labels can be looked up."""
+    """Return the codes with 0 at missing values, so that they are valid positions of labels."""
     return codes if nulls is None else put(codes, nulls, 0)

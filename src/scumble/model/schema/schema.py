@@ -1,4 +1,4 @@
-"""Schema: the ordered attributes of a table, read and written as TOML."""
+"""Schema: the ordered attributes of a table; read and written as TOML and JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from scumble.model.errors import SchemaError, setting
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
-from scumble.model.schema.toml import FORMAT, ROLES, Role, toml_of
+from scumble.model.schema.toml import FORMAT, ROLES, Role, to_toml
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What everyone may know about a table: its columns, their roles, and the possible values."""
+    """The public description of a table: its columns, their roles, and the possible values."""
 
     attributes: tuple[Attribute, ...]
 
@@ -63,54 +63,54 @@ class Schema:
         return tuple(attribute.name for attribute in self.attributes)
 
     def role(self, *roles: Role) -> tuple[Attribute, ...]:
-        """The attributes in any of these roles, in order."""
+        """Return the attributes that have one of these roles, in order."""
         return tuple(attribute for attribute in self.attributes if attribute.role in roles)
 
     @property
     def identifiers(self) -> tuple[Attribute, ...]:
-        """Attributes that are never published."""
+        """The attributes that are never published."""
         return self.role("identifier")
 
     @property
     def quasi(self) -> tuple[Attribute, ...]:
-        """Attributes that are published as they are and that others may know."""
+        """The attributes that are published unchanged and that others may know."""
         return self.role("quasi")
 
     @property
     def sensitive(self) -> tuple[Attribute, ...]:
-        """Attributes that are protected."""
+        """The attributes that are protected."""
         return self.role("sensitive")
 
     @property
     def insensitive(self) -> tuple[Attribute, ...]:
-        """Attributes that are published as they are."""
+        """The attributes that are published unchanged."""
         return self.role("insensitive")
 
     @property
     def published(self) -> tuple[Attribute, ...]:
-        """All attributes but the identifiers."""
+        """All attributes except identifiers."""
         return self.role("quasi", "sensitive", "insensitive")
 
     def size(self, names: Iterable[str] | None = None) -> int:
-        """How many tuples are possible over these attributes (all published ones by default)."""
+        """Return the number of cells over these attributes; by default, all published ones."""
         chosen = self.published if names is None else [self[name] for name in names]
         return prod(attribute.size for attribute in chosen)
 
     def cell_keys(self, names: Sequence[str]) -> CellKeys:
-        """The numbering of tuples over these attributes."""
+        """Return the keys of tuples over these attributes."""
         return CellKeys([self[name].size for name in names])
 
     def select(self, names: Iterable[str]) -> Schema:
-        """Only these attributes, in this order."""
+        """Return a schema with only these attributes, in this order."""
         return Schema(tuple(self[name] for name in names))
 
     def replace(self, attribute: Attribute) -> Schema:
-        """With another attribute in the place of the one of the same name."""
+        """Return a schema with `attribute` in place of the one of the same name."""
         old = self[attribute.name]
         return Schema(tuple(attribute if each is old else each for each in self.attributes))
 
     def with_roles(self, **roles: str | Iterable[str]) -> Schema:
-        """With other roles: `schema.with_roles(sensitive=["illness"], identifier=["name"])`.
+        """Return a schema with other roles: `schema.with_roles(sensitive=["illness"])`.
 
         An attribute that becomes an identifier loses its domain.
         """
@@ -125,12 +125,12 @@ class Schema:
         return schema
 
     def declare_public(self, *names: str) -> Schema:
-        """Say that these domains (all if none is named) hold what is possible, not what occurs.
+        """Declare that these domains (by default, all) list what is possible, not what occurs.
 
-        A release then no longer warns of them.
+        Returns a schema without their `from_data` marks, so that a release no longer warns.
         """
         for name in names:
-            self[name]  # complains about a name that is not there
+            self[name]  # raises SchemaError for an unknown name
         chosen = names or self.names
         return Schema(
             tuple(
@@ -145,7 +145,7 @@ class Schema:
         return tuple(attribute.name for attribute in self.published if attribute.from_data)
 
     def checks(self) -> list[str]:
-        """What the owner should check before anything is published, one sentence each."""
+        """Return what the owner should check before publishing, one sentence each."""
         return [
             f"'{attribute.name}' ({attribute.describe()}): {note}"
             for attribute in self.attributes
@@ -154,9 +154,11 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """The schema in a TOML file."""
+        """Read a schema from a TOML file."""
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")  # Windows begins with a mark
+            text = Path(path).read_text(
+                encoding="utf-8-sig"
+            )  # files of Windows may begin with a byte order mark
         except FileNotFoundError:
             raise SchemaError(f"There is no schema file '{path}'.") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -166,7 +168,7 @@ class Schema:
 
     @classmethod
     def loads(cls, text: str) -> Schema:
-        """The schema in TOML text."""
+        """Read a schema from TOML text."""
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -192,7 +194,7 @@ class Schema:
         )
 
     def save(self, path: str | Path, force: bool = False) -> None:
-        """Write the schema to a TOML file; an existing one only with `force`."""
+        """Write the schema to a TOML file; an existing file is replaced only with `force`."""
         try:
             with Path(path).open("w" if force else "x", encoding="utf-8", newline="\n") as file:
                 file.write(self.dumps())
@@ -206,20 +208,20 @@ class Schema:
             ) from None
 
     def dumps(self, most: int | None = None) -> str:
-        """The schema as TOML, with what should be checked as comments.
+        """Return the schema as TOML, with the notes for the owner as comments.
 
-        For a look only, lists of more than `most` items can be cut.
+        With `most`, lists of more than `most` items are abbreviated for display.
         """
         tables = [(attribute.to_dict(), attribute.note) for attribute in self.attributes]
-        return toml_of(tables, most)
+        return to_toml(tables, most)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; `from_dict` reads it back."""
+        """Return the schema as JSON values, for `from_dict`."""
         return {"format": FORMAT, "attributes": [each.to_dict() for each in self.attributes]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Schema:
-        """The schema that `to_dict` wrote."""
+        """Read a schema from JSON values as `to_dict` writes them."""
         _check_format(document.get("format", FORMAT))
         tables = document.get("attributes")
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -238,28 +240,28 @@ class Schema:
         table: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Schema:
-        """Propose a schema by READING PRIVATE DATA; `checks()` says what the owner should look at.
+        """Propose a schema by READING PRIVATE DATA; `checks()` returns what the owner should check.
 
-        Every domain but a boolean one is marked `from_data`, and a release made with it says so
-        until the owner declares it public. A column with more than `limit` distinct values of text
-        is proposed as an identifier. `progress` is called with the number of rows read.
+        `sensitive`, `identifier` and `insensitive` name the columns of these roles; the others
+        become quasi-identifiers. Every domain except a boolean one is marked `from_data`, and a
+        release made with it says so until the owner declares it public. A text column with more
+        than `limit` distinct values is proposed as an identifier. `table` names the table of a
+        DuckDB file. `progress` is called with the number of rows read.
         """
-        from scumble.private.tables.infer import infer_schema
+        from scumble.private.tables.infer import infer_schema  # the one import of a higher layer
 
-        roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
-        named = (*roles["sensitive"], *roles["insensitive"])
-        known = _names(identifier)
-        schema = infer_schema(
-            source, identifiers=known, named=named, limit=limit, table=table, progress=progress
+        return infer_schema(
+            source,
+            sensitive=sensitive,
+            identifier=identifier,
+            insensitive=insensitive,
+            limit=limit,
+            table=table,
+            progress=progress,
         )
-        return schema.with_roles(**roles)
 
 
 _UNCHECKED = "read from the data; list what is possible, then delete the from_data line."
-
-
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _in_role(attribute: Attribute, role: Role) -> Attribute:
@@ -278,7 +280,7 @@ def _check_format(given: object) -> None:
 
 
 def _located(message: str) -> str:
-    """The parser's words, its place first."""
+    """Return the message of the TOML parser with its position first."""
     match = re.fullmatch(
         r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", message, re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""How a schema is written down: the plain tables behind TOML and JSON, and the TOML text itself."""
+"""A schema as TOML text, and the tables of plain values behind TOML and JSON."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _HEADER = """\
 _WIDTH = 96
 
 
-def role_of(name: object, table: Mapping[str, Any]) -> Role:
-    """The role, or a sentence that names the nearest one; checks the keys of the table too."""
+def read_role(name: object, table: Mapping[str, Any]) -> Role:
+    """Return the role in the table of an attribute; the name and the keys are checked, too."""
     if not isinstance(name, str):
         raise SchemaError(f"The name of an attribute must be text. Got {name!r} instead.")
     every = {key for keys in _KEYS.values() for key in keys}
@@ -53,8 +53,8 @@ def role_of(name: object, table: Mapping[str, Any]) -> Role:
     return _one_of(name, "role", table["role"], ROLES)
 
 
-def domain_of(name: object, table: Mapping[str, Any]) -> Domain:
-    """The domain that a table describes."""
+def read_domain(name: object, table: Mapping[str, Any]) -> Domain:
+    """Return the domain in the table of an attribute."""
     if "type" not in table:
         raise SchemaError(f"Attribute '{name}': give its type ({', '.join(_KEYS)}).")
     kind = _one_of(name, "type", table["type"], tuple(_KEYS))
@@ -71,8 +71,8 @@ def domain_of(name: object, table: Mapping[str, Any]) -> Domain:
         raise SchemaError(f"Attribute '{name}': {sentence[0].lower()}{sentence[1:]}") from None
 
 
-def missing_of(name: object, given: object) -> bool | tuple[str, ...]:
-    """True, False, or the words that stand for a missing value."""
+def read_missing(name: object, given: object) -> bool | tuple[str, ...]:
+    """Return True, False, or the words that mean a missing value."""
     if isinstance(given, bool):
         return given
     if isinstance(given, list) and all(isinstance(word, str) for word in given):
@@ -83,8 +83,8 @@ def missing_of(name: object, given: object) -> bool | tuple[str, ...]:
     )
 
 
-def flag_of(name: object, key: str, table: Mapping[str, Any]) -> bool:
-    """A key that is true or false; false if it is not there."""
+def read_flag(name: object, key: str, table: Mapping[str, Any]) -> bool:
+    """Return the value of a boolean key; False if the key is absent."""
     given = table.get(key, False)
     if not isinstance(given, bool):
         raise SchemaError(
@@ -93,8 +93,8 @@ def flag_of(name: object, key: str, table: Mapping[str, Any]) -> bool:
     return given
 
 
-def table_of(domain: Domain) -> dict[str, Any]:
-    """The table of a domain, dates as ISO text: JSON can hold it."""
+def domain_to_table(domain: Domain) -> dict[str, Any]:
+    """Return a domain as a table of JSON values, dates as ISO text."""
     match domain:
         case Category(values, ordered):
             table: dict[str, Any] = {"values": list(values)}
@@ -110,10 +110,10 @@ def table_of(domain: Domain) -> dict[str, Any]:
     return {"type": domain.kind} | table
 
 
-def toml_of(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | None = None) -> str:
-    """The TOML text of attribute tables, each with its note for the owner.
+def to_toml(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | None = None) -> str:
+    """Return the TOML text of attribute tables, each with its note for the owner as a comment.
 
-    Lists of more than `most` items are cut, for a look only: such a text cannot be read again.
+    Lists of more than `most` items are abbreviated for display; such a text is not valid TOML.
     """
     parts = [_HEADER, f"format = {FORMAT}\n"]
     for table, note in attributes:
@@ -204,7 +204,7 @@ def _line(key: str, value: object, bare: bool, most: int | None) -> str:
 
 
 def _wrapped(items: Iterable[str]) -> str:
-    """As many items to a line as fit; textwrap would break inside a value."""
+    """Put as many items on a line as fit; textwrap would break inside a value."""
     lines = [""]
     for item in items:
         if lines[-1] and len(lines[-1]) + len(item) + 6 > _WIDTH:
@@ -218,5 +218,5 @@ def _key(name: str) -> str:
 
 
 def _value(value: object) -> str:
-    """JSON's numbers, truth values and strings are TOML's, but for one control character."""
+    """Return a scalar as TOML: the same as JSON, except for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.errors import PromiseError, SourceError
 from scumble.model.privacy.guarantee import gamma_for_rho
-from scumble.model.schema.cell_keys import smallest
+from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.private.sampling.randomized_response import keep_or_replace
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import Urns
@@ -400,9 +400,9 @@ class Deal:
         # What stands behind each compartment: a part, and the place of the value in its domain.
         pairs = [(number, value) for value, held in holders.items() for number in held]
         places = [{value: place for place, value in enumerate(part.domain)} for part in parts]
-        self._part = np.array([number for number, _ in pairs], smallest(len(parts)))
+        self._part = np.array([number for number, _ in pairs], smallest_unsigned(len(parts)))
         largest = max(len(part.domain) for part in parts)
-        self._place = np.array([places[n][value] for n, value in pairs], smallest(largest))
+        self._place = np.array([places[n][value] for n, value in pairs], smallest_unsigned(largest))
 
     def through(self, noise: Keystream, cells: Cells) -> tuple[npt.NDArray[Any], Cells]:
         """The part of each row, and the cell that it shows."""

@@ -1,7 +1,4 @@
-"""Exact counts of cells.
-
-Counters: exact counts of the cells of products of attributes, for the metered room alone.
-"""
+"""Exact counts of the cells of products of attributes; only `private/meter` may use them."""
 
 from __future__ import annotations
 
@@ -21,22 +18,22 @@ Counts = npt.NDArray[np.int64]
 
 
 class CellCounter(Protocol):
-    """Where exact counts come from."""
+    """The interface of exact counts. `unit` limits the rows that one privacy unit contributes."""
 
     @property
     def schema(self) -> Schema: ...
 
-    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
-        """For each set of attributes the counts of all its cells, the last attribute fastest."""
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        """Return the counts of all cells of each set of attributes, the last attribute fastest."""
         ...
 
-    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
-        """The cells of a product of attributes that have rows, without the others."""
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        """Return the non-empty cells of a product of attributes."""
         ...
 
 
 class RowCounter:
-    """Counts rows, all asked products in one pass."""
+    """Counts the rows of a table, all sets of attributes in one pass."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -45,43 +42,43 @@ class RowCounter:
     def schema(self) -> Schema:
         return self.rows.schema
 
-    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
-        rows = self._limited(person)
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        rows = self._limited(unit)
         named = list(dict.fromkeys(name for each in sets for name in each))
-        names = named or [self.schema.published[0].name]  # rows are told by some column
-        radixes = [self.schema.cell_keys(each) for each in sets]
-        found = [np.zeros(radix.size, np.int64) for radix in radixes]
+        names = named or [self.schema.published[0].name]  # some column is needed to count rows
+        cells = [self.schema.cell_keys(each) for each in sets]
+        found = [np.zeros(keys.size, np.int64) for keys in cells]
         for columns in rows.batches(names):
             by_name = dict(zip(names, columns, strict=True))
-            for each, radix, counts in zip(sets, radixes, found, strict=True):
+            for each, keys, counts in zip(sets, cells, found, strict=True):
                 if each:
-                    _add(counts, radix.pack([by_name[name] for name in each]).astype(np.int64))
+                    _add(counts, keys.pack([by_name[name] for name in each]).astype(np.int64))
                 else:
                     counts += len(columns[0])
         return found
 
-    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
-        radix = self.schema.cell_keys(names)
-        none = radix.pack([np.empty(0, self.schema[name].code_type) for name in names])
-        batches = self._limited(person).batches(names)
-        return occupied(chain([none], map(radix.pack, batches)))
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        keys = self.schema.cell_keys(names)
+        none = keys.pack([np.empty(0, self.schema[name].code_type) for name in names])
+        batches = self._limited(unit).batches(names)
+        return occupied(chain([none], map(keys.pack, batches)))
 
-    def _limited(self, person: PrivacyUnit) -> Rows:
-        return self.rows.limited(person.column, person.rows) if person.column else self.rows
+    def _limited(self, unit: PrivacyUnit) -> Rows:
+        return self.rows.limited(unit.column, unit.rows) if unit.column else self.rows
 
 
 class TensorCounter:
-    """Counts that are known already, as in experiments on histograms."""
+    """Counts from a given tensor, as in experiments on histograms."""
 
     def __init__(self, schema: Schema, names: Sequence[str], counts: Counts) -> None:
         self.schema = schema
         self._names = tuple(names)
         self._counts = counts.reshape([schema[name].size for name in names])
 
-    def counts(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[Counts]:
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         return [self._marginal(tuple(each)) for each in sets]
 
-    def occupied(self, names: Sequence[str], person: PrivacyUnit) -> Occupied:
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         counts = self._marginal(tuple(names))
         keys = np.flatnonzero(counts)
         return Occupied(keys.astype(np.uint64), counts[keys])
@@ -101,46 +98,46 @@ def _add(counts: Counts, cells: npt.NDArray[np.int64]) -> None:
         counts[found] += times
 
 
-# Occupied cells: the cells of a product of attributes that have rows, without the product.
+# Non-empty cells of a product that is too large to enumerate.
 
 Keys = npt.NDArray[np.uint64]
 
-_WAITING = 1 << 22  # keys that wait, at least, before they are made one with those known
+_WAITING = 1 << 22  # the least number of collected keys before they are merged
 
 
 @dataclass(frozen=True)
 class Occupied:
-    """Keys in order, each once (a row of words where one word is too small), and their counts."""
+    """The sorted, distinct keys of the non-empty cells (see `CellKeys`) and their counts."""
 
     keys: Keys
     counts: Counts
 
 
 def occupied(batches: Iterable[Keys]) -> Occupied:
-    """The cells that rows are in, given the keys of the rows, in one batch or more.
+    """Return the non-empty cells, given the keys of the rows in one or more batches.
 
-    Memory is in the number of occupied cells and of a few million rows.
+    Memory is proportional to the number of non-empty cells plus a few million rows.
     """
     known: Occupied | None = None
     pieces: list[Occupied] = []
     waiting = 0
     for keys in batches:
-        pieces.append(_counted(keys, np.ones(len(keys), np.int64)))
+        pieces.append(_grouped(keys, np.ones(len(keys), np.int64)))
         waiting += len(pieces[-1].keys)
         if waiting > _WAITING and (known is None or waiting > len(known.keys)):
-            known, pieces, waiting = _together(known, pieces), [], 0
-    return _together(known, pieces)
+            known, pieces, waiting = _merged(known, pieces), [], 0
+    return _merged(known, pieces)
 
 
-def _together(known: Occupied | None, pieces: list[Occupied]) -> Occupied:
+def _merged(known: Occupied | None, pieces: list[Occupied]) -> Occupied:
     all_ = pieces if known is None else [known, *pieces]
     if len(all_) == 1:
         return all_[0]
     keys = np.concatenate([piece.keys for piece in all_])
-    return _counted(keys, np.concatenate([piece.counts for piece in all_]))
+    return _grouped(keys, np.concatenate([piece.counts for piece in all_]))
 
 
-def _counted(keys: Keys, counts: Counts) -> Occupied:
+def _grouped(keys: Keys, counts: Counts) -> Occupied:
     order = np.argsort(keys) if keys.ndim == 1 else np.lexsort(keys.T[::-1])
     ordered = keys[order]
     differs = ordered[1:] != ordered[:-1]

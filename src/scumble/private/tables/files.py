@@ -1,4 +1,4 @@
-"""Tables in files: CSV, Parquet, and tables of a DuckDB database."""
+"""Sources in files: CSV, Parquet, and tables of a DuckDB database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from pyarrow.fs import LocalFileSystem
 
 from scumble.model.errors import SourceError, setting
 from scumble.model.schema.arrow_values import is_bytes, is_text
-from scumble.private.tables.source import BATCH_ROWS, Source, attempt, distinct, guarded
+from scumble.private.tables.source import (
+    BATCH_ROWS,
+    Source,
+    check_distinct,
+    read_batches,
+    read_safely,
+)
 
 _DELIMITERS = ",;\t|"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -28,9 +34,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class CsvFile(Source):
-    """A CSV file, plain or gzipped, with a header; every value arrives as text.
+    """A CSV file, plain or gzipped, with a header line; every value is read as text.
 
-    The delimiter (comma, semicolon, tab or bar) is the one that splits the header into most names.
+    The delimiter is the one of comma, semicolon, tab and bar that splits the header into the most
+    names.
     """
 
     hint = " Does the file have a header line?"
@@ -39,14 +46,14 @@ class CsvFile(Source):
         self.path = path
         self.description = f"The CSV file '{path}'"
         self.gzipped = path.name.lower().endswith(".gz") or _starts_with(path, _GZIP)
-        header = attempt(self.description, self._header)
+        header = read_safely(self.description, self._header)
         if not header.strip():
             raise SourceError(f"{self.description} is empty: it has no header line.")
         self.delimiter, names = _names(header)
-        self.columns = distinct(self.description, names, self.hint)
+        self.columns = check_distinct(self.description, names, self.hint)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns as text, read in parallel and in order."""
+        """Yield these columns as text, read in parallel, in the order of the rows."""
         self.require(columns)
         places = [f"c{self.columns.index(name)}" for name in columns]
         with _quiet(duckdb.connect()) as connection:
@@ -61,48 +68,48 @@ class CsvFile(Source):
                 "gzip" if self.gzipped else "none",
                 {f"c{place}": "VARCHAR" for place in range(len(self.columns))},
             ]
-            reader = attempt(
+            reader = read_safely(
                 self.description,
                 lambda: connection.sql(query, params=options).to_arrow_reader(BATCH_ROWS),
             )
-            for batch in guarded(self.description, reader):
+            for batch in read_batches(self.description, reader):
                 yield batch.rename_columns(list(columns))
 
     def _header(self) -> str:
         opener = gzip.open if self.gzipped else open
         with opener(self.path, "rt", encoding="utf-8-sig", newline="") as text:
             header = text.readline()
-            while header.count('"') % 2 and (more := text.readline()):  # a name over several lines
+            while header.count('"') % 2 and (more := text.readline()):  # a name with line breaks
                 header += more
         return header
 
 
 class ParquetFiles(Source):
-    """One Parquet file, or several with the same columns read one after the other.
+    """One Parquet file, or several with the same columns, which are read one after the other.
 
-    Each file is read in the types that it declares. Folders like `year=2024` (Hive partitions) add
-    a column of text each.
+    Each file is read in the types that it declares. A folder like `year=2024` (a Hive partition)
+    adds a text column.
     """
 
     def __init__(self, description: str, paths: Sequence[Path], base: Path | None = None) -> None:
         self.description = description
-        self.parts = attempt(description, lambda: [_Part(path, base) for path in paths])
-        self.columns = distinct(description, self.parts[0].columns)
+        self.parts = read_safely(description, lambda: [_Part(path, base) for path in paths])
+        self.columns = check_distinct(description, self.parts[0].columns)
         self.rows = sum(part.fragment.metadata.num_rows for part in self.parts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns, text as dictionaries."""
+        """Yield these columns, text as dictionaries."""
         self.require(columns)
         for part in self.parts:
-            lost = next((name for name in columns if name not in part.columns), None)
-            if lost is not None:  # the path of the file may hold private values
-                raise SourceError(f"{self.description} has a file without the column {lost!r}.")
-        return guarded(self.description, self._read_ahead(list(columns)))
+            absent = next((name for name in columns if name not in part.columns), None)
+            if absent is not None:  # without the path of the file: it may contain private values
+                raise SourceError(f"{self.description} has a file without the column {absent!r}.")
+        return read_batches(self.description, self._read_ahead(list(columns)))
 
     def _read_ahead(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Piece by piece, the next one read while the caller works on the last.
+        """Yield batches piece by piece; the next piece is read while the caller uses the last one.
 
-        Arrow's own scanner of a whole dataset reads further and further ahead of a slow caller.
+        Arrow's scanner of a whole dataset would read further and further ahead of a slow caller.
         """
         with ThreadPoolExecutor(1) as pool:
             waiting: deque[Future[list[pa.RecordBatch]]] = deque()
@@ -116,18 +123,18 @@ class ParquetFiles(Source):
 
 
 class _Part:
-    """One Parquet file, and the values that the names of its folders give all its rows."""
+    """One Parquet file, and the values that the names of its folders give to all its rows."""
 
     def __init__(self, path: Path, base: Path | None) -> None:
         self.given = {} if base is None else _folder_values(path.relative_to(base))
         schema = _fragment(path, []).physical_schema
-        # Text that stays a dictionary is never spelled out: each distinct value is looked at once.
+        # Text is read as a dictionary, so that each distinct value is encoded once.
         text = [field.name for field in schema if is_text(field.type) or is_bytes(field.type)]
         self.fragment = _fragment(path, text)
         self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
 
     def pieces(self) -> Iterator[ds.ParquetFileFragment]:
-        """Its row groups, small neighbours together."""
+        """Yield fragments of one or more adjacent row groups with at least `BATCH_ROWS` rows."""
         groups: list[int] = []
         rows = 0
         for group in self.fragment.row_groups:
@@ -140,7 +147,7 @@ class _Part:
             yield self.fragment.subset(row_group_ids=groups)
 
     def read(self, piece: ds.ParquetFileFragment, columns: list[str]) -> list[pa.RecordBatch]:
-        """These columns of a piece."""
+        """Return these columns of a piece."""
         inside = [name for name in columns if name not in self.given]
         scanner = piece.scanner(columns=inside, batch_size=BATCH_ROWS)
         return [self._completed(batch, columns) for batch in scanner.to_batches()]
@@ -164,30 +171,30 @@ class DatabaseTable(Source):
     def __init__(self, path: Path, table: str | None) -> None:
         self.path = path
         self.description = f"The DuckDB database '{path}'"
-        with attempt(self.description, self._connect) as connection:
+        with read_safely(self.description, self._connect) as connection:
             self.table = self._choose(connection, table)
             self.description = f"Table {table or self.table} of the DuckDB database '{path}'"
-            relation = attempt(self.description, lambda: connection.sql(f"FROM {self.table}"))
+            relation = read_safely(self.description, lambda: connection.sql(f"FROM {self.table}"))
             self.columns = list(relation.columns)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns in the types of the table."""
+        """Yield these columns in the types of the table."""
         self.require(columns)
         names = ", ".join(_quoted(name) for name in columns)
-        with attempt(self.description, self._connect) as connection:
-            reader = attempt(
+        with read_safely(self.description, self._connect) as connection:
+            reader = read_safely(
                 self.description,
                 lambda: connection.sql(f"SELECT {names} FROM {self.table}").to_arrow_reader(
                     BATCH_ROWS
                 ),
             )
-            yield from guarded(self.description, reader)
+            yield from read_batches(self.description, reader)
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return _quiet(duckdb.connect(str(self.path), read_only=True))
 
     def _choose(self, connection: duckdb.DuckDBPyConnection, table: str | None) -> str:
-        """The table asked for, as quoted SQL; the only one if none was."""
+        """Return the requested table as quoted SQL; without a request, the only table."""
         found = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_catalog = current_database() ORDER BY ALL"
@@ -216,24 +223,24 @@ def _fragment(path: Path, text: Sequence[str]) -> ds.ParquetFileFragment:
 
 
 def _folder_values(path: Path) -> dict[str, str | None]:
-    """The names and values of folders like `year=2024`, always as text.
+    """Return the names and values of folders like `year=2024`, always as text.
 
-    The type that all the names together suggest could change with one more folder.
+    A type inferred from all the names could change with one more folder.
     """
     pairs = [folder.split("=", 1) for folder in path.parts[:-1] if "=" in folder]
     return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 
 
 def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """DuckDB would otherwise draw a progress bar of its own on long reads."""
+    """Turn off DuckDB's own progress bar."""
     connection.execute("SET enable_progress_bar = false")
     return connection
 
 
 def _names(header: str) -> tuple[str, list[str]]:
-    """The delimiter that splits the header into most names, and the names without white space.
+    """Return the delimiter that splits the header into the most names, and the stripped names.
 
-    A column without a name, such as the index that pandas writes, is called by its place.
+    A column without a name, such as the index that pandas writes, is named by its position.
     """
     splits = {
         mark: next(csv.reader(io.StringIO(header), delimiter=mark), []) for mark in _DELIMITERS
@@ -249,7 +256,7 @@ def _starts_with(path: Path, magic: bytes) -> bool:
 
 
 def _without_wildcards(path: Path) -> str:
-    """DuckDB would take [, * and ? in a path for a pattern of several files."""
+    """Escape [, * and ? in a path, which DuckDB would read as a pattern."""
     return re.sub(r"([\[*?])", r"[\1]", str(path))
 
 

@@ -1,4 +1,4 @@
-"""Tables in memory and streams: Arrow, pandas, polars, and all that has an Arrow C stream."""
+"""Sources in memory: Arrow, pandas, polars, and any object with an Arrow C stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ import pyarrow.compute as pc
 
 from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
-from scumble.private.tables.source import BATCH_ROWS, Source, attempt, distinct, guarded
+from scumble.private.tables.source import (
+    BATCH_ROWS,
+    Source,
+    check_distinct,
+    read_batches,
+    read_safely,
+)
 
 
 class ArrowTable(Source):
@@ -24,18 +30,21 @@ class ArrowTable(Source):
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
-        self.columns = distinct(self.description, table.column_names)
+        self.columns = check_distinct(self.description, table.column_names)
         self.rows = table.num_rows
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns, without a copy."""
+        """Yield these columns without a copy."""
         self.require(columns)
         chosen = self.table.select(list(columns))
-        return guarded(self.description, iter(chosen.to_batches(max_chunksize=BATCH_ROWS)))
+        return read_batches(self.description, iter(chosen.to_batches(max_chunksize=BATCH_ROWS)))
 
 
 class ArrowStream(Source):
-    """Anything with `__arrow_c_stream__`: opened for every pass, or read once if it cannot be."""
+    """An object with `__arrow_c_stream__`, which is opened for every pass.
+
+    A `RecordBatchReader`, or an iterator, can be read only once.
+    """
 
     def __init__(self, stream: Any) -> None:
         self.description = f"The {type(stream).__module__.split('.')[0]} {type(stream).__name__}"
@@ -44,15 +53,15 @@ class ArrowStream(Source):
         self.waiting: pa.RecordBatchReader | None = None
         names = getattr(stream, "columns", None)
         if not isinstance(names, list):
-            # The stream opened here to see its columns serves the first pass.
+            # The stream that is opened here to read the column names serves the first pass.
             self.waiting = self._open()
             names = self.waiting.schema.names
-        self.columns = distinct(self.description, names)
-        height = getattr(stream, "height", None)  # as polars calls it
+        self.columns = check_distinct(self.description, names)
+        height = getattr(stream, "height", None)  # the number of rows in polars
         self.rows = height if isinstance(height, int) else None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns; a second pass over a stream that flows once is refused."""
+        """Yield these columns; an error in the second pass over a stream that is read only once."""
         self.require(columns)
         reader, self.waiting = self.waiting, None
         if reader is None:
@@ -62,66 +71,68 @@ class ArrowStream(Source):
                     "Give a file or a table."
                 )
             reader = self._open()
-        return (batch.select(list(columns)) for batch in guarded(self.description, reader))
+        return (batch.select(list(columns)) for batch in read_batches(self.description, reader))
 
     def _open(self) -> pa.RecordBatchReader:
         if isinstance(self.stream, pa.RecordBatchReader):
             return self.stream
-        return attempt(self.description, lambda: pa.RecordBatchReader.from_stream(self.stream))
+        return read_safely(self.description, lambda: pa.RecordBatchReader.from_stream(self.stream))
 
 
 class PandasFrame(Source):
     """A pandas DataFrame; its index is not a column.
 
-    Converted piece by piece and only the columns asked for, so that memory stays flat and a column
-    that Arrow cannot hold is no trouble unless it is needed.
+    Only the requested columns are converted, piece by piece. Memory stays flat, and a column that
+    Arrow cannot represent matters only if it is requested.
     """
 
     description = "The pandas DataFrame"
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
-        self.columns = distinct(self.description, [str(name) for name in frame.columns])
+        self.columns = check_distinct(self.description, [str(name) for name in frame.columns])
         self.rows = len(frame)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns; NaN, NaT and None become null."""
+        """Yield these columns; NaN, NaT and None become null."""
         self.require(columns)
         places = [self.columns.index(name) for name in columns]
-        words = {place: self._categories(place) for place in places}
+        categories = {place: self._categories(place) for place in places}
         for start in range(0, len(self.frame), BATCH_ROWS):
             piece = self.frame.iloc[start : start + BATCH_ROWS]
-            arrays = [self._column(piece, place, words[place]) for place in places]
+            arrays = [self._column(piece, place, categories[place]) for place in places]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _categories(self, place: int) -> pa.Array | None:
         column = self.frame.iloc[:, place]
-        return _spelled(list(column.cat.categories)) if str(column.dtype) == "category" else None
+        return (
+            _object_texts(list(column.cat.categories)) if str(column.dtype) == "category" else None
+        )
 
-    def _column(self, piece: Any, place: int, words: pa.Array | None) -> pa.Array:
+    def _column(self, piece: Any, place: int, categories: pa.Array | None) -> pa.Array:
         column = piece.iloc[:, place]
-        if words is not None:
+        if categories is not None:
             codes = column.cat.codes.to_numpy()
-            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
-        return attempt(f"Column {place + 1} of the pandas DataFrame", lambda: _array(column))
+            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), categories)
+        return read_safely(f"Column {place + 1} of the pandas DataFrame", lambda: _array(column))
 
 
 def _array(column: Any) -> pa.Array:
-    """A column in a type that its dtype decides, not its values."""
+    """Convert a column to a type that depends on its dtype, not on its values."""
     kind = column.dtype
-    # Arrow would look at the values of an object column, piece by piece, to find a type.
+    # Arrow would infer the type of an object column from the values of each piece.
     declared = hasattr(column.array, "__arrow_array__") or kind.kind in "biufmM"
     if not declared or str(kind).startswith("Sparse"):
-        return _spelled(list(column))
+        return _object_texts(list(column))
     try:
         found = pa.array(column, from_pandas=True)
-    except UnicodeEncodeError:  # half a character in a column of text
-        return _spelled(list(column))
+    except UnicodeEncodeError:  # a lone surrogate in a text column
+        return _object_texts(list(column))
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def _spelled(values: Sequence[object]) -> pa.Array:
-    """Objects as bytes: each one's text, by itself; columns of one kind take a short way."""
+def _object_texts(values: Sequence[object]) -> pa.Array:
+    """Convert each Python object to its text as bytes; columns of one type all at once."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         if kinds == {str}:
@@ -129,18 +140,18 @@ def _spelled(values: Sequence[object]) -> pa.Array:
         if kinds == {int}:
             return pa.array(values, pa.int64()).cast(pa.large_string()).cast(pa.large_binary())
         if kinds == {float}:
-            return _spelled_floats(values)
+            return _float_texts(values)
     except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
         pass
-    # Arrow spells fractions, and many of them together far faster than one by one.
-    floats = _spelled_floats([value for value in values if isinstance(value, float)])
+    # Arrow formats floats, and does it much faster for many of them at once.
+    floats = _float_texts([value for value in values if isinstance(value, float)])
     rest = iter(floats.to_pylist())
-    words = [next(rest) if isinstance(value, float) else _spelling(value) for value in values]
-    return pa.array(words, pa.large_binary())
+    texts = [next(rest) if isinstance(value, float) else _object_text(value) for value in values]
+    return pa.array(texts, pa.large_binary())
 
 
-def _spelling(value: object) -> bytes | None:
-    """What one Python object is in text: null, its text, or `UNREADABLE` if it is no value."""
+def _object_text(value: object) -> bytes | None:
+    """Return the text of one Python object, None if it is missing, or `UNREADABLE`."""
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":
         value = value.item()
     match value:
@@ -149,26 +160,26 @@ def _spelling(value: object) -> bytes | None:
         case bytes() | bytearray():
             return bytes(value)
         case int() | float() | Decimal():
-            return _spelled_number(value)
+            return _number_text(value)
         case date() | time() | np.datetime64() | UUID():
             text = value.isoformat() if isinstance(value, date | time) else str(value)
             return None if text == "NaT" else text.encode()
     return None if value is None or type(value).__name__ == "NAType" else arrow_values.UNREADABLE
 
 
-def _spelled_number(number: float | Decimal) -> bytes | None:
+def _number_text(number: float | Decimal) -> bytes | None:
     if isinstance(number, bool):
         return b"true" if number else b"false"
     if isinstance(number, int):
-        # Python spells no number of thousands of digits, and none is inside a domain.
+        # Python refuses to format thousands of digits; no such number is in a domain.
         return (str(number) if abs(number) < 10**1000 else hex(number)).encode()
     if isinstance(number, Decimal):
         return None if number.is_nan() else arrow_values.decimal_text(number).encode()
-    found: bytes | None = _spelled_floats([number])[0].as_py()
+    found: bytes | None = _float_texts([number])[0].as_py()
     return found
 
 
-def _spelled_floats(values: Sequence[object]) -> pa.Array:
+def _float_texts(values: Sequence[object]) -> pa.Array:
     numbers = pa.array(values, pa.float64())
     text, _ = arrow_values.texts(pc.if_else(pc.is_nan(numbers), None, numbers))
     return text.cast(pa.binary()).cast(pa.large_binary())

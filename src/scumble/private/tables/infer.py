@@ -1,6 +1,7 @@
-"""Column profile and proposed schema.
+"""Proposing a schema by READING PRIVATE DATA.
 
-Proposing a schema by READING PRIVATE DATA: what was taken from it is marked, to be checked.
+`infer_schema` profiles every column in one pass and proposes a domain. Domains that were read from
+the data are marked `from_data`, for the owner to check.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
-from scumble.private.tables.source import attempt, distinct
+from scumble.private.tables.source import check_distinct, read_safely
 
 _BINS = 20
 _ROUND = (1, 2, Fraction(5, 2), 5, 10)
-_WIDE = 1000  # a longer range of whole numbers is better cut into bins
+_WIDE = 1000  # a longer range of integers is proposed as bins
 
 _NOTES = {
     "category": "Read from the data: list every value that is possible, not only those that occur.",
@@ -66,30 +67,31 @@ _STRANGE = "Values of a kind that cannot be published; never published until the
 def infer_schema(
     source: object,
     *,
-    identifiers: Iterable[str] = (),
-    named: Iterable[str] = (),
+    sensitive: str | Iterable[str] = (),
+    identifier: str | Iterable[str] = (),
+    insensitive: str | Iterable[str] = (),
     limit: int = 1000,
     table: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Schema:
-    """A proposal for the schema of a source, in one pass over its private rows.
+    """Return a proposed schema of a source, in one pass over its private rows.
 
-    Columns in `identifiers` are not looked at; those in `named` must be there. Text with more than
-    `limit` distinct values is taken for an identifier.
+    See `Schema.infer` for the parameters. The columns of `identifier` are not read.
     """
+    roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
+    identifiers = _names(identifier)
     opened = open_source(source, table=table)
-    known = tuple(identifiers)
-    opened.require((*known, *named))
+    opened.require((*identifiers, *roles["sensitive"], *roles["insensitive"]))
     same = " Names that differ in case only are the same to SQL."
-    distinct(opened.description, [name.lower() for name in opened.columns], same)
-    profiles = {name: Profile() for name in opened.columns if name not in known}
+    check_distinct(opened.description, [name.lower() for name in opened.columns], same)
+    profiles = {name: Profile() for name in opened.columns if name not in identifiers}
     rows = 0
     for batch in opened.batches(list(profiles)) if profiles else ():
-        attempt(opened.description, partial(_learn, profiles, batch))
+        read_safely(opened.description, partial(_learn, profiles, batch))
         rows += batch.num_rows
         if progress is not None:
             progress(rows)
-    return Schema(
+    proposed = Schema(
         tuple(
             _attribute(name, profiles[name], limit)
             if name in profiles
@@ -97,6 +99,11 @@ def infer_schema(
             for name in opened.columns
         )
     )
+    return proposed.with_roles(**roles)
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _learn(profiles: Mapping[str, Profile], batch: pa.RecordBatch) -> None:
@@ -108,24 +115,24 @@ def _attribute(name: str, profile: Profile, limit: int) -> Attribute:
     domain, note = _domain(profile, limit)
     if domain is None:
         return Attribute(name, "identifier", note=note)
-    # A category of words may have a value "unknown"; a number, code or date that is so is missing.
+    # "unknown" may be a value of a category; among numbers, codes or dates it means missing.
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
-    # That a truth value is true or false is no secret; that it may be missing was learnt.
-    learnt = missing or not isinstance(domain, Boolean)
+    # The domain of a boolean is public; that a value may be missing was read from the data.
+    from_data = missing or not isinstance(domain, Boolean)
     return Attribute(
         name=name,
         role="quasi",
         domain=domain,
         missing=missing,
         null_words=tuple(sorted(profile.words | blanks)),
-        from_data=learnt,
+        from_data=from_data,
         note=note,
     )
 
 
 def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
-    """The domain proposed and what to check, or None and why there is none."""
+    """Return the proposed domain and a note on what to check, or None and the reason."""
     if not profile.seen:
         return None, _EMPTY
     for kind in ("truth", "integer", "number", "date"):
@@ -143,7 +150,7 @@ def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
         return None, _ENDLESS + (_CODES if profile.coded else "")
     if profile.coded:
         return Category(tuple(sorted(values - profile.blanks))), _NOTES["category"] + _CODES
-    hint = _SPELLINGS if spelled_twice(values) else ""
+    hint = _SPELLINGS if near_duplicates(values) else ""
     return Category(tuple(sorted(values))), _NOTES["category"] + hint
 
 
@@ -154,7 +161,7 @@ def _has(domain: Domain, word: str) -> bool:
 def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
     if kind == "truth":
         return Boolean(), _NOTES["boolean"] if profile.missing or profile.blanks else ""
-    if kind == "integer" and _counts_people(profile):
+    if kind == "integer" and _numbers_rows(profile):
         return None, _SINGULAR
     if kind == "integer":
         domain = _whole(profile)
@@ -166,7 +173,7 @@ def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
 
 
 def _strays(kind: str, profile: Profile) -> str:
-    """What to do about some values of another kind; how many there are is said coarsely."""
+    """Return advice on values of another type; their share is stated in coarse steps."""
     share = "less than 1 %" if profile.stray(kind) < 0.01 else "1 to 5 %"
     outside = errors.named("outside")
     return (
@@ -176,11 +183,13 @@ def _strays(kind: str, profile: Profile) -> str:
     )
 
 
-def spelled_twice(values: Iterable[str]) -> bool:
-    """Whether some values may be the same but for case, spaces, or a letter that stands for a word.
+def near_duplicates(values: Iterable[str]) -> bool:
+    """Return whether values differ only by case or spaces, or one is the first letter of another.
 
-    >>> spelled_twice(["Asthma", "ASTHMA"]), spelled_twice(["F", "female"]), spelled_twice("ab")
-    (True, True, False)
+    >>> near_duplicates(["Asthma", "ASTHMA"]), near_duplicates(["F", "female"])
+    (True, True)
+    >>> near_duplicates("ab")
+    False
     """
     given = list(values)
     folded = {" ".join(value.casefold().split()) for value in given}
@@ -190,14 +199,14 @@ def spelled_twice(values: Iterable[str]) -> bool:
     )
 
 
-def _counts_people(profile: Profile) -> bool:
-    """Whole numbers, nearly all different and of a wide range: a number given to each row."""
+def _numbers_rows(profile: Profile) -> bool:
+    """Return whether integers look like row numbers: nearly all distinct, over a wide range."""
     return profile.unique and profile.high["integer"] - profile.low["integer"] >= _WIDE
 
 
 def _whole(profile: Profile) -> Domain:
     low, high = int(profile.low["integer"]), int(profile.high["integer"])
-    if high >= 1 << 63:  # unsigned numbers that no range of 64-bit integers holds
+    if high >= 1 << 63:  # unsigned integers beyond the range of signed 64-bit ones
         return Bins(round_edges(low, high))
     values = (
         {int(Decimal(str(value))) for value in profile.seen - profile.blanks}
@@ -212,7 +221,7 @@ def _whole(profile: Profile) -> Domain:
 
 
 def round_edges(low: float, high: float) -> tuple[float, ...]:
-    """Ten to twenty bins or so between round numbers that cover low to high.
+    """Return the edges of about ten to twenty bins at round numbers that cover low to high.
 
     >>> round_edges(13, 97)[:4]
     (10.0, 15.0, 20.0, 25.0)
@@ -223,12 +232,15 @@ def round_edges(low: float, high: float) -> tuple[float, ...]:
     unit = Fraction(10) ** raw.adjusted()
     step = next(unit * size for size in _ROUND if unit * size >= raw)
     places = range(floor(Fraction(low) / step), ceil(Fraction(high) / step) + 1)
-    # Where floats are sparser than the steps, several edges fall together.
+    # If floats are sparser than the steps, several edges are equal.
     return tuple(sorted({float(step * place) for place in places}))
 
 
 def _dates(first: date, last: date) -> Dates:
-    """Days within two months, months within 30 years, or years; whole ones, which tell less."""
+    """Return a domain by day (up to 62 days), by month (up to 30 years) or by year.
+
+    Its ends are rounded to whole months or years, which reveals less.
+    """
     length = (last - first).days
     if length <= 62:
         return Dates(first, last, "day")
@@ -238,48 +250,58 @@ def _dates(first: date, last: date) -> Dates:
     return Dates(date(first.year, 1, 1), date(last.year, 12, 31), "year")
 
 
-# Profile: what one private column holds, learnt in one streaming pass. All of it is private.
+# Profiles of columns. Everything in a profile is private.
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
-# Words that tell nothing beside numbers, dates or truth values, in any case of letters.
+# Words that mean a missing value among numbers, dates or booleans; case is ignored.
 BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
-FEW = 20  # distinct whole numbers that may stand for categories
+FEW = 20  # up to this number of distinct integers may be categories
 
-_KEEP = 100_000  # distinct values remembered; beyond it a column has "many"
-_GLANCE = 64  # distinct values that show whether the others are worth reading
-_HOPELESS = 100_000  # rows of another kind; if they are the most as well, it is given up
-_STRAY = 0.05  # share of rows of another kind where "nearly all" are of one
+_KEEP = 100_000  # distinct values that are stored; beyond it a column has "many"
+_TRIED = 64  # distinct values that are tried before the others are read
+_HOPELESS = 100_000  # rows of another type; if they are the majority, a type is ruled out
+_STRAY = 0.05  # the largest share of rows of another type
 _NUMBERS = ("integer", "number")
 _TRUTHS = {*arrow_values.TRUE_WORDS, *arrow_values.FALSE_WORDS}
 _TRUTH_PAIRS = tuple(zip(arrow_values.TRUE_WORDS, arrow_values.FALSE_WORDS, strict=True))
-_PLAIN_TRUTHS = {"true", "false", "yes", "no"}  # one of them will do, letters and digits need both
+_PLAIN_TRUTHS = {
+    "true",
+    "false",
+    "yes",
+    "no",
+}  # one of these suffices; of letters and digits, both must occur
 _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 class Profile:
-    """Distinct values (up to a limit), range, and what the values can be read as."""
+    """What one column contains: distinct values (up to a limit), ranges, and possible types.
+
+    The types are "truth", "integer", "number" and "date".
+    """
 
     def __init__(self) -> None:
         self.filled = 0  # values that are not null
         self.missing = False
-        self.words: set[str] = set()  # spellings of missing that occur
+        self.words: set[str] = set()  # the words for missing that occur
         self.seen: set[object] = set()
         self.many = False
         self.text = False
-        self.blanks: set[str] = set()  # words that tell nothing, unless they are categories
+        self.blanks: set[str] = set()  # words that mean missing, unless they are categories
         self.blank_rows = 0
         self.padded = False  # whether there are numbers like 01234
         self.possible = {"truth", "integer", "number", "date"}
-        self.fits: Counter[str] = Counter()  # rows, for each kind
-        self.strays: Counter[str] = Counter()  # rows of another kind, blank ones not counted
+        self.fits: Counter[str] = Counter()  # by type: rows whose value can be read
+        self.strays: Counter[str] = (
+            Counter()
+        )  # by type: rows whose value cannot, blanks not counted
         self.low: dict[str, float] = {}
         self.high: dict[str, float] = {}
 
     def update(self, values: pa.Array) -> None:
-        """Learn from the next batch."""
-        values = arrow_values.bare(values)
+        """Add the next batch."""
+        values = arrow_values.unwrap(values)
         if pa.types.is_nested(values.type):
             self.seen.add(values.type)
             self.possible.clear()
@@ -288,7 +310,7 @@ class Profile:
         distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
         if isinstance(distinct, pa.DictionaryArray):
             distinct = distinct.dictionary_decode()
-        distinct, garbled = arrow_values.plain(distinct)
+        distinct, garbled = arrow_values.decode_text(distinct)
         if garbled is not None:
             self.seen.add(values.type)
             self.possible.clear()
@@ -304,49 +326,49 @@ class Profile:
 
     @property
     def unique(self) -> bool:
-        """Whether every value occurs once; of many values, nearly every one."""
+        """Whether every value occurs once; of 20 values or more, nearly every one."""
         share = 0.9 if self.filled >= 20 else 0.999
         return self.filled >= 4 and len(self.seen) > share * self.filled
 
     def whole(self, kind: str) -> bool:
-        """Whether all values are of a kind, but for words that tell nothing."""
+        """Return whether all values, except words for missing, are of one type."""
         return self._can_be(kind) and not self.strays[kind]
 
     def nearly(self) -> str:
-        """The kind of nearly all values, where some are of another; empty if there is none.
+        """Return the type of nearly all values if some are of another; "" if there is none.
 
-        A few numbers beside a word (1, 2, 3+) are rather categories.
+        A few distinct numbers and a word (1, 2, 3+) are categories instead.
         """
         kinds = ("truth", "date", *(_NUMBERS if len(self.seen) > FEW else ()))
         found = [kind for kind in kinds if self._can_be(kind) and self.stray(kind) <= _STRAY]
         return min(found, key=self.stray, default="")
 
     def stray(self, kind: str) -> float:
-        """The share of rows with a value of another kind."""
+        """Return the share of rows whose value is of another type."""
         rows = self.strays[kind] + self.fits[kind]
         return self.strays[kind] / rows if rows else 1.0
 
     @property
     def coded(self) -> bool:
-        """Whether nearly all values are whole numbers, some of them with leading zeros."""
+        """Whether nearly all values are integers, some of them with leading zeros."""
         return self.padded and "integer" in self.possible and self.stray("integer") <= _STRAY
 
     def _can_be(self, kind: str) -> bool:
         if kind not in self.possible or self.fits[kind] <= self.blank_rows:
             return False
         if kind == "truth":
-            return self._two_sided()
+            return self._is_boolean()
         # 01234 is a code, not a number
         return kind in self.low and not (self.padded and kind in _NUMBERS)
 
-    def _two_sided(self) -> bool:
-        """Whether the truth values are such that nothing else can be meant: F alone is none."""
+    def _is_boolean(self) -> bool:
+        """Return whether the values are certainly booleans: a pair, or a full word; not F alone."""
         words = {str(value).strip().lower() for value in self.seen} & _TRUTHS
         pairs = not self.strays["truth"] and any(words.issuperset(pair) for pair in _TRUTH_PAIRS)
         return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
 
     def days(self) -> tuple[date, date]:
-        """The first and the last day."""
+        """Return the first and the last day."""
         ends = (self.low["date"], self.high["date"])
         first, last = (_EPOCH + timedelta(days=int(end)) for end in ends)
         return first, last
@@ -379,13 +401,13 @@ class Profile:
         return _kept(distinct, counts, ~mask)
 
     def _learn(self, kind: str, values: pa.Array, counts: np.ndarray) -> None:
-        """Count the rows that are of a kind, and widen its range.
+        """Count the rows whose value is of a type, and widen its range.
 
-        A glance at a few values spares the slow look at many that are not of that kind.
+        A few values are tried first, because reading many values of another type is slow.
         """
         if not len(values):
             return
-        few = np.unique(np.linspace(0, len(values) - 1, _GLANCE).astype(int))
+        few = np.unique(np.linspace(0, len(values) - 1, _TRIED).astype(int))
         worth = 2 * self._fitting(kind, values.take(pa.array(few))).sum() >= len(few)
         fits = self._fitting(kind, values) if worth else np.zeros(len(values), bool)
         self.fits[kind] += int(counts[fits].sum())
@@ -394,7 +416,7 @@ class Profile:
             self.possible.discard(kind)
 
     def _fitting(self, kind: str, values: pa.Array) -> np.ndarray:
-        """Which values can be of a kind; they widen its range."""
+        """Return a mask of the values that can be read as a type; they widen its range."""
         if kind in _NUMBERS and arrow_values.is_text(values.type):
             found = pc.match_substring_regex(values, "^[+-]?0[0-9]")
             self.padded = self.padded or bool(pc.any(found).as_py())
@@ -421,7 +443,7 @@ def _days(values: pa.Array) -> tuple[np.ndarray, arrow_values.Unread]:
 
 
 _READERS: dict[str, Callable[[pa.Array], tuple[np.ndarray, arrow_values.Unread]]] = {
-    "truth": arrow_values.truths,
+    "truth": arrow_values.booleans,
     "integer": arrow_values.integers,
     "number": arrow_values.numbers,
     "date": _days,
@@ -433,7 +455,7 @@ def _kept(values: pa.Array, counts: np.ndarray, mask: np.ndarray) -> tuple[pa.Ar
 
 
 def _listed(values: pa.Array) -> list[object]:
-    """Values to tell apart; moments as text, for Python cannot hold the farthest."""
+    """Return hashable values; timestamps and dates as text, since Python's range is smaller."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp(values.type.unit)).cast(pa.string())
     elif pa.types.is_date(values.type):

@@ -1,4 +1,4 @@
-"""Opening a private table, whatever it comes in."""
+"""open_source: a private table from a path or from a table in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _DATABASE = (".duckdb", ".ddb", ".db")
 
 
 def open_source(source: object, *, table: str | None = None) -> Source:
-    """A table to read: the path of a CSV, Parquet or DuckDB file, or a table in memory.
+    """Return the source of a table, given as a path or as a table in memory.
 
-    Parquet may also be a folder or a pattern like `parts/*.parquet`. `table` names the table of a
-    DuckDB file.
+    A path names a CSV, Parquet or DuckDB file, a folder of Parquet files, or a pattern like
+    `parts/*.parquet`. `table` names the table of a DuckDB file. In memory, Arrow tables and
+    streams and data frames of pandas and polars are accepted.
     """
     if isinstance(source, Source):
         return source
@@ -71,7 +72,7 @@ def _open_path(name: str, table: str | None) -> Source:
 
 
 def _magic(path: Path) -> bytes:
-    """The first bytes, by which files are known."""
+    """Return the first bytes of a file, which tell its format."""
     try:
         with path.open("rb") as file:
             return file.read(12)

@@ -1,7 +1,4 @@
-"""Encoded rows, out-of-domain policy, limit of rows per person.
-
-Rows: the private table as codes, value by value checked against its public domain.
-"""
+"""Rows: a private table encoded by its schema, and the limit on the rows of one person."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
-from scumble.private.tables.source import Source, attempt
+from scumble.private.tables.source import Source, read_safely
 
 Outside = Literal["error", "drop", "missing"]
 
 
 class Rows:
-    """The rows of a source as codes of a schema, streamed batch by batch in flat memory.
+    """The rows of a source as codes of a schema, streamed in batches in constant memory.
 
-    `outside` says what becomes of a value outside its domain: an error, its whole row dropped, or
-    the value set missing. The code of a row depends on no other row, but for the limit on the rows
-    of its own person. Only the columns that a pass asks for are looked at. `outside_columns`
-    names, after a pass, the columns in which something was dropped or set missing; how often is
-    private and told in `outside_counts` only with `reveal`. `progress` is called with the number of
-    rows done.
+    `outside` decides what happens to a value outside its domain: "error" raises `DomainError`,
+    "drop" drops its row, "missing" sets the value missing. The codes of a row do not depend on
+    other rows, except for the limit on the rows of its own person. A pass reads only the requested
+    columns. After a pass, `outside_columns` names the columns in which values were dropped or set
+    missing. Their number is private: it is counted in `outside_counts` only with `reveal`.
+    `progress` is called with the number of rows read.
     """
 
     def __init__(
@@ -53,16 +50,16 @@ class Rows:
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
         self._person: tuple[str, int] | None = None
-        self._unique = False  # whether a second row of a person is an error
+        self._unique = False  # whether a second row of one person is an error
         self._remarks: list[str] = []
         self._require([attribute.name for attribute in schema.published])
 
     def limited(self, person: str, most: int) -> Rows:
-        """The first `most` rows of each person, in the order of the source.
+        """Return these rows with only the first `most` of each person, in the order of the source.
 
-        `person` is an identifier column; a row without a person counts as outside the domain. Every
-        person's identifier is kept in memory during a pass (about 150 bytes each). 1, 1.0 and the
-        text "1" are one person.
+        `person` is an identifier column. A row without an identifier is treated as outside the
+        domain. A pass holds the identifiers of all persons in memory (about 150 bytes each). 1, 1.0
+        and the text "1" are the same person.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise ParameterError.of("Rows.limited", "most", "a whole number above 0", most)
@@ -82,42 +79,45 @@ class Rows:
         return rows
 
     def remark(self, sentence: str) -> None:
-        """Note what the owner should know about the table; it is not published."""
+        """Add a remark for the owner; remarks are not published."""
         self._remarks.append(sentence)
 
     def remarks(self) -> tuple[str, ...]:
-        """For the owner: what the last pass did about values outside their domain, and what was
-        noted.
+        """Return remarks for the owner: what the last pass did with values outside their domain,
+        followed by those added with `remark`.
         """
-        done = {
+        sentence = {
             "drop": "Rows with a value of '{}' outside its domain were left out{}.",
             "missing": "Values of '{}' outside its domain were set missing{}.",
         }.get(self.outside, "")
-        nobody = "Rows without an identifier in '{}' were left out{}."
+        no_identifier = "Rows without an identifier in '{}' were left out{}."
         times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
-        strays = (
-            (done if self.schema[name].domain else nobody).format(name, times.get(name, ""))
+        outside = (
+            (sentence if self.schema[name].domain else no_identifier).format(
+                name, times.get(name, "")
+            )
             for name in sorted(self.outside_columns)
         )
-        return (*strays, *self._remarks)
+        return (*outside, *self._remarks)
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
-        """The codes of these attributes, one array for each; call it again for another pass."""
+        """Yield the codes of these attributes, one array for each; each call is a new pass."""
         return (codes for _, codes in self._stream(self._coded(names)))
 
     def identified(
         self, person: str, names: Sequence[str]
     ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
-        """The same with the identifiers of the rows as bytes in one spelling, before the codes.
+        """Yield the identifiers of the rows, as bytes in canonical form, and their codes.
 
-        No two rows may have the same identifier; a row without one counts as outside the domain.
+        No two rows may have the same identifier. A row without one is treated as outside the
+        domain.
         """
         rows = self.limited(person, 1)
         rows._unique = True
         return rows._stream(rows._coded(names))
 
     def _coded(self, names: Sequence[str]) -> list[Attribute]:
-        """These attributes, before a new pass."""
+        """Return these attributes and reset the counters for a new pass."""
         attributes = [self.schema[name] for name in names]
         for attribute in attributes:
             self._check(attribute)
@@ -132,7 +132,7 @@ class Rows:
             )
 
     def _allowed(self, name: str) -> bool:
-        """Whether a value of this column may lie outside its domain."""
+        """Return whether a value of this column may lie outside its domain."""
         if self.outside == "missing":
             return self.schema[name].missing
         return self.outside == "drop"
@@ -140,7 +140,7 @@ class Rows:
     def _stream(
         self, attributes: Sequence[Attribute]
     ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
-        """The identifiers of the rows (nulls, if nobody asked for them) and their codes."""
+        """Yield the identifiers of the rows (nulls unless `identified`) and their codes."""
         columns = [attribute.name for attribute in attributes]
         persons = None
         if self._person is not None:
@@ -159,34 +159,34 @@ class Rows:
             }
             wrong = {name: mask for name, mask in strays.items() if not self._allowed(name)}
             if wrong:
-                raise self._complaint(batch, wrong, start, kept)
+                raise self._domain_error(batch, wrong, start, kept)
             codes = [codes for codes, _ in coded]
             places = np.arange(batch.num_rows) if kept is None else kept
             if strays:
-                codes, places = self._settle(attributes, codes, strays, places)
-            yield self._people(batch, places), codes
+                codes, places = self._handle_outside(attributes, codes, strays, places)
+            yield self._identifiers(batch, places), codes
             start += batch.num_rows
             if self.progress is not None:
                 self.progress(start)
 
     def _encode(self, attribute: Attribute, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         description = f"Column '{attribute.name}'"
-        return attempt(description, lambda: attribute.encode(batch.column(attribute.name)))
+        return read_safely(description, lambda: attribute.encode(batch.column(attribute.name)))
 
     def _require(self, names: Sequence[str]) -> None:
         self.source.require(names, reveal=self.reveal)
 
     def _limit(self, batch: pa.RecordBatch, persons: RowLimit, start: int) -> np.ndarray:
-        """The places of the rows that the limit on each person keeps."""
-        keep, nobody = persons.keep(batch.column(persons.name))
-        if self._unique and not (keep | nobody).all():
+        """Return the positions of the rows that the limit on each person keeps."""
+        keep, unidentified = persons.keep(batch.column(persons.name))
+        if self._unique and not (keep | unidentified).all():
             raise SourceError(
                 f"Column '{persons.name}' has the same identifier in several rows; a release that "
                 "can be updated needs one row for each."
             )
-        if nobody.any():
+        if unidentified.any():
             if self.outside == "error":
-                row = start + int(np.argmax(nobody)) + 1
+                row = start + int(np.argmax(unidentified)) + 1
                 raise DomainError(
                     f"Column '{persons.name}', row {row}: there is no identifier, so the rows of "
                     "this person cannot be limited. Choose "
@@ -194,17 +194,20 @@ class Rows:
                     column=persons.name,
                     row=row,
                 )
-            self._note(persons.name, nobody)
+            self._note(persons.name, unidentified)
         return np.flatnonzero(keep)
 
-    def _settle(
+    def _handle_outside(
         self,
         attributes: Sequence[Attribute],
         codes: list[np.ndarray],
         strays: dict[str, np.ndarray],
         places: np.ndarray,
     ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Drop the rows with strays, or set the strays missing; the codes and places left."""
+        """Drop the rows with values outside their domain, or set these values missing.
+
+        `strays` are masks by column. Returns the remaining codes and positions.
+        """
         for name, mask in strays.items():
             self._note(name, mask)
         if self.outside == "drop":
@@ -218,8 +221,8 @@ class Rows:
         ]
         return blanked, places
 
-    def _people(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.Array:
-        """The identifiers of the rows at these places, if a pass is told whose they are."""
+    def _identifiers(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.Array:
+        """Return the identifiers of the rows at these positions; nulls unless `identified`."""
         if not self._unique or self._person is None:
             return pa.nulls(len(places))
         people = batch.column(self._person[0]).take(pa.array(places))
@@ -231,14 +234,14 @@ class Rows:
         if self.reveal:
             self.outside_counts[name] = self.outside_counts.get(name, 0) + int(mask.sum())
 
-    def _complaint(
+    def _domain_error(
         self,
         batch: pa.RecordBatch,
         strays: dict[str, np.ndarray],
         start: int,
         kept: np.ndarray | None,
     ) -> DomainError:
-        """The first stray, by its place; its value only if the owner asked."""
+        """Return the error about the first value outside its domain; with `reveal`, it is shown."""
         name = min(strays, key=lambda name: int(np.argmax(strays[name])))
         place = int(np.argmax(strays[name]))
         place = place if kept is None else int(kept[place])
@@ -257,22 +260,19 @@ class Rows:
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value for the owner's eyes; bytes that are text as text."""
+    """Format a value for the owner; bytes that are UTF-8 as text."""
     try:
         found = value.as_py()
         return repr(found.decode() if isinstance(found, bytes) else found)
     except (ValueError, OverflowError):
-        return "(garbled text, or a moment beyond all calendars)"
-
-
-# Persons: how many rows of each person a pass has let through.
+        return "(text that is not UTF-8, or a date out of range)"
 
 
 class RowLimit:
-    """Lets through the first `most` rows of each identifier of the column `name`.
+    """Keeps the first `most` rows of each identifier in the column `name`.
 
-    Identifiers are kept as they are spelled: sharing a hash would let one person push out the rows
-    of another, and the bound on what one person changes would no longer hold.
+    Identifiers are stored in full, not as hashes: on a collision, one person would push out the
+    rows of another, and the bound on the contribution of one person would no longer hold.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -281,21 +281,27 @@ class RowLimit:
         self._seen: dict[object, int] = {}
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows of the next batch pass, and which have no identifier (they do not)."""
+        """Return masks of the rows of the next batch to keep, and of those without identifier.
+
+        A row without identifier is not kept.
+        """
         codes, names = self._coded(people)
-        nobody = codes == len(names)
-        # One more place, for nobody. Loops that stay inside map, update and zip are fast ones.
+        unidentified = codes == len(names)
+        # One more entry, for rows without identifier. Loops inside map, update and zip are fast.
         before = np.fromiter(map(self._seen.get, [*names, None], repeat(0)), np.int64)
-        keep = (before[codes] + _ranks(codes) < self.most) & ~nobody
-        # No more than `most` matters, and small integers are shared by all.
+        keep = (before[codes] + _ranks(codes) < self.most) & ~unidentified
+        # Counts beyond `most` do not matter, and Python shares small integers.
         after = np.minimum(before + np.bincount(codes, minlength=len(before)), self.most)
         more = np.flatnonzero(after[:-1] > before[:-1]).tolist()
         self._seen.update(zip(map(names.__getitem__, more), after[more].tolist(), strict=True))
-        return keep, nobody
+        return keep, unidentified
 
     def _coded(self, people: pa.Array) -> tuple[np.ndarray, list[bytes]]:
-        """The places of identifiers in a list of those that differ; its length for nobody."""
-        people = arrow_values.bare(people)
+        """Return the position of each identifier in a list of distinct ones, and that list.
+
+        The position of a missing identifier is the length of the list.
+        """
+        people = arrow_values.unwrap(people)
         if not _is_simple(people.type):
             raise SourceError(
                 f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
@@ -303,34 +309,34 @@ class RowLimit:
             )
         if not isinstance(people, pa.DictionaryArray):
             people = people.dictionary_encode()
-        spelled = identifiers(people.dictionary).dictionary_encode()
-        # Two entries of the dictionary may be spellings of one person.
-        places = pc.take(spelled.indices, people.indices)
-        names = spelled.dictionary.to_numpy(zero_copy_only=False).tolist()
+        canonical = identifiers(people.dictionary).dictionary_encode()
+        # Two entries of the dictionary may be the same person.
+        places = pc.take(canonical.indices, people.indices)
+        names = canonical.dictionary.to_numpy(zero_copy_only=False).tolist()
         return places.fill_null(len(names)).to_numpy(), names
 
 
 def identifiers(values: pa.Array) -> pa.Array:
-    """Each identifier as bytes in one spelling, whatever it came in; null where there is none.
+    """Return each identifier as bytes in canonical form, whatever its type; null if there is none.
 
-    Numbers are spelled as they usually are in text, so 1, 1.0 and the text "1" are one person (the
-    text "01" is another). Empty text and NaN are nobody, and white space around text does not
-    count. Bytes that are not UTF-8 stay as they are.
+    Numbers are formatted as usual, so 1, 1.0 and the text "1" are the same person; the text "01" is
+    another. Empty text and NaN are no identifier. White space around text is ignored. Bytes that
+    are not UTF-8 are unchanged.
     """
-    text, garbled = arrow_values.plain(values)
+    text, garbled = arrow_values.decode_text(values)
     if pa.types.is_floating(text.type):
         text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
     if pa.types.is_timestamp(text.type):
-        text = text.cast(pa.timestamp(text.type.unit))  # the same moment, by the clock of UTC
+        text = text.cast(pa.timestamp(text.type.unit))  # the same instant in UTC
     if pa.types.is_temporal(text.type):
         text = text.cast(pa.string())
     text = pc.utf8_trim_whitespace(arrow_values.texts(text)[0])
-    spelled = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
+    canonical = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
     if garbled is None:
-        return spelled
-    raw = arrow_values.bare(values).cast(pa.large_binary())
-    strange = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
-    return pc.if_else(strange, raw, spelled)
+        return canonical
+    raw = arrow_values.unwrap(values).cast(pa.large_binary())
+    opaque = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
+    return pc.if_else(opaque, raw, canonical)
 
 
 def _is_simple(kind: pa.DataType) -> bool:
@@ -340,7 +346,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def _ranks(codes: np.ndarray) -> np.ndarray:
-    """How many earlier places hold the same code."""
+    """Return how many earlier positions hold the same code."""
     order = np.argsort(codes, kind="stable")
     inverse = codes[order]
     starts = np.flatnonzero(np.r_[True, inverse[1:] != inverse[:-1]]) if len(codes) else codes

@@ -1,7 +1,4 @@
-"""External sort, sets of tuple keys.
-
-Sorted runs: keys in order by sorting pieces, and the merge of the pieces in constant memory.
-"""
+"""Sorting of cell keys, merging of sorted runs in constant memory, and sets of tuples."""
 
 from __future__ import annotations
 
@@ -15,12 +12,15 @@ from scumble.model.errors import PromiseError, named, setting
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.tables.rows import Rows
 
-# One word per key, or one row of words per key with the first word counting most.
+# One word per key, or one row of words per key, the first word most significant.
 Keys = npt.NDArray[np.uint64]
 
 
 def sort_keys(keys: Keys) -> Keys:
-    """Keys sorted; of several words, the first decides nearly all, which is three times as fast."""
+    """Return the keys sorted.
+
+    Keys of several words are sorted by the first word, then ties are: three times as fast.
+    """
     if keys.ndim == 1:
         return np.sort(keys)
     ordered = keys[np.argsort(keys[:, 0])]
@@ -33,15 +33,15 @@ def sort_keys(keys: Keys) -> Keys:
 
 
 def merge_sorted(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
-    """All keys of sorted runs in order, in pieces of `chunk` keys."""
+    """Yield all keys of sorted runs in order, in pieces of `chunk` keys."""
     return _regrouped(runs if len(runs) == 1 else _ranges(runs, chunk), chunk)
 
 
 def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
-    """Keys in order, cut at the same keys in every run.
+    """Yield the keys in order, in ranges that are cut at the same keys in every run.
 
-    Cuts are taken from each run so often that the keys between two of them are few; only a cut
-    itself can stand for many rows, and these are all equal and take no memory.
+    Cuts are taken from each run at steps short enough that at most about `chunk` keys lie between
+    two of them. Only a cut itself may occur in many rows; these keys are equal and take no memory.
     """
     step = max(1, chunk // len(runs))
     cuts = np.unique(np.concatenate([run[::step] for run in runs]), axis=0)
@@ -56,7 +56,7 @@ def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
 
 
 def _regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
-    """The same keys in pieces of exactly `chunk`, but for the last."""
+    """Yield the same keys in pieces of exactly `chunk`; the last one may be shorter."""
     waiting: list[Keys] = []
     missing = chunk
     for part in parts:
@@ -77,27 +77,27 @@ def _places(run: Keys, cuts: Keys, side: Any) -> npt.NDArray[np.intp]:
 
 
 def _comparable(keys: Keys) -> npt.NDArray[Any]:
-    """Keys as single items that compare in the right order."""
+    """Return keys as single items that compare in lexicographic order."""
     if keys.ndim == 1:
         return keys
     fields = np.dtype([(f"word{place}", np.uint64) for place in range(keys.shape[1])])
     return np.ascontiguousarray(keys).view(fields).reshape(-1)
 
 
-# Sets of tuples as sorted keys: without repeats, and which of them another set has.
+# Sets of tuples as sorted keys.
 
 Mask = npt.NDArray[np.bool_]
 Duplicates = Literal["error", "collapse"]
 
 
 def unique_keys(keys: Keys) -> Keys:
-    """The keys in order, each once."""
+    """Return the distinct keys, sorted."""
     ordered = sort_keys(keys)
     return ordered[_firsts(ordered)]
 
 
 def isin_sorted(keys: Keys, others: Keys) -> Mask:
-    """Which of the keys are among the others; both in order, each once."""
+    """Return a mask of the keys that are in `others`; both are sorted and distinct."""
     found = np.zeros(len(keys), bool)
     if keys.ndim == 1:
         places = np.searchsorted(keys, others)
@@ -105,7 +105,7 @@ def isin_sorted(keys: Keys, others: Keys) -> Mask:
         places = places[inside]
         found[places[keys[places] == others[inside]]] = True
         return found
-    # Hardly any key shares its first word with the others: only those are compared as a whole.
+    # Few keys share their first word with `others`: only these are compared in full.
     rows = np.flatnonzero(np.isin(keys[:, 0], others[:, 0]))
     joined = np.concatenate([keys[rows], others])
     order = np.lexsort(joined.T[::-1])
@@ -116,8 +116,10 @@ def isin_sorted(keys: Keys, others: Keys) -> Mask:
 
 
 def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
-    """The table as a set of tuples over its published columns and, beyond a multiplicity of 1, the
-    number of a tuple among its equals.
+    """Return the table as a set of tuples over its published columns, as sorted keys.
+
+    With a `multiplicity` above 1, equal rows are numbered, and the number is one more column.
+    Otherwise, equal rows are an error, or are counted once if `duplicates` is "collapse".
     """
     attributes = rows.schema.published
     names = [attribute.name for attribute in attributes]
@@ -134,7 +136,7 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
         raise PromiseError(
             "Some rows of the table are equal, and AlphaBeta publishes a set. Choose "
             f"{setting('duplicates', 'collapse')} to count equal rows once, or give a "
-            f"{named('multiplicity')} to tell so many equal rows apart."
+            f"{named('multiplicity')} to allow that number of equal rows."
         )
     times = f" ({int(np.count_nonzero(~firsts))} rows)" if rows.reveal else ""
     rows.remark(f"Equal rows were made one{times}: the release counts different rows.")
@@ -142,7 +144,7 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
 
 
 def _occurrences(firsts: Mask, multiplicity: int) -> npt.NDArray[Any]:
-    """The number of each key among its equals, from 0 on; given where new keys begin."""
+    """Return the number of each key among equal ones, from 0; `firsts` marks new keys."""
     places = np.arange(len(firsts))
     numbers = places - np.maximum.accumulate(np.where(firsts, places, 0))
     if numbers.max(initial=0) >= multiplicity:
@@ -154,7 +156,7 @@ def _occurrences(firsts: Mask, multiplicity: int) -> npt.NDArray[Any]:
 
 
 def _firsts(ordered: Keys) -> Mask:
-    """Where a key differs from the one before it."""
+    """Return a mask of the keys that differ from the one before."""
     first = np.ones(len(ordered), bool)
     differs = ordered[1:] != ordered[:-1]
     first[1:] = differs if ordered.ndim == 1 else differs.any(axis=1)

@@ -1,7 +1,4 @@
-"""Source protocol, safe errors, one part of a table.
-
-Source: what every table can do, and how a complaint about one becomes a safe sentence.
-"""
+"""Source: the interface of a private table, error messages without private content, table parts."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
 
-_COMPLAINTS = (
+_READ_ERRORS = (
     *(duckdb.Error, pa.ArrowException, OSError),
     *(ValueError, TypeError, EOFError, OverflowError),
 )
@@ -40,43 +37,51 @@ Result = TypeVar("Result")
 
 
 class Source(ABC):
-    """A private table that can be read as a stream of Arrow record batches."""
+    """A private table that can be read as a stream of Arrow record batches.
+
+    `description` names it in messages. `rows` is its exact number of rows, if it is known without
+    reading; it is private and for progress bars only. `hint` is added to the message about a
+    missing column.
+    """
 
     description: str
     columns: list[str]
-    rows: int | None = None  # exact and private: for progress bars only
-    hint: str = ""  # what may be wrong if a column is not there
+    rows: int | None = None
+    hint: str = ""
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns, in the order of the rows, in batches of about `BATCH_ROWS` rows."""
+        """Yield these columns in the order of the rows, in batches of at most `BATCH_ROWS` rows."""
 
     def require(self, columns: Sequence[str], *, reveal: bool = False) -> None:
-        """Refuse columns that the table does not have.
+        """Raise `SourceError` if the table lacks one of the columns.
 
-        Names that nobody asked for are shown only with `reveal`: where a header line is lacking,
+        The other names of the table are shown only with `reveal`: in a file without a header line
         they are the values of a person.
         """
-        lost = [name for name in columns if name not in self.columns]
-        if lost:
+        absent = [name for name in columns if name not in self.columns]
+        if absent:
             found = [name for name in columns if name in self.columns]
             shown = f", among them {_listed(found)}" if found else ""
             shown = f": {_listed(self.columns)}" if reveal else shown
             count = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
             raise SourceError(
-                f"{self.description} has no column {_listed(lost)}. "
-                f"It has {count}{shown}.{self._letters(lost) or self.hint}"
+                f"{self.description} has no column {_listed(absent)}. "
+                f"It has {count}{shown}.{self._case_hint(absent) or self.hint}"
             )
 
-    def _letters(self, lost: Sequence[str]) -> str:
-        """A hint, if a name is there but for upper and lower case."""
-        letters = {name.lower() for name in lost}
-        near = [name for name in self.columns if name.lower() in letters]
+    def _case_hint(self, absent: Sequence[str]) -> str:
+        """Return a hint if a column differs from an absent name only by case."""
+        lower = {name.lower() for name in absent}
+        near = [name for name in self.columns if name.lower() in lower]
         return f" Upper and lower case count: it has {_listed(near)}." if near else ""
 
 
-def distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:
-    """The names of columns, which must differ; which they are may be private."""
+def check_distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:
+    """Return the names of the columns; raise `SourceError` if two are equal.
+
+    The message gives their positions only, because the names may be private.
+    """
     for place, name in enumerate(names):
         if name in names[:place]:
             raise SourceError(
@@ -90,25 +95,25 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def attempt(description: str, action: Callable[[], Result]) -> Result:
-    """Do it; a complaint that may quote private content becomes one sentence without it."""
+def read_safely(description: str, action: Callable[[], Result]) -> Result:
+    """Return `action()`; errors that may quote private content become a `SourceError` without."""
     try:
         return action()
     except SourceError:
         raise
-    except _COMPLAINTS as error:
+    except _READ_ERRORS as error:
         reason = _reason(error)
     except RuntimeError as error:
         if "interrupted" not in str(error).lower():
             raise
-        raise KeyboardInterrupt from None  # DuckDB's word for ctrl-C
-    # Raised out here so that not even the hidden context of the exception holds the content.
+        raise KeyboardInterrupt from None  # how DuckDB reports ctrl-C
+    # Raised outside of the except clause, so that the context of the exception is not kept either.
     raise SourceError(f"{description} cannot be read: {reason}.")
 
 
-def guarded(description: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches, cut to at most `BATCH_ROWS` rows, complaints made safe as in `attempt`."""
-    while (batch := attempt(description, lambda: next(batches, None))) is not None:
+def read_batches(description: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches in slices of at most `BATCH_ROWS` rows; errors are as in `read_safely`."""
+    while (batch := read_safely(description, lambda: next(batches, None))) is not None:
         for start in range(0, batch.num_rows, BATCH_ROWS):
             yield batch.slice(start, BATCH_ROWS)
 
@@ -123,43 +128,42 @@ def _reason(error: BaseException) -> str:
     return "it is damaged, or not what its name says" + place
 
 
-# A part of a private table: the rows with one value of one attribute, and no others.
-
-
 class PartOfSource(Source):
-    """Whether a row belongs to the part depends on that row alone. A row without a value, or with
-    one outside the domain, belongs to none.
+    """The rows of a table in which one attribute has one value.
+
+    Whether a row belongs to the part depends on that row alone. A row whose value is missing or
+    outside the domain belongs to no part.
     """
 
     def __init__(self, source: Source, attribute: Attribute, value: object) -> None:
         self.source = source
         self.attribute = attribute
-        self.code, self.label = _found(attribute, value)
+        self.code, self.label = _code_and_label(attribute, value)
         self.description = source.description
         self.columns = source.columns
         self.hint = source.hint
         self.require([attribute.name])
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of the rows that belong to the part."""
+        """Yield these columns of the rows of the part."""
         name = self.attribute.name
         for batch in self.source.batches(list(dict.fromkeys([*columns, name]))):
             encode = partial(self.attribute.encode, batch.column(name))
-            codes, strays = attempt(f"Column '{name}'", encode)
-            kept = (codes == self.code) & ~strays
+            codes, outside = read_safely(f"Column '{name}'", encode)
+            kept = (codes == self.code) & ~outside
             yield batch.select(list(columns)).filter(pa.array(kept))
 
 
-def _found(attribute: Attribute, value: object) -> tuple[int, str]:
-    """The code of a value, and how the domain spells it."""
+def _code_and_label(attribute: Attribute, value: object) -> tuple[int, str]:
+    """Return the code of a value and its label in the domain."""
     if attribute.domain is None:
         raise ParameterError.of("publish", "part", "of a column with a domain", attribute.name)
     try:
-        codes, strays = attribute.encode(pa.array([value]))
+        codes, outside = attribute.encode(pa.array([value]))
     except (pa.ArrowException, ValueError, TypeError):
-        codes, strays = np.zeros(1, np.int64), np.ones(1, bool)
+        codes, outside = np.zeros(1, np.int64), np.ones(1, bool)
     label = attribute.decode(codes)[0].as_py()
-    if strays[0] or label is None:
+    if outside[0] or label is None:
         allowed = f"a value of '{attribute.name}' ({attribute.describe()})"
         raise ParameterError.of("publish", "part", allowed, value)
     return int(codes[0]), str(label)

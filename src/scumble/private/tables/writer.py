@@ -1,10 +1,8 @@
-"""Published rows as sorted Parquet.
-
-Published rows, written in an order that says nothing about the private table.
+"""Published rows as Parquet, in an order that reveals nothing about the private table.
 
 Rows are sorted by their published values. The order is then a function of the published multiset
-alone, and the file is small and quick to scan. Memory stays constant: sorted runs of packed rows go
-to disk, and the merge of the runs comes back in pieces.
+alone, and the file is small and fast to scan. Memory is constant: sorted runs of packed rows are
+written to disk and merged in pieces.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.tables.sorted_keys import Keys, merge_sorted, sort_keys
 
-RECORDS = "records.parquet"  # the file of the mechanisms that perturb values
-RUN = 1 << 22
-CHUNK = 1 << 19
+RECORDS = "records.parquet"  # the file name of mechanisms that perturb values
+RUN = 1 << 22  # rows that are sorted in memory
+CHUNK = 1 << 19  # rows of a batch of the merged file
 
 
 class ViewWriter:
-    """Takes columns of codes in any order; on a clean exit one sorted Parquet file is there."""
+    """Collects rows in any order; on exit without an error, writes one sorted Parquet file."""
 
     def __init__(
         self, path: Path, attributes: Sequence[Attribute], *, compression: str = "snappy"
@@ -38,7 +36,7 @@ class ViewWriter:
         self._compression = compression
         self._path = path
         self._attributes = tuple(attributes)
-        self._radix = CellKeys([attribute.size for attribute in attributes])
+        self._cell_keys = CellKeys([attribute.size for attribute in attributes])
         self._waiting: list[Keys] = []
         self._waiting_rows = 0
         self._runs: list[Path] = []
@@ -48,7 +46,7 @@ class ViewWriter:
 
     def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         """Add rows given as one array of codes per attribute."""
-        keys = self._radix.pack(columns)
+        keys = self._cell_keys.pack(columns)
         self.rows += len(keys)
         self._waiting.append(keys)
         self._waiting_rows += len(keys)
@@ -69,7 +67,7 @@ class ViewWriter:
                 run.unlink(missing_ok=True)
 
     def _sorted_waiting(self) -> Keys:
-        empty = self._radix.pack([np.empty(0, a.code_type) for a in self._attributes])
+        empty = self._cell_keys.pack([np.empty(0, a.code_type) for a in self._attributes])
         keys = sort_keys(np.concatenate([empty, *self._waiting]))
         self._waiting, self._waiting_rows = [], 0
         return keys
@@ -85,10 +83,7 @@ class ViewWriter:
             runs.append(self._sorted_waiting())
         with table_writer(self._path, self._attributes, compression=self._compression) as writer:
             for keys in merge_sorted(runs, CHUNK):
-                writer.write_batch(decoded(self._attributes, self._radix.unpack(keys)))
-
-
-# Codes of a schema written as Parquet files of plain values.
+                writer.write_batch(decoded(self._attributes, self._cell_keys.unpack(keys)))
 
 
 def table_writer(
@@ -98,8 +93,9 @@ def table_writer(
     *,
     compression: str = "snappy",
 ) -> pq.ParquetWriter:
-    """A Parquet file of plain types: without Arrow's own schema in it, every reader sees the
-    same.
+    """Open a Parquet file for attributes and `extra` columns.
+
+    The Arrow schema is not stored, so that every reader sees the same plain types.
     """
     fields = [(a.name, _written_type(a)) for a in attributes]
     schema = pa.schema([*fields, *extra])
@@ -111,12 +107,12 @@ def decoded(
     codes: Sequence[npt.NDArray[Any]],
     extra: Sequence[tuple[str, pa.Array]] = (),
 ) -> pa.RecordBatch:
-    """Codes as the values that are published."""
+    """Return a batch of the published values of codes, with `extra` columns."""
     names = [a.name for a in attributes] + [name for name, _ in extra]
     columns = [a.decode(code) for a, code in zip(attributes, codes, strict=True)]
     return pa.RecordBatch.from_arrays([*columns, *(column for _, column in extra)], names)
 
 
 def _written_type(attribute: Attribute) -> pa.DataType:
-    """Text goes to the file as a dictionary of its values, which saves looking each of them up."""
+    """Return the type in which values are written: text as a dictionary, which is faster."""
     return attribute.decode(np.empty(0, attribute.code_type)).type
