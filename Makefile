@@ -6,7 +6,7 @@ INPUTS := pyproject.toml constraints.txt
 # Child processes start slowly where compiled modules are not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test test-slow test-soak audit lint format bench docs figures clean
+.PHONY: venv demo test test-slow test-soak audit lint format bench docs options figures clean
 
 venv: .venv/dev.stamp
 
@@ -66,8 +66,12 @@ format: .venv/dev.stamp
 bench: .venv/dev.stamp .peers/stamp
 	$(BIN)/python -m benchmarks $(ONLY)
 
-docs: .venv/demo.stamp
+docs: .venv/demo.stamp options
 	$(BIN)/python -m scumble.cli.cards docs/mechanisms
+
+# The options of `scumble publish`, from the constructors and docstrings of the mechanisms.
+options: .venv/demo.stamp
+	$(BIN)/python -m scumble.cli.make_options src/scumble/cli/generated_options.py
 
 # Takes some minutes: every publisher publishes the demo's people several times.
 figures: .venv/demo.stamp

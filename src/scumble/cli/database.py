@@ -1,330 +1,26 @@
-"""Db ....
+"""The commands `scumble db ...`: a statistical database over a private table.
 
-Commands of the statistical database: create it, ask it, and see what its ledger says.
+`create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
+`verify` and `plot` read its journal.
 """
 
 from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options, publish_options
+from scumble.cli import console, options
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
     from scumble.private.database.database import Database
 
 app = console.group("Ask a private table, under one promise for all answers.")
-
-
-@app.command()
-def create(
-    folder: Folder,
-    source: options.Source,
-    schema: options.SchemaFile,
-    epsilon: Epsilon,
-    noise: Noise,
-    attributes: Attributes = None,
-    tracker: Tracker = "auto",
-    buckets: Buckets = 100_000,
-    relax: Relax = 3,
-    quota: Quotas = None,
-    outside: publish_options.Outside = "error",
-    table: options.Table = None,
-    ledger: publish_options.Ledger = None,
-    as_json: options.Json = False,
-) -> None:
-    """Make a database over a table: a folder for its ledger.
-
-    The folder remembers the schema and the promise. The table stays where it is, and its place is
-    not written down.
-    """
-    from scumble.cli import shell
-    from scumble.model.privacy.guarantee import large_loss
-    from scumble.private.database.database import Database
-
-    how: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
-    how["ledger"] = ledger
-    with console.progress("Reading") as progress:
-        database = Database.create(
-            folder,
-            source,
-            schema,
-            epsilon=epsilon,
-            noise=noise,
-            attributes=None if attributes is None else _names(attributes),
-            buckets=buckets,
-            relax=relax,
-            quotas=_numbers("quota", "ANALYST=EPSILON", quota),
-            progress=progress,
-            **how,
-        )
-    with database:
-        if remark := large_loss(database.terms.epsilon):
-            console.say(f"Note: {remark}")
-        if names := ", ".join(database.schema.from_data):
-            console.say(f"Note: the domain of {names} was read from the private data: a leak.")
-        if ledger is not None:
-            console.say(f"Note: {_charged(database, ledger)}")
-        if as_json:
-            console.print_json({"database": str(folder), **database.status()})
-        else:
-            shell.show_created(database, folder)
-
-
-@app.command()
-def append(
-    folder: Folder,
-    source: options.Source,
-    table: options.Table = None,
-    key: AppendKey = None,
-    again: Again = False,
-    as_json: options.Json = False,
-) -> None:
-    """Add rows of new people to a database, as a batch with the whole promise.
-
-    Nobody may be in two batches. From then on every question needs the batch too, as --batch.
-    """
-    from scumble.cli import shell
-    from scumble.private.database.tables import SourceTable, grow
-
-    with console.progress("Reading") as progress:
-        number = grow(folder, SourceTable(source, table, progress), key, again=again)
-    if as_json:
-        console.print_json({"database": str(folder), "batch": number})
-    else:
-        shell.show_appended(folder, number)
-
-
-@app.command()
-def ask(
-    folder: Folder,
-    source: PrivateSource,
-    sql: options.Sql = None,
-    file: options.SqlFile = None,
-    batch: Batches = None,
-    schema: SameSchema = None,
-    table: options.Table = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    relax: Manner = "regression",
-    prefer: Prefer = "near",
-    max_relaxation_error: MostError = math.inf,
-    weight: Weights = None,
-    level: options.Level = 0.95,
-    as_json: options.Json = False,
-) -> None:
-    """Ask a question in SQL, and pay for its answer.
-
-    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
-    """
-    from scumble.cli import shell
-    from scumble.cli.printing import answer_fields
-    from scumble.model.laws.base import check_level
-
-    text, level = options.question(sql, file), check_level(level)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, batch, schema, table) as database:
-        answer = database.answer(text, key=key, **manner)
-    if as_json:
-        console.print_json(answer_fields(answer, level))
-    else:
-        shell.show_answer(answer, level)
-
-
-@app.command()
-def cost(
-    folder: Folder,
-    source: PrivateSource,
-    sql: options.Sql = None,
-    file: options.SqlFile = None,
-    batch: Batches = None,
-    schema: SameSchema = None,
-    table: options.Table = None,
-    analyst: Analyst = None,
-    relax: Manner = "regression",
-    prefer: Prefer = "near",
-    max_relaxation_error: MostError = math.inf,
-    weight: Weights = None,
-    as_json: options.Json = False,
-) -> None:
-    """Say what would become of a question, free of charge."""
-    from scumble.cli import shell
-
-    text = options.question(sql, file)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, batch, schema, table) as database:
-        found = database.cost(text, **manner)
-    if as_json:
-        console.print_json({name: _finite(value) for name, value in found.items()})
-    else:
-        shell.show_cost(found)
-
-
-@app.command()
-def shell(
-    folder: Folder,
-    source: PrivateSource,
-    batch: Batches = None,
-    schema: SameSchema = None,
-    table: options.Table = None,
-    analyst: Analyst = None,
-    relax: Manner = "regression",
-    prefer: Prefer = "near",
-    max_relaxation_error: MostError = math.inf,
-    weight: Weights = None,
-    level: options.Level = 0.95,
-) -> None:
-    r"""Ask one question after another; \help says what else there is.
-
-    What is not a terminal is read line by line, each line a question.
-    """
-    from scumble.cli.shell import Shell
-    from scumble.model.laws.base import check_level
-
-    level = check_level(level)
-    manner = _manner(analyst, relax, prefer, max_relaxation_error, weight)
-    with _opened(folder, source, batch, schema, table) as database:
-        code = Shell(database, manner, level).run()
-    raise typer.Exit(code)
-
-
-@app.command()
-def status(folder: Folder, as_json: options.Json = False) -> None:
-    """Show the promise, and how much of it is used."""
-    from scumble.cli import shell
-    from scumble.private.database.inspect import DatabaseInspection
-
-    with DatabaseInspection(folder) as reading:
-        if as_json:
-            console.print_json(reading.status())
-        else:
-            shell.show_status(reading)
-
-
-@app.command()
-def history(
-    folder: Folder,
-    last: Last = None,
-    as_json: options.Json = False,
-) -> None:
-    """List the questions that were answered, and what became of each."""
-    from scumble.cli import shell
-    from scumble.private.database.inspect import DatabaseInspection
-
-    with DatabaseInspection(folder) as reading:
-        found = reading.history()
-    shown = found if last is None else found[-last:]
-    if as_json:
-        console.print_json(shown)
-    else:
-        shell.show_history(shown)
-
-
-@app.command()
-def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
-    """Find entries of the ledger that were changed or cut off."""
-    from scumble.cli import ledger
-    from scumble.private.database.inspect import DatabaseInspection
-
-    with DatabaseInspection(folder) as reading:
-        findings = reading.verify(seal)
-        now = None if findings else reading.seal
-    ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
-
-
-@app.command()
-def plot(
-    folder: Folder,
-    output: Picture,
-    attributes: Two = None,
-    force: options.Force = False,
-) -> None:
-    """Draw where the database was asked, or how much it has answered."""
-    from scumble.private.database.inspect import DatabaseInspection
-    from scumble.public import plot
-
-    if output.suffix not in (".png", ".svg"):
-        raise ParameterError.of("plot", "output", "a file that ends with .png or .svg", str(output))
-    if output.exists() and not force:
-        raise ParameterError(f"The file '{output}' exists already; add --force to replace it.")
-    names = [] if attributes is None else _names([attributes])
-    if len(names) not in (0, 2):
-        raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with DatabaseInspection(folder) as reading:
-        figure = reading.plot(*names)
-    picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
-    output.write_bytes(picture)
-    console.say(f"Wrote {output}.")
-
-
-def _charged(database: Database, ledger: Path) -> str:
-    """What a database that was just made has cost its owner."""
-    from scumble.private.ledger.cost import bill_of_database
-    from scumble.private.ledger.ledger import opened
-
-    return str(bill_of_database(database.terms, database.schema, opened(ledger).terms))
-
-
-def _opened(
-    folder: Path, source: str, batches: list[str] | None, schema: Path | None, table: str | None
-) -> Database:
-    from scumble.private.database.database import Database
-
-    more = [_batch(each) for each in batches or ()]
-    with console.progress("Reading") as progress:
-        return Database.open(folder, source, schema, batches=more, table=table, progress=progress)
-
-
-def _batch(written: str) -> str | tuple[str, str]:
-    """A file, or a file and the name of a table in it."""
-    file, found, table = written.rpartition("::")
-    return (file, table) if found else written
-
-
-def _manner(
-    analyst: str | None, relax: str, prefer: str, error: float, weights: list[str] | None
-) -> dict[str, Any]:
-    """How an analyst wants to be answered, as `Database.answer` takes it."""
-    return {
-        "analyst": analyst,
-        "relax": relax,
-        "prefer": prefer,
-        "max_relaxation_error": error,
-        "weights": _numbers("weight", "COLUMN=NUMBER", weights),
-    }
-
-
-def _names(listed: list[str]) -> list[str]:
-    return [name.strip() for part in listed for name in part.split(",")]
-
-
-def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:
-    """Named numbers out of an option such as `--quota anna=0.1`, which may be repeated."""
-    if pairs is None:
-        return None
-    found = {}
-    for pair in pairs:
-        name, _, number = pair.rpartition("=")
-        if name in found:
-            raise ParameterError.of("db", option, "given once for each name", pair)
-        try:
-            found[name] = float(number)
-        except ValueError:
-            raise ParameterError.of("db", option, allowed, pair) from None
-    return found
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-# Options of the commands of the statistical database.
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the database.")]
 
@@ -421,7 +117,7 @@ Again = Annotated[
 Analyst = Annotated[
     str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for quotas and history.")
 ]
-Manner = Annotated[
+Relaxation = Annotated[
     str,
     typer.Option(
         "--relax",
@@ -437,7 +133,7 @@ Prefer = Annotated[
         help="near: a box nearby, with a small error; exact: the box itself, with a larger one.",
     ),
 ]
-MostError = Annotated[
+MaxRelaxationError = Annotated[
     float,
     typer.Option(
         "--max-relaxation-error",
@@ -455,13 +151,60 @@ Weights = Annotated[
     ),
 ]
 
+
+@dataclass(frozen=True)
+class Asking:
+    """The database that a question goes to, and how the analyst wants it answered."""
+
+    source: PrivateSource
+    batch: Batches = None
+    schema: SameSchema = None
+    table: options.Table = None
+    analyst: Analyst = None
+    relax: Relaxation = "regression"
+    prefer: Prefer = "near"
+    max_relaxation_error: MaxRelaxationError = math.inf
+    weight: Weights = None
+
+    def open(self, folder: Path) -> Database:
+        """Open the database in `folder` over its private table."""
+        from scumble.private.database.database import Database
+
+        batches = [_batch(each) for each in self.batch or ()]
+        with console.progress("Reading") as progress:
+            return Database.open(
+                folder,
+                self.source,
+                self.schema,
+                batches=batches,
+                table=self.table,
+                progress=progress,
+            )
+
+    def answer_options(self) -> dict[str, Any]:
+        """Return the arguments of `Database.answer` and `Database.cost` after the question."""
+        return {
+            "analyst": self.analyst,
+            "relax": self.relax,
+            "prefer": self.prefer,
+            "max_relaxation_error": self.max_relaxation_error,
+            "weights": _numbers("weight", "COLUMN=NUMBER", self.weight),
+        }
+
+
+def _batch(written: str) -> str | tuple[str, str]:
+    """Return the file of FILE, or file and table of FILE::TABLE."""
+    file, found, table = written.rpartition("::")
+    return (file, table) if found else written
+
+
 # --- reading -------------------------------------------------------------------------------------
 
 Last = Annotated[
     int | None,
-    typer.Option("--last", "-n", metavar="NUMBER", help="Only so many, the latest.", min=1),
+    typer.Option("--last", "-n", metavar="NUMBER", help="Only the latest NUMBER entries.", min=1),
 ]
-Two = Annotated[
+TwoColumns = Annotated[
     str | None,
     typer.Option(
         "--attributes",
@@ -470,6 +213,255 @@ Two = Annotated[
         help="Map of two columns, as age,income.  [default: the capacity curve]",
     ),
 ]
-Picture = Annotated[
+ImageFile = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="A .png or .svg to write.")
 ]
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+@app.command()
+def create(
+    folder: Folder,
+    source: options.Source,
+    schema: options.SchemaFile,
+    epsilon: Epsilon,
+    noise: Noise,
+    attributes: Attributes = None,
+    tracker: Tracker = "auto",
+    buckets: Buckets = 100_000,
+    relax: Relax = 3,
+    quota: Quotas = None,
+    outside: options.Outside = "error",
+    table: options.Table = None,
+    ledger: options.Ledger = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make a database over a table: a folder for its ledger.
+
+    The folder stores the schema and the promise. The table stays where it is, and its place is not
+    written down.
+    """
+    from scumble.cli import shell
+    from scumble.model.privacy.guarantee import large_loss
+    from scumble.private.database.database import Database
+
+    named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
+    named["ledger"] = ledger
+    with console.progress("Reading") as progress:
+        database = Database.create(
+            folder,
+            source,
+            schema,
+            epsilon=epsilon,
+            noise=noise,
+            attributes=None if attributes is None else options.columns(attributes),
+            buckets=buckets,
+            relax=relax,
+            quotas=_numbers("quota", "ANALYST=EPSILON", quota),
+            progress=progress,
+            **named,
+        )
+    with database:
+        if remark := large_loss(database.terms.epsilon):
+            console.say(f"Note: {remark}")
+        if names := ", ".join(database.schema.from_data):
+            console.say(f"Note: the domain of {names} was read from the private data: a leak.")
+        if ledger is not None:
+            console.say(f"Note: {_charged(database, ledger)}")
+        if as_json:
+            console.print_json({"database": str(folder), **database.status()})
+        else:
+            shell.show_created(database, folder)
+
+
+@app.command()
+def append(
+    folder: Folder,
+    source: options.Source,
+    table: options.Table = None,
+    key: AppendKey = None,
+    again: Again = False,
+    as_json: options.Json = False,
+) -> None:
+    """Add rows of new people to a database, as a batch with the whole promise.
+
+    Nobody may be in two batches. From then on every question needs the batch too, as --batch.
+    """
+    from scumble.cli import shell
+    from scumble.private.database.tables import SourceTable, grow
+
+    with console.progress("Reading") as progress:
+        number = grow(folder, SourceTable(source, table, progress), key, again=again)
+    if as_json:
+        console.print_json({"database": str(folder), "batch": number})
+    else:
+        shell.show_appended(folder, number)
+
+
+@app.command()
+@options.expand_groups
+def ask(
+    folder: Folder,
+    asking: Asking,
+    sql: options.Sql = None,
+    file: options.SqlFile = None,
+    key: Key = None,
+    level: options.Level = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Ask a question in SQL, and pay for its answer.
+
+    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
+    """
+    from scumble.cli import shell
+    from scumble.cli.printing import answer_fields
+    from scumble.model.laws.base import check_level
+
+    text, level = options.question(sql, file), check_level(level)
+    with asking.open(folder) as database:
+        answer = database.answer(text, key=key, **asking.answer_options())
+    if as_json:
+        console.print_json(answer_fields(answer, level))
+    else:
+        shell.show_answer(answer, level)
+
+
+@app.command()
+@options.expand_groups
+def cost(
+    folder: Folder,
+    asking: Asking,
+    sql: options.Sql = None,
+    file: options.SqlFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what would become of a question, free of charge."""
+    from scumble.cli import shell
+
+    text = options.question(sql, file)
+    with asking.open(folder) as database:
+        found = database.cost(text, **asking.answer_options())
+    if as_json:
+        console.print_json({name: _finite(value) for name, value in found.items()})
+    else:
+        shell.show_cost(found)
+
+
+@app.command()
+@options.expand_groups
+def shell(
+    folder: Folder,
+    asking: Asking,
+    level: options.Level = 0.95,
+) -> None:
+    r"""Ask one question after another; \help says what else there is.
+
+    What is not a terminal is read line by line, each line a question.
+    """
+    from scumble.cli.shell import Shell
+    from scumble.model.laws.base import check_level
+
+    level = check_level(level)
+    with asking.open(folder) as database:
+        code = Shell(database, asking.answer_options(), level).run()
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(folder: Folder, as_json: options.Json = False) -> None:
+    """Show the promise, and how much of it is used."""
+    from scumble.cli import shell
+    from scumble.private.database.inspect import DatabaseInspection
+
+    with DatabaseInspection(folder) as reading:
+        if as_json:
+            console.print_json(reading.status())
+        else:
+            shell.show_status(reading)
+
+
+@app.command()
+def history(
+    folder: Folder,
+    last: Last = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the questions that were answered, and what became of each."""
+    from scumble.cli import shell
+    from scumble.private.database.inspect import DatabaseInspection
+
+    with DatabaseInspection(folder) as reading:
+        found = reading.history()
+    shown = found if last is None else found[-last:]
+    if as_json:
+        console.print_json(shown)
+    else:
+        shell.show_history(shown)
+
+
+@app.command()
+def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
+    """Find entries of the ledger that were changed or cut off."""
+    from scumble.cli import ledger
+    from scumble.private.database.inspect import DatabaseInspection
+
+    with DatabaseInspection(folder) as reading:
+        findings = reading.verify(seal)
+        now = None if findings else reading.seal
+    ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
+
+
+@app.command()
+def plot(
+    folder: Folder,
+    output: ImageFile,
+    attributes: TwoColumns = None,
+    force: options.Force = False,
+) -> None:
+    """Draw where the database was asked, or how much it has answered."""
+    from scumble.private.database.inspect import DatabaseInspection
+    from scumble.public import plot
+
+    if output.suffix not in (".png", ".svg"):
+        raise ParameterError.of("plot", "output", "a file that ends with .png or .svg", str(output))
+    if output.exists() and not force:
+        raise ParameterError(f"The file '{output}' exists already; add --force to replace it.")
+    names = [] if attributes is None else options.columns([attributes])
+    if len(names) not in (0, 2):
+        raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
+    with DatabaseInspection(folder) as reading:
+        figure = reading.plot(*names)
+    picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
+    output.write_bytes(picture)
+    console.say(f"Wrote {output}.")
+
+
+def _charged(database: Database, ledger: Path) -> str:
+    """Return what a new database has cost its owner, in a sentence."""
+    from scumble.private.ledger.cost import bill_of_database
+    from scumble.private.ledger.ledger import opened
+
+    return str(bill_of_database(database.terms, database.schema, opened(ledger).terms))
+
+
+def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:
+    """Return the numbers of an option such as `--quota anna=0.1`, which may be repeated."""
+    if pairs is None:
+        return None
+    found = {}
+    for pair in pairs:
+        name, _, number = pair.rpartition("=")
+        if name in found:
+            raise ParameterError.of("db", option, "given once for each name", pair)
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise ParameterError.of("db", option, allowed, pair) from None
+    return found
+
+
+def _finite(value: Any) -> Any:
+    """Return None for infinity, which JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

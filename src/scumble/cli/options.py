@@ -1,11 +1,20 @@
-"""Options of the command line that need more than a word of explanation, or that commands share."""
+"""Options that commands share, and how their values are read.
+
+An option is an `Annotated` type, which a command uses as the annotation of a parameter. Options
+that several commands take together are the fields of a dataclass: a command with `expand_groups`
+takes the dataclass as one parameter.
+"""
 
 from __future__ import annotations
 
 import csv
+import functools
+import inspect
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +23,7 @@ from scumble.model.errors import ParameterError
 
 
 def _remember_json(context: typer.Context, value: bool) -> bool:
-    # Errors have to know it too, and they are told outside of the command.
+    # Errors are reported outside of the command, and as JSON too.
     settings(context).json = value
     return value
 
@@ -38,6 +47,18 @@ Source = Annotated[
 ]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
+]
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", metavar="LEDGER", help="The owner's ledger to charge: see `scumble ledger`."
+    ),
+]
+Outside = Annotated[
+    str,
+    typer.Option(
+        "--outside", metavar="CHOICE", help="A value outside its domain: error, drop or missing."
+    ),
 ]
 Seal = Annotated[
     str | None,
@@ -109,7 +130,9 @@ OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in the bro
 
 
 def columns(given: list[str] | None) -> list[str]:
-    """Columns that were named one by one or as A,B; a name with a comma stands in double quotes.
+    """Return column names that were given one by one or as A,B.
+
+    A name with a comma stands in double quotes.
 
     >>> columns(["age,sex", '"Weight, kg"'])
     ['age', 'sex', 'Weight, kg']
@@ -119,7 +142,7 @@ def columns(given: list[str] | None) -> list[str]:
 
 
 def question(sql: str | None, file: Path | None) -> str:
-    """The SQL text, from the one place that was named."""
+    """Return the SQL text of an argument, of stdin (for -), or of a file."""
     if (sql is None) == (file is None):
         raise ParameterError("Give the question as one argument, as - for stdin, or with --file.")
     if file is None:
@@ -130,3 +153,41 @@ def question(sql: str | None, file: Path | None) -> str:
         raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
     except OSError as error:
         raise ParameterError(f"The file '{file}' cannot be read: {error.strerror}.") from None
+
+
+def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter that is a dataclass of options by its fields.
+
+    The command is called with an object of the dataclass. The options must be defined before the
+    command.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Mapping[str, inspect.Parameter]] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        kind: Any = parameter.annotation
+        if is_dataclass(kind):
+            groups[parameter.name] = inspect.signature(kind, eval_str=True).parameters
+            parameters += groups[parameter.name].values()
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def expanded(**given: Any) -> None:
+        for name, fields in groups.items():
+            values = {field: given.pop(field) for field in fields}
+            given[name] = signature.parameters[name].annotation(**values)
+        command(**given)
+
+    return with_signature(expanded, parameters)
+
+
+def with_signature(
+    command: Callable[..., None], parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """Make `command` show these parameters to typer, all by name; return it."""
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    shown: Any = command
+    shown.__signature__ = inspect.Signature(named)
+    shown.__annotations__ = {each.name: each.annotation for each in named}
+    return command

@@ -1,12 +1,12 @@
-"""Publish, republish, insert, delete, marginal.
+"""The commands publish, republish, insert, delete and marginal.
 
-Commands of the owner of a table: publish it, and go on with what was published.
+The owner of a table publishes it, adds views or records to a release, takes records out, and writes
+the cells of a marginal.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from scumble.private.perturbation.aroma import Aroma
 
 
+@publish_options.take_mechanism_options
 def publish(
     source: options.Source,
     schema: options.SchemaFile,
     method: publish_options.Method,
     output: publish_options.ReleaseOutput,
-    ledger: publish_options.Ledger = None,
+    ledger: options.Ledger = None,
     part: publish_options.Part = None,
     levels: publish_options.Levels = None,
     book: publish_options.Book = None,
-    outside: publish_options.Outside = "error",
+    outside: options.Outside = "error",
     reveal: publish_options.Reveal = False,
     table: options.Table = None,
     force: options.Force = False,
@@ -51,40 +52,36 @@ def publish(
     steps = None if levels is None else _numbers(levels)
     if steps and method == "aroma" and parameters.get("k") is None:
         parameters["k"] = float(max(steps))
-    mechanism = _make(method, _written(parameters))
+    mechanism = _create(method, publish_options.mechanism_parameters(parameters))
     if steps is not None:
-        _leveled(mechanism)
-    _refuse_place(output, steps, force)
-    _refuse_book(book, parameters["identifier"], output, force)
+        _with_levels(mechanism)
+    _check_output(output, steps, force)
+    _check_book(book, parameters["identifier"], output, force)
     known = Schema.load(schema)
     mechanism.check(known)
-    said = () if as_json else _foretell(mechanism, known)
+    said = () if as_json else _show_outlook(mechanism, known)
     rows = open_source(source, table=table)
-    how: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    how |= {"ledger": ledger, "part": part}
-    with console.progress("Publishing", rows.rows) as progress, _charge_told(ledger):
-        how["progress"] = progress
-        found = (
-            publish(rows, known, mechanism, **how)
-            if steps is None
-            else _leveled(mechanism).publish_levels(rows, known, levels=steps, **how)
-        )
-        places = _places(found, output)
-        for folder, release in places.items():
-            release.save(folder, force=force, insecure=insecure_seed is not None, **_kept(book))
-    for folder, release in places.items():
-        _told(release, folder, as_json, said=said)
+    named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
+    named |= {"ledger": ledger, "part": part}
+    saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
+    saving |= {} if book is None else {"book": book}
+    with console.progress("Publishing", rows.rows) as progress, _mention_charge(ledger):
+        named["progress"] = progress
+        if steps is None:
+            folders = {output: publish(rows, known, mechanism, **named)}
+        else:
+            found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
+            folders = {output / f"k{each.manifest.parameters['k']}": each for each in found}
+        for folder, release in folders.items():
+            release.save(folder, **saving)
+    for folder, release in folders.items():
+        _show(release, folder, as_json, said=said)
 
 
-publish_options.take_options(publish)
-
-
+@options.expand_groups
 def republish(
     folder: options.ReleaseFolder,
-    source: options.Source,
-    table: options.Table = None,
-    reveal: publish_options.Reveal = False,
-    insecure_seed: publish_options.InsecureSeed = None,
+    rows: publish_options.AddedRows,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
@@ -92,20 +89,16 @@ def republish(
 
     release = open_release(folder)
     with console.progress("Publishing") as progress:
-        found = release.republish(
-            source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
-        )
+        found = release.republish(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
-    _told(found, folder, as_json, "Added a view to")
+    _show(found, folder, as_json, "Added a view to")
 
 
+@options.expand_groups
 def insert(
     folder: options.ReleaseFolder,
-    source: options.Source,
+    rows: publish_options.AddedRows,
     book: publish_options.KnownBook,
-    table: options.Table = None,
-    reveal: publish_options.Reveal = False,
-    insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
 ) -> None:
     """Add records to a release by aroma with --identifier."""
@@ -113,11 +106,9 @@ def insert(
 
     release = open_release(folder, book=book)
     with console.progress("Publishing") as progress:
-        found = release.insert(
-            source, table=table, reveal=reveal, seed=insecure_seed, progress=progress
-        )
+        found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _told(found, folder, as_json, "Added records to")
+    _show(found, folder, as_json, "Added records to")
 
 
 def delete(
@@ -136,12 +127,12 @@ def delete(
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
     found = release.delete([line.strip() for line in ids if line.strip()])
     found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _told(found, folder, as_json, "Took records out of")
+    _show(found, folder, as_json, "Took records out of")
 
 
 @contextmanager
-def _charge_told(ledger: Path | None) -> Iterator[None]:
-    """A release that is stopped stays charged, since what was drawn may have been seen."""
+def _mention_charge(ledger: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield
     except KeyboardInterrupt:
@@ -151,14 +142,14 @@ def _charge_told(ledger: Path | None) -> Iterator[None]:
         raise
 
 
-def _told(
+def _show(
     release: OwnedRelease,
     folder: Path,
     as_json: bool,
     done: str = "Published",
     said: Sequence[str] = (),
 ) -> None:
-    """Say what was made, and what the owner should know about it and was not told before."""
+    """Print a new release, after the remarks for its owner that are not in `said`."""
     for remark in (*release.remarks, *printing.warnings(release)):
         if remark not in said:
             console.say(f"Note: {remark}")
@@ -168,9 +159,10 @@ def _told(
         printing.show_published(release, folder, done)
 
 
-def _foretell(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
-    """Say before anything is read what to think over, and how large errors will be, where that is
-    known; give back the former, which belong to the release as well.
+def _show_outlook(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
+    """Print cautions and the errors to expect, before any row is read. Return the cautions.
+
+    The cautions are remarks of the release as well, and are not printed twice.
     """
     cautions = mechanism.cautions(schema)
     for sentence in cautions:
@@ -180,24 +172,26 @@ def _foretell(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     return cautions
 
 
-def _refuse_place(output: Path, levels: list[int] | None, force: bool) -> None:
-    """Saving would refuse a place as well, but only after the work, and a charge of a ledger; and
-    it does not know that levels of an earlier draw must not stay beside new ones.
+def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
+    """Refuse an output folder before any work is done and any ledger is charged.
+
+    Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
+    draw must not stay beside new ones.
     """
     from scumble.public.release import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
     new = {f"k{level}" for level in levels or ()}
-    for place in [output] if levels is None else [output / name for name in new]:
-        if place.exists():
-            check_replaceable(place)
+    for folder in [output] if levels is None else [output / name for name in new]:
+        if folder.exists():
+            check_replaceable(folder)
     if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
-def _refuse_book(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
-    """Saving would refuse this as well, but only after the work."""
+def _check_book(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+    """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_place_of_book
 
     if book is None and identifier is not None:
@@ -214,30 +208,26 @@ def _refuse_book(book: Path | None, identifier: str | None, output: Path, force:
         refuse_place_of_book(book, output, force=force)
 
 
-def _places(found: OwnedRelease | Sequence[OwnedRelease], output: Path) -> dict[Path, OwnedRelease]:
-    """One folder, or one inside it for every level."""
-    from scumble.public.release import Release
+def _with_levels(mechanism: Mechanism) -> Aroma:
+    """Return the mechanism if it publishes levels; refuse any other."""
+    from scumble.private.perturbation.aroma import Aroma
 
-    if isinstance(found, Release):
-        return {output: found}
-    return {output / f"k{release.manifest.parameters['k']}": release for release in found}
-
-
-def _kept(book: Path | None) -> dict[str, Path]:
-    return {} if book is None else {"book": book}
+    if not isinstance(mechanism, Aroma):
+        raise ParameterError(f"Only aroma publishes --levels; {mechanism.name} does not.")
+    return mechanism
 
 
-def _make(method: str, given: dict[str, Any]) -> Mechanism:
-    """The mechanism, or a sentence about the options that it needs or does not know."""
+def _create(method: str, given: dict[str, Any]) -> Mechanism:
+    """Return the mechanism, or raise an error that names options it needs or does not have."""
     from scumble.private.mechanism import create, mechanisms
 
     kind = mechanisms().get(method)
     known = inspect.signature(kind).parameters if kind else {}
-    strange = [_option(name) for name in given if kind and name not in known]
-    if strange:
+    unknown = [_option(name) for name in given if kind and name not in known]
+    if unknown:
         listed = ", ".join(map(_option, known))
         raise ParameterError(
-            f"The method '{method}' has no option {' or '.join(strange)}. It has {listed}."
+            f"The method '{method}' has no option {' or '.join(unknown)}. It has {listed}."
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
@@ -247,42 +237,8 @@ def _make(method: str, given: dict[str, Any]) -> Mechanism:
 
 
 def _option(parameter: str) -> str:
-    """The option that gives a parameter of a mechanism."""
-    return "--compound" if parameter == "several" else f"--{parameter.replace('_', '-')}"
-
-
-def _written(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of a mechanism out of options: those that were given, as Python writes them."""
-    found = {name: value for name, value in parameters.items() if value is not None}
-    if "compound" in found:
-        found["several"] = "compound" if found.pop("compound") else "each"
-    if "attributes" in found:
-        found["attributes"] = [n.strip() for part in found["attributes"] for n in part.split(",")]
-    if "sets" in found:
-        found["sets"] = [[n.strip() for n in part.split(",")] for part in found["sets"]]
-    if found.get("weights", "cells") not in ("cells", "tables"):
-        found["weights"] = found["weights"].split(",")
-    if "k" in found and found["k"].is_integer():
-        found["k"] = int(found["k"])
-    for name in ("sources", "pool", "taxonomy"):
-        if found.get(name, "uniform") != "uniform":
-            found[name] = _json_file(name, Path(found[name]))
-    return found
-
-
-def _json_file(option: str, path: Path) -> Any:
-    """Public weights, which are too many for the command line."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError):
-        raise ParameterError.of("publish", option, "a readable file of JSON", str(path)) from None
-
-
-def _leveled(mechanism: Any) -> Aroma:
-    if not hasattr(mechanism, "publish_levels"):
-        raise ParameterError(f"Only aroma publishes --levels; {mechanism.name} does not.")
-    found: Aroma = mechanism
-    return found
+    """Return the option that gives a parameter of a mechanism."""
+    return publish_options.MECHANISM_OPTIONS[parameter].name
 
 
 def _numbers(text: str) -> list[int]:
@@ -292,7 +248,7 @@ def _numbers(text: str) -> list[int]:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
 
 
-# The command that writes one whole marginal of a release.
+# --- marginal ------------------------------------------------------------------------------------
 
 Names = Annotated[
     str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
@@ -323,10 +279,11 @@ def marginal(
     import pyarrow.parquet as parquet
 
     from scumble.private.owner import open_release
+    from scumble.public.estimate import query_command
 
     if output is not None and output.exists() and not force:
         raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
-    columns = [name.strip() for name in names.split(",")]
+    columns = options.columns([names])
     release = open_release(folder)
     table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
@@ -342,6 +299,4 @@ def marginal(
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
     sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
-    from scumble.public.estimate import query_command
-
     console.say(f"With the error of each cell: {query_command(folder, sql)}")

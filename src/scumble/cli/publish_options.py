@@ -1,80 +1,24 @@
-"""Mechanism options (better: generated from signatures).
+"""Options of `scumble publish` and of the commands that change a release.
 
-Options of the commands that an owner of a table uses.
+The options for the parameters of mechanisms are in generated_options.py. `take_mechanism_options`
+gives them to a command, and `mechanism_parameters` turns their values into arguments of a
+mechanism.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-# Options of the releases that measure attributes along axes: trees and wavelets.
-
-Fanout = Annotated[
-    int | None,
-    typer.Option("--fanout", metavar="NUMBER", help="hierarchy: children of a node of its trees."),
-]
-Root = Annotated[
-    bool | None, typer.Option("--root", help="hierarchy: also measure the count of everything.")
-]
-Budget = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="CHOICE", help="hierarchy: by level, uniform or optimal."),
-]
-TransformChoice = Annotated[
-    str | None,
-    typer.Option(
-        "--transform", metavar="CHOICE", help="wavelet: which attributes, large ones or all."
-    ),
-]
-TaxonomyFile = Annotated[
-    str | None,
-    typer.Option(
-        "--taxonomy",
-        metavar="FILE",
-        help="hierarchy, wavelet: JSON with values in nested lists, by attribute.",
-    ),
-]
-
-
-# Options of the releases that count boxes: trees and grids.
-
-Height = Annotated[
-    int | None,
-    typer.Option("--height", metavar="NUMBER", help="quadtree, kdtree: levels below the domain."),
-]
-Cuts = Annotated[
-    int | None,
-    typer.Option("--cuts", metavar="NUMBER", help="kdtree: levels that are cut near medians."),
-]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", metavar="CHOICE", help="kdtree: cuts at a median or a noisy_mean."),
-]
-Prune = Annotated[
-    int | None,
-    typer.Option(
-        "--prune", metavar="ROWS", help="quadtree, kdtree: nodes with fewer count as leaves."
-    ),
-]
-Adaptive = Annotated[
-    bool | None,
-    typer.Option(
-        "--adaptive/--uniform",
-        help="grid: refine the grid where rows are (the default), or have one grid only.",
-        show_default=False,
-    ),
-]
-
-
-def _method_names() -> list[str]:
-    from scumble.private.mechanism import mechanisms
-
-    return list(mechanisms())
-
+from scumble.cli import options
+from scumble.cli.generated_options import METHODS, OPTIONS
+from scumble.model.errors import ParameterError
 
 # --- what to publish, and where ------------------------------------------------------------------
 
@@ -85,17 +29,11 @@ Method = Annotated[
         "-m",
         metavar="NAME",
         help="How to publish: see `scumble methods`.",
-        autocompletion=_method_names,
+        autocompletion=lambda: list(METHODS),
     ),
 ]
 ReleaseOutput = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
-]
-Ledger = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger", metavar="LEDGER", help="The owner's ledger to charge: see `scumble ledger`."
-    ),
 ]
 Part = Annotated[
     str | None,
@@ -103,174 +41,6 @@ Part = Annotated[
         "--part",
         metavar="VALUE",
         help="Only the rows of this part: a value of the --parts column of the ledger.",
-    ),
-]
-
-# --- what is promised ----------------------------------------------------------------------------
-
-Epsilon = Annotated[
-    float | None,
-    typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person."),
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        "--delta",
-        metavar="SHARE",
-        help="hierarchy, wavelet, marginals, datacube, workload, quadtree: probability beyond "
-        "epsilon that is allowed; the noise is then Gaussian.",
-    ),
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(
-        "--gamma",
-        metavar="NUMBER",
-        help="uniform, subset, frapp: amplification, e to the epsilon; "
-        "alphabeta, and frapp with --k: the posterior allowed.",
-    ),
-]
-Keep = Annotated[
-    float | None,
-    typer.Option(
-        "--keep",
-        metavar="SHARE",
-        help="uniform, frapp, alphabeta: probability to keep what is true.",
-    ),
-]
-Rho1 = Annotated[
-    float | None,
-    typer.Option(
-        "--rho1",
-        metavar="SHARE",
-        help="uniform, subset, frapp, partition: a prior of at most this ...",
-    ),
-]
-Rho2 = Annotated[
-    float | None,
-    typer.Option("--rho2", metavar="SHARE", help="... ends at most here; goes with --rho1."),
-]
-K = Annotated[
-    float | None,
-    typer.Option(
-        "--k",
-        metavar="NUMBER",
-        help="aroma: values per row. frapp, alphabeta: prior as a multiple of rows / domain.",
-    ),
-]
-D = Annotated[
-    float | None,
-    typer.Option(
-        "--d", metavar="SHARE", help="alphabeta: a prior of at most this; goes with --gamma."
-    ),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option(
-        "--alpha",
-        metavar="SHARE",
-        help="alphabeta: what a true tuple has more than a false one; goes with --beta.",
-    ),
-]
-Beta = Annotated[
-    float | None,
-    typer.Option("--beta", metavar="SHARE", help="alphabeta: probability of a false tuple."),
-]
-L = Annotated[
-    int | None, typer.Option("--l", metavar="NUMBER", help="anatomy: values in every group.")
-]
-
-# --- how it is done ------------------------------------------------------------------------------
-
-Compound = Annotated[
-    bool | None,
-    typer.Option(
-        "--compound/--each",
-        help="uniform: perturb several sensitive columns as one value, or each (the default).",
-        show_default=False,
-    ),
-]
-Confidence = Annotated[
-    float | None,
-    typer.Option("--confidence", metavar="SHARE", help="partition: of the error bound it reports."),
-]
-Plain = Annotated[
-    bool | None,
-    typer.Option("--plain", help="partition: publish as it is what the promise does not bind."),
-]
-Size = Annotated[
-    int | None,
-    typer.Option(
-        "--size",
-        metavar="NUMBER",
-        help="subset: values shown in every row. sparse: cells that priority sampling publishes.",
-    ),
-]
-Reading = Annotated[
-    str | None, typer.Option("--reading", metavar="CHOICE", help="frapp: local or published.")
-]
-Adversary = Annotated[
-    str | None,
-    typer.Option("--adversary", metavar="CHOICE", help="alphabeta: independent or exclusive."),
-]
-Duplicates = Annotated[
-    str | None,
-    typer.Option(
-        "--duplicates", metavar="CHOICE", help="alphabeta: equal rows are an error, or collapse."
-    ),
-]
-Multiplicity = Annotated[
-    int | None,
-    typer.Option(
-        "--multiplicity", metavar="NUMBER", help="alphabeta: so many equal rows are told apart."
-    ),
-]
-Sources = Annotated[
-    str | None,
-    typer.Option(
-        "--sources",
-        metavar="FILE",
-        help="alphabeta: JSON with public weights for the noise, by column.",
-    ),
-]
-Views = Annotated[
-    int | None,
-    typer.Option(
-        "--views", metavar="NUMBER", help="alphabeta: how often the table may be published."
-    ),
-]
-Suppress = Annotated[
-    bool | None,
-    typer.Option("--suppress", help="anatomy: leave out rows of values that are too frequent."),
-]
-F = Annotated[
-    float | None,
-    typer.Option(
-        "--f",
-        metavar="SHARE",
-        help="aroma: share of the values that a count asks about; goes with --epsilon.",
-    ),
-]
-Pool = Annotated[
-    str | None,
-    typer.Option(
-        "--pool", metavar="FILE", help="aroma: uniform, or JSON with public weights of the values."
-    ),
-]
-Closeness = Annotated[
-    int | None,
-    typer.Option(
-        "--closeness",
-        metavar="NUMBER",
-        help="aroma: draw again until the values are as close to the pool as those of so many.",
-    ),
-]
-RecordIdentifier = Annotated[
-    str | None,
-    typer.Option(
-        "--identifier",
-        metavar="COLUMN",
-        help="aroma: identifier of a record, for updates; needs --book.",
     ),
 ]
 Levels = Annotated[
@@ -287,88 +57,6 @@ Book = Annotated[
         "--book", metavar="FILE", help="aroma: where to keep the private book that updates need."
     ),
 ]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attributes",
-        "-a",
-        metavar="COLUMNS",
-        help="histogram and all after it in `scumble methods`: what to count by, as age,sex.",
-    ),
-]
-Neighbours = Annotated[
-    str | None,
-    typer.Option(
-        "--neighbours",
-        metavar="RELATION",
-        help="with --attributes: hide what the rows of a person say (replace), "
-        "or also that they are there (add_remove).",
-    ),
-]
-Contribution = Annotated[
-    int | None,
-    typer.Option(
-        "--contribution", metavar="ROWS", help="with --attributes: most rows of one person."
-    ),
-]
-Person = Annotated[
-    str | None,
-    typer.Option(
-        "--person", metavar="COLUMN", help="with --attributes: identifier that names people."
-    ),
-]
-Ways = Annotated[
-    int | None,
-    typer.Option(
-        "--ways", metavar="NUMBER", help="marginals, fourier, datacube: attributes of a table."
-    ),
-]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sets", metavar="COLUMNS", help="marginals: one table to measure, as age,sex; repeatable."
-    ),
-]
-TableWeights = Annotated[
-    str | None,
-    typer.Option(
-        "--weights", metavar="CHOICE", help="marginals: tables, cells, or a number for each set."
-    ),
-]
-Within = Annotated[
-    float | None,
-    typer.Option(
-        "--within", metavar="NUMBER", help="datacube: standard error that many tables shall have."
-    ),
-]
-Rule = Annotated[
-    str | None,
-    typer.Option(
-        "--rule", metavar="CHOICE", help="sparse: filter, threshold, priority or 'filter priority'."
-    ),
-]
-FalseCells = Annotated[
-    float | None,
-    typer.Option(
-        "--false-cells", metavar="NUMBER", help="sparse: most empty cells published, in the mean."
-    ),
-]
-Total = Annotated[
-    float | None,
-    typer.Option("--total", metavar="SHARE", help="sparse: of epsilon, for the number of rows."),
-]
-Queries = Annotated[
-    str | None,
-    typer.Option(
-        "--queries", metavar="FILE", help="workload: SQL counts to be answered best, one a line."
-    ),
-]
-Outside = Annotated[
-    str,
-    typer.Option(
-        "--outside", metavar="CHOICE", help="A value outside its domain: error, drop or missing."
-    ),
-]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
 InsecureSeed = Annotated[
     int | None,
@@ -377,8 +65,7 @@ InsecureSeed = Annotated[
     ),
 ]
 
-
-# --- going on with a release ---------------------------------------------------------------------
+# --- changing a release --------------------------------------------------------------------------
 
 KnownBook = Annotated[
     Path, typer.Option("--book", metavar="FILE", help="The private book of the release.")
@@ -388,67 +75,107 @@ Identifiers = Annotated[
     typer.Option("--identifiers", metavar="FILE", help="Text file with one identifier a line."),
 ]
 
-# --- parameters of mechanisms, in the order of the help ------------------------------------------
 
-MECHANISM = {
-    "epsilon": Epsilon,
-    "delta": Delta,
-    "gamma": Gamma,
-    "keep": Keep,
-    "rho1": Rho1,
-    "rho2": Rho2,
-    "k": K,
-    "d": D,
-    "alpha": Alpha,
-    "beta": Beta,
-    "l": L,
-    "f": F,
-    "compound": Compound,
-    "size": Size,
-    "confidence": Confidence,
-    "plain": Plain,
-    "reading": Reading,
-    "adversary": Adversary,
-    "duplicates": Duplicates,
-    "multiplicity": Multiplicity,
-    "sources": Sources,
-    "views": Views,
-    "suppress": Suppress,
-    "pool": Pool,
-    "closeness": Closeness,
-    "identifier": RecordIdentifier,
-    "attributes": Attributes,
-    "neighbours": Neighbours,
-    "contribution": Contribution,
-    "person": Person,
-    "ways": Ways,
-    "sets": Sets,
-    "weights": TableWeights,
-    "within": Within,
-    "queries": Queries,
-    "rule": Rule,
-    "false_cells": FalseCells,
-    "total": Total,
-    "fanout": Fanout,
-    "root": Root,
-    "budget": Budget,
-    "transform": TransformChoice,
-    "taxonomy": TaxonomyFile,
-    "height": Height,
-    "cuts": Cuts,
-    "split": Split,
-    "prune": Prune,
-    "adaptive": Adaptive,
+@dataclass(frozen=True)
+class AddedRows:
+    """Rows that are added to a release, and how they are read."""
+
+    source: options.Source
+    table: options.Table = None
+    reveal: Reveal = False
+    insecure_seed: InsecureSeed = None
+
+    def arguments(self, progress: Callable[[int], None] | None) -> dict[str, Any]:
+        """Return the arguments of `republish` and `insert` after the source."""
+        named = {"table": self.table, "reveal": self.reveal, "seed": self.insecure_seed}
+        return {**named, "progress": progress}
+
+
+# --- parameters of mechanisms --------------------------------------------------------------------
+
+
+class MechanismOption(NamedTuple):
+    """How the command line gives one parameter of a mechanism.
+
+    `kind` says how the text is read; `words` are accepted in place of numbers or of a file. A
+    "pair" has two flags, for True and False or for the two words.
+    """
+
+    kind: str
+    flags: str
+    placeholder: str
+    help: str
+    words: str
+
+    @property
+    def name(self) -> str:
+        """The first flag, which messages name."""
+        return self.flags.split()[0].partition("/")[0]
+
+    def annotation(self) -> Any:
+        """Return the option as typer reads it."""
+        kind = _TYPES.get(self.kind, str) | None
+        option = typer.Option(
+            *self.flags.split(),
+            metavar=self.placeholder or None,
+            help=self.help,
+            show_default=self.kind != "pair",
+        )
+        return Annotated[kind, option]
+
+    def read(self, parameter: str, value: Any) -> Any:
+        """Return the argument of the mechanism for the value of the option."""
+        if self.kind == "pair" and self.words:
+            return self.words.split()[not value]
+        if self.kind == "names":
+            return options.columns(value)
+        if self.kind == "sets":
+            return [options.columns([part]) for part in value]
+        if self.kind == "numbers" and value not in self.words.split():
+            return value.split(",")
+        if self.kind == "json" and value not in self.words.split():
+            return _json_file(parameter, Path(value))
+        whole = parameter in _MAY_BE_WHOLE and value.is_integer()
+        return int(value) if whole else value
+
+
+_TYPES: dict[str, Any] = {
+    "number": float,
+    "whole": int,
+    "flag": bool,
+    "pair": bool,
+    "names": list[str],
+    "sets": list[str],
 }
+_MAY_BE_WHOLE = ("k", "closeness")  # numbers that a manifest shows as they were written
+MECHANISM_OPTIONS = {name: MechanismOption(*row) for name, row in OPTIONS.items()}
 
 
-def take_options(command: Any) -> None:
+def take_mechanism_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that takes `**parameters` an option for each parameter of a mechanism."""
     signature = inspect.signature(command, eval_str=True)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
     more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-        for name, option in MECHANISM.items()
+        inspect.Parameter(name, keyword, default=None, annotation=option.annotation())
+        for name, option in MECHANISM_OPTIONS.items()
     ]
-    command.__signature__ = signature.replace(parameters=[*own, *more])
-    command.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
+    return options.with_signature(command, [*own, *more])
+
+
+def mechanism_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a mechanism for the options that were given (not None)."""
+    return {
+        name: MECHANISM_OPTIONS[name].read(name, value)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _json_file(parameter: str, path: Path) -> Any:
+    """Read public weights or a taxonomy, which are too long for the command line."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError):
+        allowed = "a readable file of JSON"
+        raise ParameterError.of("publish", parameter, allowed, str(path)) from None

@@ -1,0 +1,70 @@
+"""The options of mechanisms are those of their constructors, and come from one generated file."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from scumble.cli import generated_options, make_options
+from scumble.cli.publish_options import MECHANISM_OPTIONS, mechanism_parameters
+from scumble.private.mechanism import constructor_parameters, mechanisms
+from tests.support.terminal import child_command, run
+
+
+def test_the_generated_file_is_up_to_date():
+    """If this fails: make options."""
+    path = Path(generated_options.__file__)
+    assert path.read_text("utf-8") == make_options.generated_text()
+
+
+def test_every_parameter_of_every_mechanism_has_an_option():
+    wanted = {p.name for kind in mechanisms().values() for p in constructor_parameters(kind)}
+    assert set(MECHANISM_OPTIONS) == wanted
+    assert generated_options.METHODS == tuple(mechanisms())
+    text = " ".join(run("publish", "--help").out.split())
+    for option in MECHANISM_OPTIONS.values():
+        assert option.name in text
+        assert option.help in text
+
+
+def test_help_of_publish_imports_no_mechanism():
+    command = child_command()
+    words = [sys.executable, "-X", "importtime", *command[1:], "publish", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE)
+    assert "scumble.cli.generated_options" in imported
+    assert [name for name in imported if name.startswith("scumble.private")] == []
+
+
+def test_values_of_options_become_arguments(tmp_path):
+    (tmp_path / "w.json").write_text('{"age": [1, 2]}')
+    given = {
+        "epsilon": 1.0,
+        "k": 20.0,
+        "several": False,
+        "attributes": ["age, sex", '"Weight, kg"'],
+        "sets": ["age,sex", "sex"],
+        "weights": "1,2",
+        "sources": str(tmp_path / "w.json"),
+        "pool": "uniform",
+        "adaptive": False,
+        "rule": None,
+    }
+    found = mechanism_parameters(given)
+    assert found == {
+        "epsilon": 1.0,
+        "k": 20,
+        "several": "each",
+        "attributes": ["age", "sex", "Weight, kg"],
+        "sets": [["age", "sex"], ["sex"]],
+        "weights": ["1", "2"],
+        "sources": {"age": [1, 2]},
+        "pool": "uniform",
+        "adaptive": False,
+    }
+    assert isinstance(found["k"], int)
+    assert mechanism_parameters({"weights": "cells", "several": True, "k": 2.5}) == {
+        "weights": "cells",
+        "several": "compound",
+        "k": 2.5,
+    }
