@@ -163,11 +163,11 @@ def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Mapping[str, inspect.Parameter]] = {}
-    parameters = []
+    parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        kind: Any = parameter.annotation
-        if is_dataclass(kind):
-            groups[parameter.name] = inspect.signature(kind, eval_str=True).parameters
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+            fields = inspect.signature(parameter.annotation, eval_str=True).parameters
+            groups[parameter.name] = fields
             parameters += groups[parameter.name].values()
         else:
             parameters.append(parameter)
