@@ -152,7 +152,7 @@ def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float
             raise TypeError("residuals are published with Gaussian noise throughout")
         names = [mechanism.attributes[place] for place in table.places]
         shape = [schema[name].size for name in names]
-        left = counter.counts([names], mechanism.person)[0].reshape(shape).astype(np.float64)
+        left = counter.counts([names], mechanism.unit)[0].reshape(shape).astype(np.float64)
         if table.form == "contrast":
             left = differences(left.astype(np.int64)).astype(np.float64)
         for axis in range(left.ndim if table.form == "residual" else 0):

@@ -185,7 +185,7 @@ class _Case:
             "apart: sums can be chosen that answer just these best. How well is said before the "
             "table is read, by `scumble publish` and by `forecast` in Python."
         )
-        return self._selection("workload", why, queries=list(mechanism.queries))
+        return self._selection("workload", why, queries=mechanism.parameters["queries"])
 
     def marginals(self, first: str | None = None) -> Selection:
         """Few attributes at a time."""

@@ -12,18 +12,17 @@ from scumble.private.database.terms import DatabaseTerms
 from scumble.private.ledger.cost import Bill, bill_of, bill_of_database
 from scumble.private.ledger.terms import LedgerTerms
 from scumble.private.mechanism import Summary
-from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.base import AttributeSummary, WithDelta
 from tests.support import people
 
 HALF = Fraction(1, 2)
 SCHEMA = people.schema()
 
 
-class Noisy(AttributeSummary):
+class Noisy(WithDelta):
     """A summary with Gaussian noise that is never drawn here."""
 
     name = "noisy"
-    takes_delta = True
 
     def measure(self, table, folder):
         raise AssertionError("nothing is measured")

@@ -177,7 +177,7 @@ def test_an_eighth_for_the_partition_the_rest_for_counts(size: int, relation: st
     counts = np.random.default_rng(1).integers(0, 9, size)
     mechanism = sc.Dawa("a", epsilon=2, neighbours=relation, contribution=2)
     tree, design, reader = grown(mechanism, counts, 1)
-    assert spent_on_counts(tree, design, (size,), mechanism.person) == Fraction(7, 4)
+    assert spent_on_counts(tree, design, (size,), mechanism.unit) == Fraction(7, 4)
     assert (members(reader.leaves, (size,)).sum(axis=0) == 1).all()
     table = private_table(counts, mechanism.promise, 1)
     mechanism.grow(table)

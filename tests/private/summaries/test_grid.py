@@ -34,7 +34,7 @@ def test_what_is_spent(shape: tuple[int, ...], neighbours: str, adaptive: bool) 
     counts = np.random.default_rng(1).integers(0, 9, shape)
     tree, design, reader = grown(mechanism, counts, 1)
     kept = Fraction(98, 100) * (Fraction(9, 10) if adaptive else 1)
-    assert spent_on_counts(tree, design, shape, mechanism.person) == kept
+    assert spent_on_counts(tree, design, shape, mechanism.unit) == kept
     assert (members(reader.leaves, shape).sum(axis=0) == 1).all()
     table = private_table(counts, mechanism.promise, 1)
     mechanism.grow(table)

@@ -173,7 +173,7 @@ def test_cuts_and_counts_are_all_that_is_spent(shape: tuple[int, ...], split: st
         domain(shape).names, epsilon=2, neighbours="replace", contribution=2, split=split
     )
     tree, design, reader = grown(mechanism, counts, 1)
-    assert spent_on_counts(tree, design, shape, mechanism.person) == Fraction(14, 10)
+    assert spent_on_counts(tree, design, shape, mechanism.unit) == Fraction(14, 10)
     assert (members(reader.leaves, shape).sum(axis=0) == 1).all()
     assert (reader.leaves.cells == 1).all()
 
@@ -188,7 +188,7 @@ def test_cuts_follow_the_rows_and_height_stops() -> None:
     assert (reader.leaves.low < 8).all(axis=0).sum() > 40
     plain = sc.Kdtree(["a", "b"], epsilon=1, neighbours="add_remove", cuts=0)
     tree, design, _ = grown(plain, counts[:9, :9], 1)
-    assert spent_on_counts(tree, design, (9, 9), plain.person) == 1
+    assert spent_on_counts(tree, design, (9, 9), plain.unit) == 1
 
 
 def test_unbiased_on_whole_leaves_whatever_was_cut() -> None:

@@ -178,7 +178,7 @@ def test_the_meter_charges_before_it_touches() -> None:
     account = BudgetAccount(PrivacyLoss(Fraction(1)))
     table = PrivateTable(Untouchable(SMALL, SMALL.names, COUNTS), account, Keystream(1))
     with pytest.raises(sc.PromiseError, match=r"would cost ε = 1\.99"):
-        noisy_tables(table, design, mechanism.person)
+        noisy_tables(table, design, mechanism.unit)
     assert not account.charges
 
 

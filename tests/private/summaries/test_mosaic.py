@@ -54,9 +54,9 @@ def test_what_is_spent(shape: tuple[int, ...], relation: str) -> None:
     reader = RegionsReader.of_tree(tree, domain(shape).names, design)
     pieces = 1 << max(sum(size > 1 for size in shape), 1)
     part = Fraction(1, 10 if len(shape) > 1 else 30)
-    splits = split_rule(part, pieces, mechanism.person).loss(mechanism.person)
+    splits = split_rule(part, pieces, mechanism.unit).loss(mechanism.unit)
     assert splits <= part
-    spent = spent_on_counts(tree, design, shape, mechanism.person)
+    spent = spent_on_counts(tree, design, shape, mechanism.unit)
     assert spent + splits + part == 1
     assert table._account.left == 0
     assert (members(reader.leaves, shape).sum(axis=0) == 1).all()
@@ -89,7 +89,7 @@ def _split_law(rule: SplitRule, counts: Sizes, depth: int = 0) -> dict[Sizes, fl
 @cache
 def _cut_law(mechanism: sc.Mosaic, rows: int, size: int, left: Fraction) -> dict[Sizes, float]:
     """The probabilities of the patches of one leaf, from what the look may have seen."""
-    alpha = math.exp(-float(mechanism.promise.epsilon) / 30 / mechanism.person.sensitivity)
+    alpha = math.exp(-float(mechanism.promise.epsilon) / 30 / mechanism.unit.sensitivity)
     law: Counter[Sizes] = Counter()
     for number in range(-200, 201):
         leaf = Boxes(np.zeros((1, 1), int), np.full((1, 1), size - 1))
@@ -101,7 +101,7 @@ def _cut_law(mechanism: sc.Mosaic, rows: int, size: int, left: Fraction) -> dict
 
 def _law(mechanism: sc.Mosaic, counts: Sizes) -> dict[tuple[Sizes, tuple[Sizes, ...]], float]:
     """The probability of the leaves of a line together with the patches of each."""
-    person = mechanism.person
+    person = mechanism.unit
     rule = split_rule(mechanism.promise.epsilon / 30, 2, person)
     left = mechanism.promise.epsilon * Fraction(29, 30) - rule.loss(person)
     law: dict[tuple[Sizes, tuple[Sizes, ...]], float] = {}
@@ -149,7 +149,7 @@ def test_the_patches_are_drawn_with_these_probabilities() -> None:
     runs = 1000
     found: Counter[Sizes] = Counter()
     for seed in range(runs):
-        hidden = private_counts(np.array(counts), mechanism.promise, mechanism.person, seed)
+        hidden = private_counts(np.array(counts), mechanism.promise, mechanism.unit, seed)
         _, (patches, _), _ = mechanism.shaped(hidden, (4,))
         order = np.argsort(patches.low[0])
         found[tuple(patches.sizes[0][order].tolist())] += 1

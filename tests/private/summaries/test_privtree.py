@@ -169,9 +169,9 @@ def test_splits_and_counts_are_all_that_is_spent(relation: str) -> None:
     counts = np.random.default_rng(1).integers(0, 30, (9, 7))
     mechanism = sc.PrivTree(domain((9, 7)).names, epsilon=3, neighbours=relation, contribution=2)
     tree, design, reader = grown(mechanism, counts, 1)
-    splits = split_rule(Fraction(3, 2), 4, mechanism.person).loss(mechanism.person)
+    splits = split_rule(Fraction(3, 2), 4, mechanism.unit).loss(mechanism.unit)
     assert Fraction(140, 100) < splits <= Fraction(3, 2)
-    assert spent_on_counts(tree, design, (9, 7), mechanism.person) == 3 - splits
+    assert spent_on_counts(tree, design, (9, 7), mechanism.unit) == 3 - splits
     assert (members(reader.leaves, (9, 7)).sum(axis=0) == 1).all()
 
 

@@ -36,7 +36,7 @@ def test_the_whole_promise_is_spent_and_no_more(shape: tuple[int, ...], neighbou
     mechanism = _quadtree(shape, neighbours=neighbours, contribution=3)
     counts = np.zeros(shape, np.int64)
     tree, design, _ = grown(mechanism, counts, seed=1)
-    assert spent_on_counts(tree, design, shape, mechanism.person) == Fraction(7, 10)
+    assert spent_on_counts(tree, design, shape, mechanism.unit) == Fraction(7, 10)
 
 
 def test_gaussian_noise_spends_its_rho() -> None:

@@ -73,7 +73,7 @@ def test_a_look_that_is_not_paid_for_is_refused_before_the_rows_are_read() -> No
 
     mechanism = sc.Sparse(["age"], epsilon=1, neighbours="add_remove")
     table = PrivateTable(Unread(), BudgetAccount(mechanism.promise), Keystream(1))  # type: ignore[arg-type]
-    cells = PrivateCells(table, ["age"], mechanism.person)
+    cells = PrivateCells(table, ["age"], mechanism.unit)
     cheap = DiscreteLaplace(Fraction(99, 100))
     for look in (
         lambda: cells.total(cheap),

@@ -83,7 +83,7 @@ def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -
     for run in range(runs):
         account = BudgetAccount(mechanism.promise)
         table = PrivateTable(TensorCounter(LINE, ["a"], TRUTH), account, noise)
-        [noisy] = table.counts(["a"], mechanism.person).noisy([plan.law], transform)
+        [noisy] = table.counts(["a"], mechanism.unit).noisy([plan.law], transform)
         errors[run] = np.cumsum(plan.strategy.estimate(noisy) - TRUTH)
     assert (np.abs(errors.mean(axis=0)) <= 6 * stderrs / runs**0.5).all()
     spread = (errors**2).mean(axis=0) / stderrs**2
@@ -121,7 +121,7 @@ def test_half_the_noise_is_refused() -> None:
     table = PrivateTable(
         TensorCounter(LINE, ["a"], TRUTH), BudgetAccount(mechanism.promise), Keystream(1)
     )
-    counts = table.counts(["a"], mechanism.person)
+    counts = table.counts(["a"], mechanism.unit)
     half = DiscreteLaplace(plan.law.scale / 2)
     with pytest.raises(sc.PromiseError):
         counts.noisy([half], MergedSums(plan.questions.merged, plan.strategy))

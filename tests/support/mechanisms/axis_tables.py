@@ -79,7 +79,7 @@ def readers(
     counter = TensorCounter(schema, mechanism.attributes, counts)
     for seed in range(runs):
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
-        private = table.counts(mechanism.attributes, mechanism.person)
+        private = table.counts(mechanism.attributes, mechanism.unit)
         numbers = sums.ordered(private.noisy(sums.laws, sums))
         yield ProductReader.of_numbers(design, schema, numbers)
 

@@ -40,9 +40,7 @@ def readers(
     for seed in range(trials):
         counter = TensorCounter(schema, schema.names, counts)
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
-        yield ResidualReader.of_solver(
-            Solver(design, noisy_tables(table, design, mechanism.person))
-        )
+        yield ResidualReader.of_solver(Solver(design, noisy_tables(table, design, mechanism.unit)))
 
 
 def squares(solver: Solver, counts: np.ndarray) -> np.ndarray:

@@ -205,7 +205,7 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
     from scumble.private.summaries.base import AttributeSummary
 
     if isinstance(mechanism, AttributeSummary):
-        who = mechanism.person
+        who = mechanism.unit
         bounded = who.column is not None
         return [ReleaseClaim(mechanism.promise, who.neighbours, who.rows, bounded)], ""
     stated = mechanism.guarantee(schema)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,10 @@ from scumble.model.designs.taxonomy import Taxonomy
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import OFTEN, AttributeSummary, of_product
+from scumble.private.summaries.base import OFTEN, WithDelta, of_product
 
 MOST_NUMBERS = 10**8
 _MOST_FORESEEN = 10**7
@@ -39,7 +39,8 @@ class Planned(NamedTuple):
     shares: tuple[Fraction, ...]
 
 
-class AxisSummary(AttributeSummary):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AxisSummary(WithDelta):
     """Measures the Kronecker product of one axis for each attribute.
 
     A combination of groups gets the product of their shares of the budget, so that the shares of
@@ -49,28 +50,12 @@ class AxisSummary(AttributeSummary):
         taxonomy: values in nested lists, by attribute.
     """
 
-    takes_delta: ClassVar[bool] = True
+    taxonomy: Mapping[str, Any] | None = None
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        taxonomy: Mapping[str, Any] | None = None,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.taxonomy = written(type(self).__name__, taxonomy, self.attributes)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.taxonomies = written(type(self).__name__, self.taxonomy, self.names)
+        self.taxonomy = self.taxonomies or None
         check_scale(self._law(1, 1, Fraction(1), acute=True))
 
     @abstractmethod
@@ -79,7 +64,7 @@ class AxisSummary(AttributeSummary):
 
     def design(self, schema: Schema) -> Product:
         """What is measured, and with which noise."""
-        plans = [self.planned(schema, name) for name in self.attributes]
+        plans = [self.planned(schema, name) for name in self.names]
         axes = tuple(plan.axis for plan in plans)
         acute = all(self._acute(plan) for plan in plans)
         shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
@@ -87,7 +72,7 @@ class AxisSummary(AttributeSummary):
             self._law(total, squares, share, acute=acute)
             for (total, squares), share in zip(norms_of(axes), shares, strict=True)
         )
-        return Product(tuple((name,) for name in self.attributes), axes, laws)
+        return Product(tuple((name,) for name in self.names), axes, laws)
 
     def _acute(self, plan: Planned) -> bool:
         """Whether no two rows change the numbers of an axis in opposite directions on the whole;
@@ -99,19 +84,19 @@ class AxisSummary(AttributeSummary):
     def _law(self, total: int, squares: int, share: Fraction, *, acute: bool) -> NoiseLaw:
         """The noise of a group of these norms that may cost this share of the promise."""
         if not self.gaussian:
-            return DiscreteLaplace(self.person.sensitivity * total / (self.promise.epsilon * share))
-        moved = self.person.squared(acute=acute) * squares
+            return DiscreteLaplace(self.unit.sensitivity * total / (self.promise.epsilon * share))
+        moved = self.unit.squared(acute=acute) * squares
         return DiscreteGaussian(moved / (2 * self.promise.rho * share))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
         owner = type(self).__name__
-        cells = schema.size(self.attributes)
+        cells = schema.size(self.names)
         if cells <= MOST_NUMBERS:
-            cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.attributes)
+            cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.names)
         if cells > MOST_NUMBERS:
             raise ParameterError(
-                f"{owner} would measure {cells:.3g} sums of cells of {', '.join(self.attributes)}; "
+                f"{owner} would measure {cells:.3g} sums of cells of {', '.join(self.names)}; "
                 f"at most {MOST_NUMBERS:.0e} are possible. Choose fewer attributes, coarser bins, "
                 "or the method sparse or marginals."
             )
@@ -119,17 +104,17 @@ class AxisSummary(AttributeSummary):
             check_scale(law)
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        if schema.size(self.attributes) > _MOST_FORESEEN:
+        if schema.size(self.names) > _MOST_FORESEEN:
             return ()
         design = self.design(schema)
-        sizes = [schema[name].size for name in self.attributes]
-        ordered = [schema[name].ordered for name in self.attributes]
+        sizes = [schema[name].size for name in self.names]
+        ordered = [schema[name].ordered for name in self.names]
         one = of_product(design, [_middle(size, 1) for size in sizes])
         half = [
             _middle(size, -(-size // 2) if line else 1)
             for size, line in zip(sizes, ordered, strict=True)
         ]
-        listed = " and ".join(n for n, line in zip(self.attributes, ordered, strict=True) if line)
+        listed = " and ".join(n for n, line in zip(self.names, ordered, strict=True) if line)
         sentence = f"To expect: the count of one cell will be within {one} {OFTEN}"
         if listed:
             sentence += f", one over the middle half of {listed} within {of_product(design, half)}"
@@ -149,10 +134,10 @@ class AxisSummary(AttributeSummary):
 
         design = self.design(table.schema)
         sums = ByLaw(design)
-        counts = table.counts(self.attributes, self.person)
+        counts = table.counts(self.names, self.unit)
         numbers = sums.ordered(counts.noisy(sums.laws, sums))
         pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
-        return Measurements(FILE, self.attributes, design)
+        return Measurements(FILE, self.names, design)
 
 
 def _middle(size: int, codes: int) -> Floats:

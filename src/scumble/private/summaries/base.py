@@ -5,7 +5,8 @@ AttributeSummary: what differentially private releases share: who is protected, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -35,54 +36,55 @@ from scumble.private.mechanism import Summary
 from scumble.public.estimation.interval_laws import noise_half_width
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttributeSummary(Summary):
     """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise.
 
     Parameters:
         attributes: what to count by, as age,sex.
         epsilon: Privacy loss of one person.
-        delta: probability beyond epsilon that is allowed; the noise is then Gaussian.
         neighbours: hide what the rows of a person say (replace), or also that they are there
             (add_remove).
         contribution: most rows of one person.
         person: identifier that names people.
     """
 
-    takes_delta: ClassVar[bool] = False
     proof: ClassVar[str] = "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     gaussian_proof: ClassVar[str] = (
         "discrete Gaussian noise: Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; "
         "from zCDP by proposition 12"
     )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
+    attributes: Sequence[str] = field(kw_only=False)
+    epsilon: float
+    neighbours: Neighbours
+    contribution: int = 1
+    person: str | None = None
+
+    def __post_init__(self) -> None:
         owner = type(self).__name__
-        names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
+        given = self.attributes
+        names = (given,) if isinstance(given, str) else tuple(given)
         if not names or len(set(names)) < len(names):
             allowed = "a list of one or more different attribute names"
             raise ParameterError.of(owner, "attributes", allowed, list(names))
-        if neighbours not in NEIGHBOURS:
-            raise ParameterError.of(owner, "neighbours", "'replace' or 'add_remove'", neighbours)
-        self.attributes = names
-        self.person = PrivacyUnit(
-            neighbours, whole(owner, "contribution", contribution, least=1), person
-        )
-        self._given = {"epsilon": epsilon, "delta": delta}
-        self._epsilon = loss(owner, epsilon)
-        self._delta = None if delta is None else delta_share(owner, delta)
+        if self.neighbours not in NEIGHBOURS:
+            allowed = "'replace' or 'add_remove'"
+            raise ParameterError.of(owner, "neighbours", allowed, self.neighbours)
+        self.attributes = self.names = names
+        rows = whole(owner, "contribution", self.contribution, least=1)
+        self.unit = PrivacyUnit(self.neighbours, rows, self.person)
+        self._epsilon = loss(owner, self.epsilon)
+        given_delta = self._given_delta()
+        self._delta = None if given_delta is None else delta_share(owner, given_delta)
         self._promise = self._paid()
 
+    def _given_delta(self) -> float | None:
+        """The parameter `delta`, if the release has one."""
+        return None
+
     def _paid(self) -> PrivacyLoss:
-        """What all looks may cost: ε itself, or the ρ that keeps (ε, δ)."""
+        """The loss that all measurements together may have: ε, or the ρ that keeps (ε, δ)."""
         if self._delta is None:
             return PrivacyLoss(self._epsilon)
         return PrivacyLoss(rho=accounting.rho_for(self._epsilon, self._delta))
@@ -98,22 +100,15 @@ class AttributeSummary(Summary):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = self._given if self.takes_delta else {"epsilon": self._given["epsilon"]}
-        return {
-            "attributes": list(self.attributes),
-            **plain(given),
-            "neighbours": self.person.neighbours,
-            "contribution": self.person.rows,
-            "person": self.person.column,
-        }
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
 
     def check(self, schema: Schema) -> None:
-        for name in self.attributes:
+        for name in self.names:
             if schema[name].role == "identifier":
                 raise SchemaError(
                     f"'{name}' is an identifier: it is never published, nor counted by."
                 )
-        column = self.person.column
+        column = self.unit.column
         if column is not None and schema[column].role != "identifier":
             allowed = "an attribute with the role identifier"
             raise ParameterError.of(type(self).__name__, "person", allowed, column)
@@ -128,9 +123,9 @@ class AttributeSummary(Summary):
         return (
             Guarantee(
                 statement="(ε, δ)-DP" if self.gaussian else "ε-DP",
-                parameters={**numbers, "contribution": self.person.rows},
+                parameters={**numbers, "contribution": self.unit.rows},
                 scope="the whole release",
-                neighbourhood=NEIGHBOURS[self.person.neighbours],
+                neighbourhood=NEIGHBOURS[self.unit.neighbours],
                 trust="central",
                 proof=self.gaussian_proof if self.gaussian else self.proof,
                 sentence=self._sentence(),
@@ -146,7 +141,7 @@ class AttributeSummary(Summary):
         )
         attacker = "an attacker who knows everybody else, and gave 10 % to a guess about that,"
         epsilon = f"(ε = {at_most(self._epsilon)}{self._but()})"
-        if self.person.neighbours == "replace":
+        if self.unit.neighbours == "replace":
             hidden = "Hidden is what the rows of one person say"
             return f"{hidden}: {attacker} can end at most at {once} {epsilon}."
         return (
@@ -168,16 +163,16 @@ class AttributeSummary(Summary):
         return f", δ = {at_most(self._delta)}: but for a probability of δ"
 
     def _limits(self) -> tuple[str, ...]:
-        bound = self.person.rows
+        bound = self.unit.rows
         rows = "one row" if bound == 1 else f"{bound} rows"
         checked = (
             f"Of each person at most {rows} are counted; the others are left out of every answer."
-            if self.person.column
+            if self.unit.column
             else f"It is the owner's word that a person has at most {rows}: nothing checks it."
         )
         size = (
             ()
-            if self.person.neighbours == "add_remove"
+            if self.unit.neighbours == "add_remove"
             else ("The number of people in the table is not hidden.",)
         )
         return (
@@ -191,6 +186,27 @@ class AttributeSummary(Summary):
     def _more_limits(self) -> tuple[str, ...]:
         """What else this release does not promise."""
         return ()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class WithDelta(AttributeSummary):
+    """A release that is (ε, δ)-DP with Gaussian noise if `delta` is given.
+
+    Parameters:
+        delta: probability beyond epsilon that is allowed; the noise is then Gaussian.
+    """
+
+    delta: float | None = None
+
+    def _given_delta(self) -> float | None:
+        return self.delta
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it; an exact number as its text, which is read back exactly."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else plain({"": value})[""]
 
 
 # How wrong the answers of a release will be, as far as its design alone tells.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from scumble.model.designs import residual_planner
 from scumble.model.designs.residual_planner import MOST_ATTRIBUTES, Cube, places_of
 from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import ParameterError
-from scumble.model.parameters import plain, whole
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import positive
 from scumble.model.schema.schema import Schema
+from scumble.private.summaries.base import WithDelta
 from scumble.private.summaries.marginals import MOST_CELLS, Places, TableSummary
 
 
-class Datacube(TableSummary):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Datacube(WithDelta, TableSummary):
     """Publishes noisy cuboids of a data cube, chosen so that every other cuboid follows from them
     with little noise.
 
@@ -44,44 +45,22 @@ class Datacube(TableSummary):
     """
 
     name = "datacube"
-    takes_delta = True
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        ways: int | None = None,
-        within: float | None = None,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if len(self.attributes) > MOST_ATTRIBUTES:
+    ways: int | None = None
+    within: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = len(self.names)
+        if most > MOST_ATTRIBUTES:
             raise ParameterError(
                 f"Datacube takes at most {MOST_ATTRIBUTES} attributes, which have "
-                f"{1 << MOST_ATTRIBUTES} cuboids. Got {len(self.attributes)}; use the method "
-                "marginals for more."
+                f"{1 << MOST_ATTRIBUTES} cuboids. Got {most}; use the method marginals for more."
             )
-        most = len(self.attributes)
-        self.ways = most if ways is None else whole("Datacube", "ways", ways, least=1, most=most)
-        self._within = within
-        self.within = None if within is None else positive("Datacube", "within", within)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        chosen = {"ways": self.ways, **plain({"within": self._within})}
-        given = super().parameters
-        return {"attributes": given.pop("attributes"), **chosen, **given}
+        asked = most if self.ways is None else self.ways
+        self.ways = self._ways = whole("Datacube", "ways", asked, least=1, most=most)
+        given = self.within
+        self._within = None if given is None else positive("Datacube", "within", given)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -94,16 +73,16 @@ class Datacube(TableSummary):
     def cuboids(self, schema: Schema) -> list[Places]:
         """The sets of attributes whose cuboids are measured."""
         cube = self._cube(schema)
-        if self.within is None:
+        if self._within is None:
             return cube.least_worst()
-        return cube.most_within(float(self.within) ** 2)
+        return cube.most_within(float(self._within) ** 2)
 
     def tables(self, schema: Schema) -> list[MarginalTable]:
         return self._tables(self.cuboids(schema), self._sizes(schema))
 
     def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
         loss = self.promise.rho if self.gaussian else self.promise.epsilon
-        return residual_planner.even(sets, sizes, self.person, loss, gaussian=self.gaussian)
+        return residual_planner.even(sets, sizes, self.unit, loss, gaussian=self.gaussian)
 
     def _cube(self, schema: Schema) -> Cube:
         sizes = self._sizes(schema)
@@ -113,6 +92,6 @@ class Datacube(TableSummary):
         power = 1 if self.gaussian else 2
         variance = one.law.variance
         cube = Cube(
-            sizes, attributes <= self.ways, number >= 0, lambda count: variance * count**power
+            sizes, attributes <= self._ways, number >= 0, lambda count: variance * count**power
         )
         return Cube(sizes, cube.asked, cube.cells <= MOST_CELLS, cube.noise)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from scumble.model.designs import residual_planner
 from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import SchemaError
 from scumble.model.parameters import whole
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries.marginals import TableSummary, refuse_sets, sets_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Fourier(TableSummary):
     """Publishes noisy Fourier coefficients of a table whose attributes have two values each: one
     whole number for every set of at most `ways` attributes, from which all marginals follow.
@@ -40,43 +39,25 @@ class Fourier(TableSummary):
 
     name = "fourier"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        ways: int,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.ways = whole("Fourier", "ways", ways, least=1, most=len(self.attributes))
-        refuse_sets("Fourier", len(self.attributes), self.ways)
+    ways: int
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        given = super().parameters
-        return {"attributes": given.pop("attributes"), "ways": self.ways, **given}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.ways = whole("Fourier", "ways", self.ways, least=1, most=len(self.names))
+        refuse_sets("Fourier", len(self.names), self.ways)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        for name in self.attributes:
+        for name in self.names:
             if schema[name].size != 2:
                 raise SchemaError(
                     f"Fourier takes attributes of two values, but '{name}' has "
                     f"{schema[name].size}. Use the method marginals, which takes any."
                 )
-        self._refuse_many(schema, sets_of(len(self.attributes), self.ways))
-        self._refuse_parts(sets_of(len(self.attributes), self.ways))
+        self._refuse_many(schema, sets_of(len(self.names), self.ways))
+        self._refuse_parts(sets_of(len(self.names), self.ways))
 
     def tables(self, schema: Schema) -> list[MarginalTable]:
-        asked = dict.fromkeys(sets_of(len(self.attributes), self.ways), 1.0)
+        asked = dict.fromkeys(sets_of(len(self.names), self.ways), 1.0)
         sizes = self._sizes(schema)
-        return residual_planner.contrasts(asked, sizes, self.person, self.promise.epsilon)
+        return residual_planner.contrasts(asked, sizes, self.unit, self.promise.epsilon)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from scumble.model.designs.axis import IdentityAxis
 from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Budget, Tree, tree_plan
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import flag, whole
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
@@ -19,6 +17,7 @@ from scumble.private.summaries.axes import AxisSummary, Planned
 LARGEST_FANOUT = 10**6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Hierarchy(AxisSummary):
     """Publishes noisy counts of blocks of cells of several sizes, so that a range is the sum of a
     few of them. Best for conditions on ranges of ordered attributes with many values.
@@ -53,46 +52,20 @@ class Hierarchy(AxisSummary):
 
     name = "hierarchy"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        fanout: int | None = None,
-        root: bool = False,
-        budget: Budget = "uniform",
-        taxonomy: Mapping[str, Any] | None = None,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            taxonomy=taxonomy,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if budget not in ("uniform", "optimal"):
-            raise ParameterError.of("Hierarchy", "budget", "'uniform' or 'optimal'", budget)
-        if fanout is not None:
-            fanout = whole("Hierarchy", "fanout", fanout, least=2, most=LARGEST_FANOUT)
-        self.fanout = fanout
-        self.root = flag("Hierarchy", "root", root)
-        self.budget = budget
+    fanout: int | None = None
+    root: bool = False
+    budget: Budget = "uniform"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        given = super().parameters
-        chosen = {"fanout": self.fanout, "root": self.root, "budget": self.budget}
-        first = {"attributes": given.pop("attributes"), **chosen}
-        return {**first, "taxonomy": self.taxonomy or None, **given}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.budget not in ("uniform", "optimal"):
+            raise ParameterError.of("Hierarchy", "budget", "'uniform' or 'optimal'", self.budget)
+        if self.fanout is not None:
+            self.fanout = whole("Hierarchy", "fanout", self.fanout, least=2, most=LARGEST_FANOUT)
+        flag("Hierarchy", "root", self.root)
 
     def planned(self, schema: Schema, name: str) -> Planned:
-        if name in self.taxonomy:
+        if name in self.taxonomies:
             return self._taxonomy(schema, name)
         size = schema[name].size
         if not schema[name].ordered:
@@ -104,7 +77,7 @@ class Hierarchy(AxisSummary):
 
     def _taxonomy(self, schema: Schema, name: str) -> Planned:
         """The levels of a taxonomy, measured alike."""
-        tree = axes.taxonomy("Hierarchy", schema, name, self.taxonomy[name])
+        tree = axes.taxonomy("Hierarchy", schema, name, self.taxonomies[name])
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
         return Planned(TaxonomyTree(tree, tuple(weights)), (Fraction(1, levels),) * levels)

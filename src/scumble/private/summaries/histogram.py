@@ -15,7 +15,6 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -48,37 +47,23 @@ class Histogram(AttributeSummary):
 
     name = "histogram"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        check_scale(DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_scale(DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        cells = schema.size(self.attributes)
+        cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; Histogram "
+                f"The product of {', '.join(self.names)} has {cells:.3g} cells; Histogram "
                 f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
                 "method sparse."
             )
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        law = DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon)
-        cells = schema.size(self.attributes)
+        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
+        cells = schema.size(self.names)
         tenth = -(-cells // 10)
         sentence = f"To expect: the count of one cell will be within {of_cells(law, 1)} {OFTEN}"
         if tenth > 1:
@@ -87,10 +72,10 @@ class Histogram(AttributeSummary):
         return (f"{sentence}.",)
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        counts, law = table.noisy_counts(self.attributes, self.person, epsilon=self.promise.epsilon)
-        count = free_name("count", self.attributes)
-        _write(folder / "cells.parquet", table.schema, self.attributes, count, counts)
-        return Measurements("cells.parquet", self.attributes, Cells(count, law))
+        counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)
+        count = free_name("count", self.names)
+        _write(folder / "cells.parquet", table.schema, self.names, count, counts)
+        return Measurements("cells.parquet", self.names, Cells(count, law))
 
 
 def _write(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import comb, prod
@@ -23,11 +24,11 @@ from scumble.model.errors import ParameterError, named
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
-from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import positive
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.base import AttributeSummary, WithDelta
 
 MOST_CELLS = 5 * 10**7
 MOST_TABLES = 2 * 10**5
@@ -53,7 +54,7 @@ class TableSummary(AttributeSummary):
         if self._epsilon < SMALLEST_EPSILON:
             allowed = f"at least {float(SMALLEST_EPSILON):g} with delta"
             owner = type(self).__name__
-            raise ParameterError.of(owner, "epsilon", allowed, self._given["epsilon"])
+            raise ParameterError.of(owner, "epsilon", allowed, self.epsilon)
         return PrivacyLoss(rho=accounting.rho_for(self._epsilon * _KEPT, self._delta * _KEPT))
 
     @abstractmethod
@@ -64,11 +65,11 @@ class TableSummary(AttributeSummary):
         from scumble.private.meter.table import noisy_tables
 
         sizes = self._sizes(table.schema)
-        design = Residuals(self.attributes, sizes, tuple(self.tables(table.schema)))
-        numbers = noisy_tables(table, design, self.person)
+        design = Residuals(self.names, sizes, tuple(self.tables(table.schema)))
+        numbers = noisy_tables(table, design, self.unit)
         written = pa.table({design.count: numbers})
         pq.write_table(written, folder / FILE, store_schema=False)
-        return Measurements(FILE, self.attributes, design)
+        return Measurements(FILE, self.names, design)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """How much was measured."""
@@ -76,7 +77,7 @@ class TableSummary(AttributeSummary):
         return {"tables measured": len(design.tables), "numbers": design.numbers}
 
     def _sizes(self, schema: Schema) -> tuple[int, ...]:
-        return tuple(schema[name].size for name in self.attributes)
+        return tuple(schema[name].size for name in self.names)
 
     def _refuse_many(self, schema: Schema, sets: Sequence[Places]) -> None:
         """Refuse more tables or cells than can be counted, before anything is counted."""
@@ -107,7 +108,7 @@ class TableSummary(AttributeSummary):
             )
 
     def _named(self, places: Iterable[int]) -> list[str]:
-        return [self.attributes[place] for place in places]
+        return [self.names[place] for place in places]
 
 
 def sets_of(attributes: int, ways: int) -> list[Places]:
@@ -130,7 +131,8 @@ def refuse_sets(owner: str, attributes: int, ways: int) -> None:
 Weighting = Literal["cells", "tables"]
 
 
-class Marginals(TableSummary):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Marginals(WithDelta, TableSummary):
     """Publishes noisy counts of many small sets of attributes, as all pairs, that agree with each
     other wherever they overlap. A question about attributes of one set is answered from all.
 
@@ -161,59 +163,40 @@ class Marginals(TableSummary):
     """
 
     name = "marginals"
-    takes_delta = True
     gaussian_proof = (
         "discrete Gaussian noise on residuals: Canonne, Kamath, Steinke, NeurIPS 2020; lower "
         "price of residuals: Xiao, He, Zhang, Kifer, NeurIPS 2023, and proof in residual_price"
     )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        ways: int | None = None,
-        sets: Sequence[Sequence[str]] | None = None,
-        weights: Weighting | Sequence[float] = "tables",
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if (ways is None) == (sets is None):
+    ways: int | None = None
+    sets: Sequence[Sequence[str]] | None = None
+    weights: Weighting | Sequence[float] = "tables"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.ways is None) == (self.sets is None):
             raise ParameterError(
                 f"Marginals takes either {named('ways')} or {named('sets')}. Got both or none "
                 "instead."
             )
-        self.ways = None if ways is None else self._checked_ways(ways)
-        self.sets = self._checked_sets(sets) if sets is not None else None
-        self.weights = self._checked_weights(weights)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        sets = None if self.sets is None else [self._named(places) for places in self.sets]
-        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
-        chosen = {"ways": self.ways, "sets": sets, "weights": weights}
-        given = super().parameters
-        return {"attributes": given.pop("attributes"), **chosen, **given}
+        if self.ways is not None:
+            self.ways = whole("Marginals", "ways", self.ways, least=1, most=len(self.names))
+            refuse_sets("Marginals", len(self.names), self.ways)
+            self._asked = sets_of(len(self.names), self.ways)
+        elif self.sets is not None:
+            self._asked = self._checked_sets(self.sets)
+            self.sets = [self._named(places) for places in self._asked]
+        self.weights = self._checked_weights(self.weights)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        self._refuse_many(schema, self._asked())
+        self._refuse_many(schema, self._asked)
         if self.gaussian:
-            self._refuse_parts(self._asked())
+            self._refuse_parts(self._asked)
 
     def workload(self, schema: Schema) -> dict[Places, float]:
         """The sets of attributes that matter, with the weight of each cell of theirs."""
-        sets = self._asked()
+        sets = self._asked
         if isinstance(self.weights, tuple):
             return dict(zip(sets, self.weights, strict=True))
         if self.weights == "cells":
@@ -226,32 +209,22 @@ class Marginals(TableSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked, sizes = self.workload(schema), self._sizes(schema)
         if self.gaussian:
-            return residual_planner.residuals(asked, sizes, self.person, self.promise.rho)
+            return residual_planner.residuals(asked, sizes, self.unit, self.promise.rho)
         epsilon = self.promise.epsilon
-        return residual_planner.marginals(asked, sizes, self.person, epsilon, gaussian=False)
+        return residual_planner.marginals(asked, sizes, self.unit, epsilon, gaussian=False)
 
-    def _asked(self) -> list[Places]:
-        if self.sets is not None:
-            return list(self.sets)
-        return sets_of(len(self.attributes), self.ways or 0)
-
-    def _checked_ways(self, ways: int) -> int:
-        found = whole("Marginals", "ways", ways, least=1, most=len(self.attributes))
-        refuse_sets("Marginals", len(self.attributes), found)
-        return found
-
-    def _checked_sets(self, sets: Sequence[Sequence[str]]) -> tuple[Places, ...]:
+    def _checked_sets(self, sets: Sequence[Sequence[str]]) -> list[Places]:
         allowed = "a list of different sets of the attributes, each a list of one or more names"
         found = []
         for each in sets:
             names = [each] if isinstance(each, str) else list(each)
-            known = all(name in self.attributes for name in names)
+            known = all(name in self.names for name in names)
             if not names or not known or len(set(names)) < len(names):
                 raise ParameterError.of("Marginals", "sets", allowed, names)
-            found.append(tuple(sorted(map(self.attributes.index, names))))
+            found.append(tuple(sorted(map(self.names.index, names))))
         if not found or len(set(found)) < len(found):
             raise ParameterError.of("Marginals", "sets", allowed, [list(each) for each in sets])
-        return tuple(found)
+        return found
 
     def _checked_weights(
         self, weights: Weighting | Sequence[float]
@@ -262,6 +235,6 @@ class Marginals(TableSummary):
                 raise ParameterError.of("Marginals", "weights", allowed, weights)
             return weights
         found = tuple(float(positive("Marginals", "weights", weight)) for weight in weights)
-        if len(found) != len(self._asked()):
+        if len(found) != len(self._asked):
             raise ParameterError.of("Marginals", "weights", allowed, list(found))
         return found

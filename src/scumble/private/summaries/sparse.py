@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,7 @@ from scumble.model.designs.sparse import Sparse as Design
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.parameters import free_name, plain, whole
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.parameters import free_name, whole
 from scumble.model.privacy.guarantee import positive, share
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
@@ -34,6 +34,7 @@ _SELDOM = 0.05
 _MOST_ROWS = 0.5  # of them are held by the published cells, or their owner is told
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Sparse(AttributeSummary):
     """Publishes noisy counts of a table with far more cells than rows: every cell gets noise, empty
     ones too, but only cells with large noisy counts, or a sample of them, are published.
@@ -72,39 +73,24 @@ class Sparse(AttributeSummary):
     name = "sparse"
     proof = "a function of noisy counts: Cormode, Procopiuc, Srivastava, Tran, ICDT 2012"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        rule: Rule = "filter",
-        size: int | None = None,
-        false_cells: float = 100,
-        total: float = 0.05,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if rule not in RULES:
-            raise ParameterError.of("Sparse", "rule", f"one of {', '.join(RULES)}", rule)
-        self.rule: Rule = rule
-        self.size = self._checked_size(size)
-        self._more = {"false_cells": false_cells, "total": total}
-        self.false_cells = float(positive("Sparse", "false_cells", false_cells))
-        if self.false_cells > MOST_PUBLISHED:
+    rule: Rule = "filter"
+    size: int | None = None
+    false_cells: float = 100
+    total: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rule not in RULES:
+            raise ParameterError.of("Sparse", "rule", f"one of {', '.join(RULES)}", self.rule)
+        self.size = self._checked_size(self.size)
+        self._false_cells = float(positive("Sparse", "false_cells", self.false_cells))
+        if self._false_cells > MOST_PUBLISHED:
             allowed = f"a number above 0 and at most {MOST_PUBLISHED:.0e}"
-            raise ParameterError.of("Sparse", "false_cells", allowed, false_cells)
-        spent = share("Sparse", "total", total) * self.promise.epsilon
-        self._total_noise = DiscreteLaplace(self.person.rows / spent)
+            raise ParameterError.of("Sparse", "false_cells", allowed, self.false_cells)
+        spent = share("Sparse", "total", self.total) * self.promise.epsilon
+        self._total_noise = DiscreteLaplace(self.unit.rows / spent)
         self._noise = DiscreteLaplace(
-            Fraction(self.person.sensitivity) / (self.promise.epsilon - spent)
+            Fraction(self.unit.sensitivity) / (self.promise.epsilon - spent)
         )
         for law in (self._noise, self._total_noise):
             check_scale(law)
@@ -116,21 +102,12 @@ class Sparse(AttributeSummary):
             raise ParameterError(f"Sparse with the rule '{self.rule}' takes no {named('size')}.")
         return None
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "rule": self.rule,
-            "size": self.size,
-            **plain(self._more),
-        }
-
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        cells = schema.size(self.attributes)
+        cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.attributes)} has more than {MOST_CELLS:.0e} "
+                f"The product of {', '.join(self.names)} has more than {MOST_CELLS:.0e} "
                 "cells. Choose fewer attributes, or coarser bins."
             )
 
@@ -139,7 +116,7 @@ class Sparse(AttributeSummary):
         design = getattr(evidence, "design", None)
         if not isinstance(design, Design):
             return {}
-        cells, tails = schema.size(self.attributes), Tails(self._noise)
+        cells, tails = schema.size(self.names), Tails(self._noise)
         told: dict[str, Any] = {"cells of the domain": cells, "rows, noisy": design.total}
         if design.theta:
             expected = cells * tails.chance(design.theta)
@@ -152,7 +129,7 @@ class Sparse(AttributeSummary):
         """From which size on a cell is published, and below which it is not."""
         if "filter" not in self.rule:
             return ()
-        theta, tails = self._theta(schema.size(self.attributes)), Tails(self._noise)
+        theta, tails = self._theta(schema.size(self.names)), Tails(self._noise)
         far = max(math.ceil(float(self._noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
         kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
         lost = f", one that {theta - far} or fewer have will be left out as often"
@@ -172,7 +149,7 @@ class Sparse(AttributeSummary):
         weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
         if not len(weights):
             return (f"No combination of values stands out of the noise. {_shown_better()}",)
-        false = schema.size(self.attributes) * Tails(self._noise).first(design.theta)
+        false = schema.size(self.names) * Tails(self._noise).first(design.theta)
         held = (pc.sum(weights).as_py() - false) / design.total
         if held >= _MOST_ROWS:
             return ()
@@ -185,16 +162,16 @@ class Sparse(AttributeSummary):
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         from scumble.private.meter.sparse import PrivateCells
 
-        cells = PrivateCells(table, self.attributes, self.person)
+        cells = PrivateCells(table, self.names, self.unit)
         total = cells.total(self._total_noise)
         theta = self._theta(cells.radix.size) if "filter" in self.rule else 0
         found = self._published(cells, theta)
-        count, weight = (free_name(name, self.attributes) for name in ("count", "weight"))
+        count, weight = (free_name(name, self.names) for name in ("count", "weight"))
         design = Design(
             self.rule, self._noise, count, weight, theta, found.tau, total, self._total_noise
         )
-        _write(folder / "cells.parquet", table.schema, self.attributes, design, cells.radix, found)
-        return Measurements("cells.parquet", self.attributes, design)
+        _write(folder / "cells.parquet", table.schema, self.names, design, cells.radix, found)
+        return Measurements("cells.parquet", self.names, design)
 
     def _published(self, cells: PrivateCells, theta: int) -> Published:
         if self.rule == "filter":
@@ -209,7 +186,7 @@ class Sparse(AttributeSummary):
     def _theta(self, cells: int) -> int:
         """The first threshold that lets few enough empty cells pass."""
         tails = Tails(self._noise)
-        ratio = cells * tails.chance(0) / self.false_cells
+        ratio = cells * tails.chance(0) / self._false_cells
         wanted = math.ceil(self._noise.scale * Fraction(max(math.log(ratio), 0.0)))
         return max(wanted, tails.least_theta)
 
@@ -217,11 +194,11 @@ class Sparse(AttributeSummary):
         """The first tau, to 53 bits, that keeps few enough empty cells."""
         tails = Tails(self._noise)
         below, above = 0, 1
-        while cells * tails.kept(float(above)) > self.false_cells:
+        while cells * tails.kept(float(above)) > self._false_cells:
             below, above = above, 2 * above
         while above - below > max(1, above >> 52):
             middle = (below + above) // 2
-            keeps = cells * tails.kept(float(middle)) > self.false_cells
+            keeps = cells * tails.kept(float(middle)) > self._false_cells
             below, above = (middle, above) if keeps else (below, middle)
         return above
 

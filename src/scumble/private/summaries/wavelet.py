@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from scumble.model.designs.axis import Axis, IdentityAxis
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
@@ -17,6 +16,7 @@ from scumble.private.summaries.axes import AxisSummary, Planned
 Transformed = Literal["large", "all"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Wavelet(AxisSummary):
     """Publishes noisy differences between the two halves of every block of cells, from pairs of
     cells to the whole domain. Good for conditions on ranges of attributes with many values.
@@ -46,36 +46,12 @@ class Wavelet(AxisSummary):
 
     name = "wavelet"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        transform: Transformed = "large",
-        taxonomy: Mapping[str, Any] | None = None,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            taxonomy=taxonomy,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if transform not in ("large", "all"):
-            raise ParameterError.of("Wavelet", "transform", "'large' or 'all'", transform)
-        self.transform = transform
+    transform: Transformed = "large"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        given = super().parameters
-        first = {"attributes": given.pop("attributes"), "transform": self.transform}
-        return {**first, "taxonomy": self.taxonomy or None, **given}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.transform not in ("large", "all"):
+            raise ParameterError.of("Wavelet", "transform", "'large' or 'all'", self.transform)
 
     def planned(self, schema: Schema, name: str) -> Planned:
         axis = self._axis(schema, name)
@@ -84,8 +60,8 @@ class Wavelet(AxisSummary):
 
     def _axis(self, schema: Schema, name: str) -> Axis:
         size = schema[name].size
-        if name in self.taxonomy:
-            tree = axes.taxonomy("Wavelet", schema, name, self.taxonomy[name])
+        if name in self.taxonomies:
+            tree = axes.taxonomy("Wavelet", schema, name, self.taxonomies[name])
             nominal = Nominal.balanced(tree, squares=self.gaussian)
             return nominal if self._pays(nominal, Fraction(4)) else IdentityAxis(size)
         if schema[name].ordered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,10 @@ from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.base import WithDelta
 from scumble.private.summaries.workload_matrix import (
     Asked,
     Forecast,
@@ -34,7 +34,8 @@ _FILE = "sums.parquet"
 _NORM_BITS = 20  # what the norms of a strategy may take of the largest scale of noise
 
 
-class Workload(AttributeSummary):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Workload(WithDelta):
     """Publishes noisy sums of cells, chosen so that given counts have the least error together.
 
     `queries` is a file of SQL counts, one a line or with semicolons between, or a list of them;
@@ -62,36 +63,16 @@ class Workload(AttributeSummary):
     """
 
     name = "workload"
-    takes_delta = True
     proof = "the matrix mechanism: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        queries: str | Path | Sequence[str],
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.queries = statements(queries)
-        check_scale(DiscreteLaplace((self.person.sensitivity << _NORM_BITS) / self._epsilon))
+    queries: str | Path | Sequence[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.queries = self._statements = statements(self.queries)
+        check_scale(DiscreteLaplace((self.unit.sensitivity << _NORM_BITS) / self._epsilon))
         self._asked: tuple[Schema, Questions] | None = None
         self._planned: tuple[Questions, _Plan] | None = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "queries": list(self.queries)}
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -109,10 +90,10 @@ class Workload(AttributeSummary):
         import pyarrow.parquet as pq
 
         plan = self._plan(table.schema)
-        counts = table.counts(plan.questions.merged.names, self.person)
+        counts = table.counts(plan.questions.merged.names, self.unit)
         [noisy] = counts.noisy([plan.law], MergedSums(plan.questions.merged, plan.strategy))
         pq.write_table(to_table(plan.strategy, noisy), folder / _FILE)
-        return Measurements(_FILE, self.attributes, Matrix(plan.questions.merged, plan.law))
+        return Measurements(_FILE, self.names, Matrix(plan.questions.merged, plan.law))
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         return self._plan(schema).forecast.to_dict()
@@ -128,7 +109,7 @@ class Workload(AttributeSummary):
 
     def questions(self, schema: Schema) -> Questions:
         """The workload over the merged cells, or a sentence about a question that does not fit."""
-        chosen = schema.select(self.attributes)
+        chosen = schema.select(self.names)
         if self._asked is None or self._asked[0] != chosen:
             self._asked = chosen, self._merged(chosen)
         return self._asked[1]
@@ -138,7 +119,9 @@ class Workload(AttributeSummary):
 
         engine = Sandbox(chosen)
         try:
-            queries = [_parsed(number, text, chosen) for number, text in enumerate(self.queries, 1)]
+            queries = [
+                _parsed(number, text, chosen) for number, text in enumerate(self._statements, 1)
+            ]
             try:
                 return merging(queries, chosen, engine)
             except QueryError:
@@ -215,7 +198,7 @@ def _law(
 ) -> DiscreteLaplace | DiscreteGaussian:
     """The least noise that keeps the promise."""
     absolute, squares = norms
-    person, promise = release.person, release.promise
+    person, promise = release.unit, release.promise
     if not release.gaussian:
         return DiscreteLaplace(Fraction(person.sensitivity * absolute) / promise.epsilon)
     return DiscreteGaussian(
@@ -225,7 +208,7 @@ def _law(
 
 def _price(release: Workload) -> float:
     """How much more a row costs that may move sums up and down."""
-    person = release.person
+    person = release.unit
     return person.squared(acute=False) / person.squared(acute=True) if release.gaussian else 1.0
 
 

@@ -22,7 +22,6 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -37,36 +36,20 @@ class RegionSummary(AttributeSummary):
 
     most_attributes: ClassVar[int] = 4
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        check_scale(DiscreteLaplace(self.person.sensitivity * _SMALLEST_SHARE / self._epsilon))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_scale(DiscreteLaplace(self.unit.sensitivity * _SMALLEST_SHARE / self._epsilon))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
         owner = type(self).__name__
-        if len(self.attributes) > self.most_attributes:
+        if len(self.names) > self.most_attributes:
             allowed = f"at most {self.most_attributes} attributes"
-            raise ParameterError.of(owner, "attributes", allowed, list(self.attributes))
-        cells = schema.size(self.attributes)
+            raise ParameterError.of(owner, "attributes", allowed, list(self.names))
+        cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.attributes)} has {cells:.3g} cells; {owner} "
+                f"The product of {', '.join(self.names)} has {cells:.3g} cells; {owner} "
                 f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
                 "method sparse."
             )
@@ -77,14 +60,14 @@ class RegionSummary(AttributeSummary):
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         tree, design = self.grow(table)
-        tree.write(folder, self.attributes)
-        return Measurements(FILE, self.attributes, design)
+        tree.write(folder, self.names)
+        return Measurements(FILE, self.names, design)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Boxes are made of neighbouring values, which mean nothing where there is no order; two
         values have no order to speak of.
         """
-        loose = [n for n in self.attributes if not schema[n].ordered and schema[n].size > 2]
+        loose = [n for n in self.names if not schema[n].ordered and schema[n].size > 2]
         if not loose:
             return super().cautions(schema)
         have = f"{', '.join(loose)} {'has' if len(loose) == 1 else 'have'} no order"
@@ -98,11 +81,11 @@ class RegionSummary(AttributeSummary):
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
         """How many codes each attribute has."""
-        return tuple(schema[name].size for name in self.attributes)
+        return tuple(schema[name].size for name in self.names)
 
     def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:
         """The noise that makes disjoint counts ε-DP, for each of these ε."""
-        laws = tuple(DiscreteLaplace(self.person.sensitivity / epsilon) for epsilon in epsilons)
+        laws = tuple(DiscreteLaplace(self.unit.sensitivity / epsilon) for epsilon in epsilons)
         for law in laws:
             check_scale(law)
         return laws

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.splits import noisy_partition
 from scumble.private.meter.table import PrivateTable
@@ -58,37 +57,22 @@ class Dawa(RegionSummary):
     )
     most_attributes = 1
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        if len(self.attributes) != 1:
-            given = list(self.attributes)
-            raise ParameterError.of("Dawa", "attributes", "one attribute name", given)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.names) != 1:
+            raise ParameterError.of("Dawa", "attributes", "one attribute name", list(self.names))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        if schema.size(self.attributes) > MOST_CODES:
+        if schema.size(self.names) > MOST_CODES:
             raise ParameterError(
-                f"{self.attributes[0]} has {schema.size(self.attributes)} values; Dawa takes at "
+                f"{self.names[0]} has {schema.size(self.names)} values; Dawa takes at "
                 f"most {MOST_CODES}. Choose coarser bins, or the method privtree."
             )
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree over buckets."""
-        counts = table.counts(self.attributes, self.person)
+        counts = table.counts(self.names, self.unit)
         chosen = self.promise.epsilon * _FOR_BUCKETS
         left = self.promise.epsilon - chosen
         last = noisy_partition(counts, epsilon=chosen, price=self._price(counts.size))
@@ -102,8 +86,8 @@ class Dawa(RegionSummary):
         """What a bucket costs beside its distances: the noise of a count, and what the luckiest of
         all lengths that might stand in its place has on average, with a little more.
         """
-        scale = 2 * self.person.sensitivity / float(self.promise.epsilon * _FOR_BUCKETS)
-        noise = self.person.sensitivity / float(self.promise.epsilon * (1 - _FOR_BUCKETS))
+        scale = 2 * self.unit.sensitivity / float(self.promise.epsilon * _FOR_BUCKETS)
+        noise = self.unit.sensitivity / float(self.promise.epsilon * (1 - _FOR_BUCKETS))
         return ceil(scale * (log(codes.bit_length()) + 0.7) + noise)
 
 

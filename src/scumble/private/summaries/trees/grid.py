@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.parameters import flag
-from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.trees.base import Level, RegionSummary, refined, root
 
@@ -23,6 +23,7 @@ _COARSE, _FINE = 10, 5  # the paper's c and c₂
 _FEWEST = 144  # boxes of the coarse grid: 12 × 12 in two attributes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Grid(RegionSummary):
     """Publishes noisy counts of a grid over one to four ordered attributes; each of its boxes is
     cut again, the finer the more rows it seems to have.
@@ -53,33 +54,16 @@ class Grid(RegionSummary):
 
     name = "grid"
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-        adaptive: bool = True,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.adaptive = flag("Grid", "adaptive", adaptive)
+    adaptive: bool = True
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "adaptive": self.adaptive}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        flag("Grid", "adaptive", self.adaptive)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured grids."""
         shape = self.shape(table.schema)
-        counts = table.counts(self.attributes, self.person)
+        counts = table.counts(self.names, self.unit)
 
         def look(epsilons: Sequence[Fraction], levels: Sequence[Level]) -> list[npt.NDArray[Any]]:
             sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
@@ -104,7 +88,7 @@ class Grid(RegionSummary):
         axes = len(boxes.low)
         fine = float((1 - _FOR_SIZE) * (1 - _FOR_SHAPE) * (1 - _FOR_COARSE))
         share = fine / _FINE if level == 2 else 1 / _COARSE
-        per_row = float(self.promise.epsilon) / self.person.sensitivity * share
+        per_row = float(self.promise.epsilon) / self.unit.sensitivity * share
         pieces = (np.maximum(noisy, 0) * per_row) ** (2 / (axes + 2))
         if level == 1 and self.adaptive:  # a sixteenth of the boxes, but not too few
             pieces = np.maximum(pieces / 16 ** (1 / axes), _FEWEST ** (1 / axes))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log2
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.errors import ParameterError
-from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.summaries.trees.base import (
@@ -29,6 +28,7 @@ SPLITS = ("median", "noisy_mean")
 _FOR_CUTS = Fraction(3, 10)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Kdtree(RegionSummary):
     """Publishes noisy counts of boxes that hold about equally many rows: cut near the median of
     every attribute in turn, further down halved. It follows the data where they lie densely.
@@ -67,43 +67,24 @@ class Kdtree(RegionSummary):
         "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-        height: int | None = None,
-        cuts: int | None = None,
-        split: Literal["median", "noisy_mean"] = "median",
-        prune: int | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.height = self._optional("height", height, least=1, most=64)
-        self.cuts = self._optional("cuts", cuts, least=0, most=height if self.height else 64)
-        self.prune = self._optional("prune", prune, least=1)
-        if split not in SPLITS:
-            raise ParameterError.of("Kdtree", "split", "'median' or 'noisy_mean'", split)
-        self.split = split
+    height: int | None = None
+    cuts: int | None = None
+    split: Literal["median", "noisy_mean"] = "median"
+    prune: int | None = None
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        own = {"height": self.height, "cuts": self.cuts, "split": self.split, "prune": self.prune}
-        return {**super().parameters, **own}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.height = self._optional("height", self.height, least=1, most=64)
+        self.cuts = self._optional("cuts", self.cuts, least=0, most=self.height or 64)
+        self.prune = self._optional("prune", self.prune, least=1)
+        if self.split not in SPLITS:
+            raise ParameterError.of("Kdtree", "split", "'median' or 'noisy_mean'", self.split)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree."""
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
-        counts = table.counts(self.attributes, self.person)
+        counts = table.counts(self.names, self.unit)
         levels = halved(self._cut(counts, shape, cuts), self.height)
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)

@@ -5,7 +5,7 @@ Mosaic: patches that are small where many rows are, and groups of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import Boxes, BoxSums
-from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.splits import split_boxes
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.summaries.trees.base import Level, RegionSummary, refined
@@ -60,27 +59,10 @@ class Mosaic(RegionSummary):
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured patches and groups."""
         shape = self.shape(table.schema)
-        counts = table.counts(self.attributes, self.person)
+        counts = table.counts(self.names, self.unit)
         leaves, (patches, origin), left = self.shaped(counts, shape)
         plan = patch_plan(leaves, patches, origin)
         laws = self.laplace([left * share for share in plan.shares])
@@ -93,15 +75,15 @@ class Mosaic(RegionSummary):
         """Boxes that were halved, their patches, and the ε that is left for counts."""
         pieces = 1 << max(sum(size > 1 for size in shape), 1)  # of a box that is halved
         part = self.promise.epsilon * _FOR_SHAPE[len(shape) > 1]
-        rule = split_rule(part, pieces, self.person)
+        rule = split_rule(part, pieces, self.unit)
         leaves = split_boxes(counts, shape, rule)
         [seen] = counts.noisy(self.laplace([part]), BoxSums(shape, (leaves,)))
-        left = self.promise.epsilon - part - rule.loss(self.person)
+        left = self.promise.epsilon - part - rule.loss(self.unit)
         return leaves, self.patches(leaves, seen, left), left
 
     def patches(self, leaves: Boxes, seen: npt.NDArray[Any], left: Fraction) -> Level:
         """The pieces that balance noise and unevenness: their number grows with rows · ε."""
-        per_row = float(left) / self.person.sensitivity / _FINE
+        per_row = float(left) / self.unit.sensitivity / _FINE
         pieces = (np.maximum(seen, 0) * per_row) ** (2 / (len(leaves.low) + 2))
         return refined(leaves, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))
 

@@ -9,7 +9,7 @@ from math import ceil, log
 
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
-from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
+from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.private.meter.splits import SplitRule, split_boxes
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.trees.base import RegionSummary
@@ -44,31 +44,14 @@ class PrivTree(RegionSummary):
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The leaves, measured."""
         shape = self.shape(table.schema)
         half = self.promise.epsilon / 2
-        rule = split_rule(half, self._pieces(shape), self.person)
-        counts = table.counts(self.attributes, self.person)
+        rule = split_rule(half, self._pieces(shape), self.unit)
+        counts = table.counts(self.names, self.unit)
         leaves = split_boxes(counts, shape, rule)
-        laws = self.laplace([self.promise.epsilon - rule.loss(self.person)])
+        laws = self.laplace([self.promise.epsilon - rule.loss(self.unit)])
         [noisy] = counts.noisy(laws, BoxSums(shape, (leaves,)))
         return RegionTree.of_leaves(leaves, noisy), Regions(laws)
 

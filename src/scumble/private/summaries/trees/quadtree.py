@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from scumble.model.designs.box_tree import Regions, RegionTree
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import Neighbours
 from scumble.private.meter.table import PrivateTable
+from scumble.private.summaries.base import WithDelta
 from scumble.private.summaries.trees.base import (
     Level,
     RegionSummary,
@@ -20,7 +20,8 @@ from scumble.private.summaries.trees.base import (
 )
 
 
-class Quadtree(RegionSummary):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Quadtree(WithDelta, RegionSummary):
     """Publishes noisy counts of boxes: of the whole domain, of its halves in every attribute, of
     their halves, and so on. Ranges of one to four ordered attributes are answered from few nodes.
 
@@ -48,34 +49,14 @@ class Quadtree(RegionSummary):
     """
 
     name = "quadtree"
-    takes_delta = True
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours,
-        contribution: int = 1,
-        person: str | None = None,
-        height: int | None = None,
-        prune: int | None = None,
-    ) -> None:
-        super().__init__(
-            attributes,
-            epsilon=epsilon,
-            delta=delta,
-            neighbours=neighbours,
-            contribution=contribution,
-            person=person,
-        )
-        self.height = self._optional("height", height, least=1, most=64)
-        self.prune = self._optional("prune", prune, least=1)
+    height: int | None = None
+    prune: int | None = None
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "height": self.height, "prune": self.prune}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.height = self._optional("height", self.height, least=1, most=64)
+        self.prune = self._optional("prune", self.prune, least=1)
 
     def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
         """The measured tree."""
@@ -83,7 +64,7 @@ class Quadtree(RegionSummary):
         levels = regular(shape, self.height)
         laws = self._laws(shape, levels)
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
-        noisy = table.counts(self.attributes, self.person).noisy(laws, sums)
+        noisy = table.counts(self.names, self.unit).noisy(laws, sums)
         return RegionTree.of_levels(levels, noisy), Regions(laws, self.prune)
 
     def _laws(
@@ -91,7 +72,7 @@ class Quadtree(RegionSummary):
     ) -> tuple[DiscreteLaplace | DiscreteGaussian, ...]:
         taken = [touched(shape, level) for level in range(len(levels))]
         if self.gaussian:
-            square = Fraction(self.person.squared(acute=True))
+            square = Fraction(self.unit.squared(acute=True))
             rhos = [self.promise.rho * share for share in level_shares(taken, 1 / 2)]
             return tuple(DiscreteGaussian(square / (2 * rho)) for rho in rhos)
         shares = level_shares(taken, 1 / 3)
