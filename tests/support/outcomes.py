@@ -74,7 +74,7 @@ class Outcomes:
         sums = Sums(plan, counted, groups, holds, amount)
         added = holds if amount is None else amount
         lines = counted.squares if query.aggregate == "sum" and amount is None else counted.count
-        variances = sums._weighted(lines, sums.lens.covariance(added, added))
+        variances = sums._weighted(lines, sums.inverse.covariance(added, added))
         places = [key["outcome"] for key in groups.keys]
         return float(weights[places] @ variances)
 

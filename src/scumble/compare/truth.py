@@ -22,7 +22,7 @@ from scumble.model.schema.domains import Boolean, Category
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.estimation.tables import BoxSums, Clauses, Sides, alike, portions
+from scumble.public.estimation.tables import BoxSums, Clauses, CodeSets, portions, same_shape
 from scumble.public.sandbox import Sandbox
 
 Codes = npt.NDArray[Any]
@@ -105,8 +105,8 @@ class TrueTable:
     def _counts(self, queries: Sequence[Query], clauses: Clauses) -> Floats:
         """Counts by prefix sums where that can be, and by rows where it cannot."""
         found = np.full(len(queries), np.nan)
-        sides = Sides(self.schema, clauses)
-        for places in alike(queries).values():
+        sides = CodeSets(self.schema, clauses)
+        for places in same_shape(queries).values():
             names = queries[places[0]].attributes
             if self._small(names):
                 asked = {place: sides.of(queries[place], names) for place in places}

@@ -17,15 +17,15 @@ import pytest
 import scumble as sc
 from scumble.compare.truth import TrueTable
 from scumble.public.estimation import tables
-from scumble.public.estimation.rows import answer_many
+from scumble.public.estimation.rows import row_tables
 from scumble.public.estimation.tables import (
     MOST_CELLS,
     BoxSums,
     Clauses,
-    Side,
-    Sides,
-    alike,
-    rounds,
+    CodeSet,
+    CodeSets,
+    same_shape,
+    table_rounds,
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
@@ -41,7 +41,7 @@ def test_sums_over_boxes_are_sums_over_cells(shape: tuple[int, ...], axes: int) 
     axes = min(axes, len(shape))
     table = rng.integers(0, 100, shape)
     questions = [
-        [Side(rng.random(size) < chance) for size in shape[:axes]]
+        [CodeSet(rng.random(size) < chance) for size in shape[:axes]]
         for chance in (0, 0.2, 0.5, 0.8, 1, *rng.random(20))
     ]
     found = BoxSums(table, axes).of(questions)
@@ -54,10 +54,10 @@ def test_sums_over_boxes_are_sums_over_cells(shape: tuple[int, ...], axes: int) 
 
 
 def test_runs_are_what_a_side_holds() -> None:
-    side = Side(np.array([1, 1, 0, 1, 0, 0, 1], bool))
+    side = CodeSet(np.array([1, 1, 0, 1, 0, 0, 1], bool))
     assert side.runs == ((0, 2), (3, 4), (6, 7))
     assert side.size == 4
-    assert Side(np.zeros(3, bool)).runs == ((0, 0),)
+    assert CodeSet(np.zeros(3, bool)).runs == ((0, 0),)
 
 
 def test_questions_without_boxes_are_told_apart() -> None:
@@ -65,7 +65,7 @@ def test_questions_without_boxes_are_told_apart() -> None:
     odd = " OR ".join(f"age = {age}" for age in range(1, 200, 2))
     conditions = ["age < 3 AND age <> 1", "age < 3 OR sex = 'f'", odd, "age > 5 AND age < 2"]
     queries = [parse(f"SELECT COUNT(*) FROM t WHERE {each}", domain) for each in conditions]
-    sides = Sides(domain, Clauses(domain, queries, Sandbox(domain)))
+    sides = CodeSets(domain, Clauses(domain, queries, Sandbox(domain)))
     runs = [sides.of(query, query.attributes) for query in queries]
     assert [[side.runs for side in each] if each else None for each in runs] == [
         [((0, 1), (2, 3))],
@@ -85,7 +85,7 @@ def test_counts_of_one_shape_come_together() -> None:
         "SELECT COUNT(*) FROM t WHERE age = 7 AND sex = 'f'",
         "SELECT sex, COUNT(*) FROM t WHERE age = 7 GROUP BY sex",
     ]
-    found = alike([parse(text, domain) for text in texts])
+    found = same_shape([parse(text, domain) for text in texts])
     assert sorted(found.values()) == [[0, 1], [4]]
 
 
@@ -94,12 +94,12 @@ def test_tables_are_made_in_rounds_that_fit_in_memory() -> None:
     pairs = {frozenset(pair): 10 for pair in ("ab", "ac", "ad", "bc", "bd", "cd")}
     large = {frozenset("abc"): 10**6, frozenset("abcd"): 1}
     asked = Counter({**pairs, **large, frozenset("a"): 1})
-    some = list(rounds(domain, asked))
+    some = list(table_rounds(domain, asked))
     assert set().union(*some) == {*pairs, frozenset("a")}
     names = [f"q{number}" for number in range(10)]
     wide = sc.Schema(sc.Attribute(name, "quasi", sc.IntegerRange(0, 999)) for name in names)
     often = Counter({frozenset(pair): 1 for pair in combinations(names, 2)})
-    several = list(rounds(wide, often))
+    several = list(table_rounds(wide, often))
     assert len(several) == 2
     assert set().union(*several) == set(often)
     for each in several:
@@ -112,13 +112,13 @@ def test_threads_share_memory_as_well_as_rows(
     """Each counts into tables of its own: of large ones a machine with many processors has few."""
     domain = schema()
     pq.write_table(people(500, domain, seed=4), tmp_path / "t.parquet", row_group_size=10)
-    monkeypatch.setattr(answer_many.os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(row_tables.os, "cpu_count", lambda: 16)
     cells = domain.size(["age", "sex"])
     tables = []
     for most, threads in ((0, 1), (3 * cells, 3), (1000 * cells, 16)):
-        monkeypatch.setattr(answer_many, "_MOST_NUMBERS", most)
-        rows = answer_many.RowTables(tmp_path / "t.parquet", domain)
-        shares: list[answer_many.RowGroups] = []
+        monkeypatch.setattr(row_tables, "_MOST_NUMBERS", most)
+        rows = row_tables.RowTables(tmp_path / "t.parquet", domain)
+        shares: list[row_tables.RowGroups] = []
         part = rows._part
         monkeypatch.setattr(rows, "_part", lambda *a, p=part, s=shares: s.append(a[1]) or p(*a))
         tables += rows.count([("age", "sex")])

@@ -73,7 +73,7 @@ def _unclamped_variance(release, question) -> float:
         lines, tensor = counted.count, holds if amount is None else amount
     else:
         lines, tensor = counted.squares, holds
-    return float(sums._weighted(lines, sums.lens.covariance(tensor, tensor))[0])
+    return float(sums._weighted(lines, sums.inverse.covariance(tensor, tensor))[0])
 
 
 @pytest.mark.parametrize(("question", "truth"), ON_ONE)

@@ -1,4 +1,7 @@
-"""Compiled loops of the estimators. Import this module only where one runs: compiling is slow."""
+"""Numba loops that count rows into contingency tables.
+
+Import this module only where a loop runs: compiling takes time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def count_cells(
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.uint32],
 ) -> None:
-    """Add each row to its cell in every table: the cells of table t begin at starts[t]."""
+    """Add each row to its cell in every table. The cells of table t begin at `starts[t]`."""
     cells = np.empty(_BLOCK, np.uint32)
     for begin in range(0, codes.shape[1], _BLOCK):
         for table in range(len(places)):
@@ -33,27 +36,28 @@ def count_cells(
 @_compiled
 def count_members(
     codes: npt.NDArray[Any],
-    bags: npt.NDArray[Any],
+    multisets: npt.NDArray[Any],
     listed: bool,
     places: npt.NDArray[np.int64],
     strides: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.uint64],
 ) -> None:
-    """Add each row's bag to its cells, of which there is one for every value. A bag is a list of
-    its members, or tells how often it holds each value.
+    """Add the members of each row's multiset to its cells, of which there is one for every value.
+
+    If `listed`, a multiset is a list of its members; else it has the multiplicity of each value.
     """
     cells = np.empty(_BLOCK, np.uint32)
     for begin in range(0, codes.shape[1], _BLOCK):
         for table in range(len(places)):
             size = _place(codes, begin, places[table], strides[table], starts[table], cells)
             for row in range(size):
-                bag, cell = bags[begin + row], cells[row]
-                for place in range(len(bag)):
+                multiset, cell = multisets[begin + row], cells[row]
+                for place in range(len(multiset)):
                     if listed:
-                        counts[cell + bag[place]] += np.uint64(1)
+                        counts[cell + multiset[place]] += np.uint64(1)
                     else:
-                        counts[cell + place] += np.uint64(bag[place])
+                        counts[cell + place] += np.uint64(multiset[place])
 
 
 @_compiled
@@ -65,7 +69,7 @@ def _place(
     start: int,
     cells: npt.NDArray[np.uint32],
 ) -> int:
-    """Find the cells of a block of rows in one table. How many rows that are."""
+    """Write the cells of a block of rows in one table into `cells`; return the number of rows."""
     size = int(min(_BLOCK, codes.shape[1] - begin))
     cells[:] = start
     # Column by column this is arithmetic that the compiler turns into vector instructions.

@@ -1,6 +1,8 @@
-"""Predicates over domains, boxes of conjunctions, contingency tables.
+"""Contingency tables for many questions at once, and the truth of their conditions on domains.
 
-Contingency tables of what was published, many at once: few passes over the data count all.
+- `ContingencyTables`: counts of published rows by sets of attributes, made in few passes.
+- `Clauses`: the truth of every clause of some questions over the domains of its attributes.
+- `CodeSets`, `BoxSums`: conjunctions as boxes of codes, and sums over boxes from prefix sums.
 """
 
 from __future__ import annotations
@@ -22,29 +24,67 @@ from scumble.model.schema.schema import Schema
 from scumble.public import sandbox
 from scumble.public.sandbox import Sandbox
 
-Cube = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
+Truth = npt.NDArray[np.bool_]
 Names = tuple[str, ...]
-Count = Callable[[Sequence[Names]], list[Cube]]
+CountTables = Callable[[Sequence[Names]], list[Integers]]
 
-MOST_CELLS = 1 << 25  # of all tables that are made together
-# More cells than that for each of its questions, and a table takes longer than asking the engine.
-_CELLS_OF_ONE = 1 << 20
-
-
-def cells(schema: Schema, names: Iterable[str]) -> int:
-    """How many cells the table of these attributes has."""
-    return prod(schema[name].size for name in names)
+MOST_CELLS = 1 << 25  # of all tables that are in memory together
+# With more cells than this for each of its questions, a table takes longer than asking the engine.
+_CELLS_PER_QUESTION = 1 << 20
+_MOST_TRUTHS = 1 << 27  # cells of all clauses that are evaluated together
+_MOST_BOXES = 64  # of one question
+_BLOCK = 1 << 22  # numbers that are added up at a time
 
 
-def rounds(schema: Schema, asked: Counter[frozenset[str]]) -> Iterator[set[frozenset[str]]]:
-    """The sets of attributes whose tables are worth their cells, oftenest asked first, as many at a
-    time as fit in memory together.
+# Contingency tables.
+
+
+class ContingencyTables:
+    """The tables of the sets of attributes `asked`, which fit in memory together.
+
+    `count` makes the tables of a list of sets. It gets the names of each set in the order of
+    `schema`.
     """
+
+    def __init__(self, schema: Schema, asked: set[frozenset[str]], count: CountTables) -> None:
+        sets = sorted(asked, key=sorted)
+        ordered = [tuple(name for name in schema.names if name in names) for names in sets]
+        self._tables = dict(zip(sets, count(ordered) if sets else [], strict=True))
+
+    def table(self, names: frozenset[str]) -> Integers:
+        """Return the counts by `names`, with axes in the order of the schema."""
+        return self._tables[names]
+
+
+def tables_in_rounds(
+    schema: Schema,
+    queries: Sequence[Query],
+    names: Mapping[int, frozenset[str]],
+    engine: Sandbox,
+    count: CountTables,
+) -> Iterator[tuple[set[frozenset[str]], ContingencyTables, Clauses]]:
+    """Make contingency tables, as many in a round as fit in memory together.
+
+    `names` are the attributes of questions by their places in `queries`. Each round yields its sets
+    of attributes, their tables, and the clauses of the questions that need them.
+    """
+    for sets in table_rounds(schema, Counter(names.values())):
+        together = sorted(place for place, each in names.items() if each in sets)
+        with ThreadPoolExecutor(1) as pool:  # rows are counted while the clauses are evaluated
+            counting = pool.submit(ContingencyTables, schema, sets, count)
+            clauses = Clauses(schema, [queries[place] for place in together], engine)
+            tables = counting.result()
+        yield sets, tables, clauses
+
+
+def table_rounds(schema: Schema, asked: Counter[frozenset[str]]) -> Iterator[set[frozenset[str]]]:
+    """Yield the sets of attributes whose tables are worth their cells, the most frequent first."""
     chosen: set[frozenset[str]] = set()
     left = MOST_CELLS
     for names, times in asked.most_common():
-        size = cells(schema, names)
-        if size > min(MOST_CELLS, times * _CELLS_OF_ONE):
+        size = prod(schema[name].size for name in names)
+        if size > min(MOST_CELLS, times * _CELLS_PER_QUESTION):
             continue
         if size > left:
             yield chosen
@@ -55,59 +95,30 @@ def rounds(schema: Schema, asked: Counter[frozenset[str]]) -> Iterator[set[froze
         yield chosen
 
 
-class ContingencyTables:
-    """Counts by the asked sets of attributes, which fit in memory together. `count` makes the
-    tables of some sets, whose names it gets in the order of the schema.
+def same_shape(queries: Iterable[Query]) -> dict[tuple[tuple[Names, ...], Names], list[int]]:
+    """Group plain counts that name an attribute by the attributes of their clauses, and by notes.
+
+    A plain count has no GROUP BY. The values of the result are places in `queries`. The keys are
+    the attributes of each clause, and the notes.
     """
-
-    def __init__(
-        self,
-        schema: Schema,
-        asked: set[frozenset[str]],
-        count: Count,
-    ) -> None:
-        sets = sorted(asked, key=sorted)
-        ordered = [tuple(name for name in schema.names if name in names) for names in sets]
-        self._tables = dict(zip(sets, count(ordered) if sets else [], strict=True))
-
-    def of(self, names: frozenset[str]) -> Cube:
-        """The counts by these attributes, with axes in the order of the schema."""
-        return self._tables[names]
+    found: dict[tuple[tuple[Names, ...], Names], list[int]] = defaultdict(list)
+    for place, query in enumerate(queries):
+        if query.aggregate == "count" and not query.groups:
+            shape = tuple([clause.attributes for clause in query.clauses])
+            found[shape, query.notes].append(place)
+    return {key: places for key, places in found.items() if any(key[0])}
 
 
-def in_rounds(
-    schema: Schema,
-    queries: Sequence[Query],
-    names: Mapping[int, frozenset[str]],
-    engine: Sandbox,
-    count: Count,
-) -> Iterator[tuple[set[frozenset[str]], ContingencyTables, Clauses]]:
-    """Round by round: the sets of attributes, their tables, and the clauses of the questions that
-    need them. `names` are the attributes of questions by their places.
-    """
-    for sets in rounds(schema, Counter(names.values())):
-        together = sorted(place for place, each in names.items() if each in sets)
-        with ThreadPoolExecutor(1) as pool:  # rows are counted while the clauses are evaluated
-            counting = pool.submit(ContingencyTables, schema, sets, count)
-            clauses = Clauses(schema, [queries[place] for place in together], engine)
-            cubes = counting.result()
-        yield sets, cubes, clauses
-
-
-# The truth of many clauses over the domains of their attributes, each evaluated once.
-
-Truth = npt.NDArray[np.bool_]
-
-_MOST_TRUTHS = 1 << 27  # of all clauses that are evaluated together
+# The truth of clauses over the domains of their attributes.
 
 
 class Clauses:
-    """All clauses of a workload; those on the same attributes are evaluated in one go."""
+    """All clauses of `queries`. Those on the same attributes are evaluated in one pass."""
 
     def __init__(self, schema: Schema, queries: Iterable[Query], engine: Sandbox) -> None:
         self._schema = schema
         asked = list(queries)
-        together: dict[tuple[str, ...], dict[Expression, None]] = {}
+        together: dict[Names, dict[Expression, None]] = {}
         for query in asked:
             for clause in query.clauses:
                 together.setdefault(clause.attributes, {})[clause] = None
@@ -126,7 +137,7 @@ class Clauses:
             raise
 
     def along(self, clause: Expression, order: Sequence[str]) -> Truth:
-        """The truth of a clause as a tensor that broadcasts over axes in this order."""
+        """Return the truth of `clause` as a tensor that broadcasts over the axes `order`."""
         places = [order.index(name) for name in clause.attributes]
         shape = [1] * len(order)
         for name, place in zip(clause.attributes, places, strict=True):
@@ -135,8 +146,9 @@ class Clauses:
 
 
 def portions(schema: Schema, queries: Iterable[Query]) -> Iterator[list[Query]]:
-    """The questions in their order, so many at a time that the truth of all their clauses fits in
-    memory: a thousand ranges of an attribute with a million values have a billion of them.
+    """Split `queries`, in their order, so that the truth of all clauses of a part fits in memory.
+
+    A thousand ranges of an attribute with a million values have a billion truth values.
     """
     some: list[Query] = []
     known: set[Expression] = set()
@@ -156,27 +168,21 @@ def portions(schema: Schema, queries: Iterable[Query]) -> Iterator[list[Query]]:
 
 
 def _truths(schema: Schema, clauses: Iterable[Expression]) -> int:
-    """How many there are; of clauses that are too large none, since these are never evaluated."""
+    """Count the truth values of `clauses`, without those that are too large to be evaluated."""
     sizes = (schema.size(clause.attributes) for clause in clauses)
     return sum(size for size in sizes if size <= sandbox.CELL_LIMIT)
 
 
-# Conjunctions as boxes of codes: sums over many boxes at once, read off prefix sums of a table.
+# Conjunctions as boxes of codes.
 #
 # Conditions on one attribute each leave runs of codes of every attribute, and a box for every
-# choice of runs. A prefix sum of a table is the sum of all cells before a corner, so that a box
-# takes a look at each of its corners, however many cells it has.
-
-Integers = npt.NDArray[np.int64]
-Shape = tuple[tuple[str, ...], ...]  # the attributes of each clause
-
-_MOST_BOXES = 64  # of one question
-_BLOCK = 1 << 22  # numbers at a time
+# choice of runs. A prefix sum of a table is the sum of all cells before a corner, so that the sum
+# over a box takes one lookup for each of its corners, however many cells it has.
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """The codes of one attribute that a question leaves."""
+class CodeSet:
+    """The codes of one attribute for which the conditions of a question are true."""
 
     holds: Truth
 
@@ -186,36 +192,40 @@ class Side:
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """From one code up to before another; a run of nothing if nothing is left."""
+        """The runs of codes as (first, last + 1); one empty run if there are no codes."""
         steps = np.diff(self.holds.astype(np.int8), prepend=0, append=0)
         starts, ends = np.flatnonzero(steps > 0), np.flatnonzero(steps < 0)
         return tuple(zip(starts.tolist(), ends.tolist(), strict=True)) or ((0, 0),)
 
 
-class Sides:
-    """The sides of questions, each found once, so that equal ones are the same object."""
+class CodeSets:
+    """The code sets of questions. Each is made once, so that equal ones are the same object."""
 
     def __init__(self, schema: Schema, clauses: Clauses) -> None:
         self._schema, self._clauses = schema, clauses
-        self._known: dict[tuple[str, tuple[Expression, ...]], Side] = {}
+        self._known: dict[tuple[str, tuple[Expression, ...]], CodeSet] = {}
 
-    def of(self, query: Query, names: Sequence[str]) -> list[Side] | None:
-        """One for each of these attributes; None if the question has no boxes, or very many."""
+    def of(self, query: Query, names: Sequence[str]) -> list[CodeSet] | None:
+        """Return the code set of each of `names`.
+
+        Return None if a clause of `query` names several attributes, or if there are too many boxes.
+        """
         found = []
         for name in names:
-            alone = tuple(clause for clause in query.clauses if clause.attributes == (name,))
-            key = (name, alone)
+            own = tuple(clause for clause in query.clauses if clause.attributes == (name,))
+            key = (name, own)
             if key not in self._known:
-                truths = [self._clauses.along(clause, [name]) for clause in alone]
+                truths = [self._clauses.along(clause, [name]) for clause in own]
                 every = np.ones(self._schema[name].size, bool)
-                self._known[key] = Side(np.logical_and.reduce([every, *truths]))
+                self._known[key] = CodeSet(np.logical_and.reduce([every, *truths]))
             found.append(self._known[key])
-        apart = all(len(clause.attributes) == 1 for clause in query.clauses)
-        return found if apart and prod(len(side.runs) for side in found) <= _MOST_BOXES else None
+        separate = all(len(clause.attributes) == 1 for clause in query.clauses)
+        few = prod(len(codes.runs) for codes in found) <= _MOST_BOXES
+        return found if separate and few else None
 
 
 class BoxSums:
-    """The prefix sums of a table along its first axes."""
+    """The prefix sums of `table` along its first `axes` axes."""
 
     def __init__(self, table: Integers, axes: int) -> None:
         self._axes = axes
@@ -229,9 +239,10 @@ class BoxSums:
     def size(self) -> int:
         return self._sums.size
 
-    def of(self, questions: Sequence[Sequence[Side]]) -> Integers:
-        """For each question, given by its sides of the first axes, what its cells add up to: a
-        number, or a table with the other axes.
+    def of(self, questions: Sequence[Sequence[CodeSet]]) -> Integers:
+        """Return the sum of the cells of each question, given by its code sets of the first axes.
+
+        The sum is a number, or a table with the other axes.
         """
         rest = self._sums.shape[self._axes :]
         step = max(_BLOCK // (_MOST_BOXES * prod(rest)), 1)
@@ -242,7 +253,7 @@ class BoxSums:
         return np.concatenate(parts)
 
     def _boxes(self, ends: Integers) -> Integers:
-        """By inclusion and exclusion of corners."""
+        """Return the sum of each box, by inclusion and exclusion of its corners."""
         found = np.zeros((len(ends), *self._sums.shape[self._axes :]), np.int64)
         for corner in product((0, 1), repeat=self._axes):
             at = tuple(ends[:, axis, end] for axis, end in enumerate(corner))
@@ -253,23 +264,12 @@ class BoxSums:
         return found
 
 
-def boxes(questions: Iterable[Sequence[Side]], axes: int) -> tuple[Integers, Integers]:
-    """The boxes of all questions, each with a run for every axis; and where those of each question
-    begin, and the last ones end.
+def boxes(questions: Iterable[Sequence[CodeSet]], axes: int) -> tuple[Integers, Integers]:
+    """Return the boxes of all questions, one after the other, each with a run for every axis.
+
+    The second result says where the boxes of each question begin, and where the last ones end.
     """
-    found = [list(product(*(side.runs for side in sides))) for sides in questions]
+    found = [list(product(*(codes.runs for codes in sets))) for sets in questions]
     first = np.cumsum([0, *map(len, found)])
     ends = np.array([box for some in found for box in some], np.int64)
     return ends.reshape(first[-1], axes, 2), first
-
-
-def alike(queries: Iterable[Query]) -> dict[tuple[Shape, tuple[str, ...]], list[int]]:
-    """The places of counts without groups that name something, together where their clauses are
-    about the same attributes and their notes are the same.
-    """
-    found: dict[tuple[Shape, tuple[str, ...]], list[int]] = defaultdict(list)
-    for place, query in enumerate(queries):
-        if query.aggregate == "count" and not query.groups:
-            shape = tuple([clause.attributes for clause in query.clauses])
-            found[shape, query.notes].append(place)
-    return {key: places for key, places in found.items() if any(key[0])}

@@ -29,7 +29,7 @@ from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.anatomy.moments import GroupedCount, Moments, swap_half_width
 from scumble.public.estimation.anatomy.plan import AnatomyPlan, Kinds, Layout, key, layout
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
-from scumble.public.estimation.tables import BoxSums, Clauses, Side, Sides, alike, boxes
+from scumble.public.estimation.tables import BoxSums, Clauses, CodeSet, CodeSets, boxes, same_shape
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -78,7 +78,7 @@ def answer_together(
     """
     batches = [
         places
-        for (shape, _), places in alike(queries).items()
+        for (shape, _), places in same_shape(queries).items()
         if len(places) > 1 and all(len(names) == 1 for names in shape)
     ]
     if not batches:
@@ -219,7 +219,7 @@ def _notes(plan: AnatomyPlan) -> tuple[str, ...]:
 # Rows are sorted by cell, so that a question looks at its own rows only, and adds up by group.
 
 Integers = npt.NDArray[np.int64]
-Asked = Mapping[int, Sequence[Side]]  # the sides of questions by their places
+Asked = Mapping[int, Sequence[CodeSet]]  # the sides of questions by their places
 
 MOST_CELLS = 1 << 22
 _MOST_CODES = 1 << 12  # different combinations of numbers that groups may have
@@ -234,7 +234,7 @@ class ManyCounts:
     ) -> None:
         self._layout, self._schema, self._clauses = layout, schema, clauses
         self._sensitive = sensitive
-        self._sides = Sides(schema, clauses)
+        self._sides = CodeSets(schema, clauses)
 
     def laws(self, queries: Mapping[int, Query]) -> Iterator[tuple[int, GroupedCount | int]]:
         """The law of each count, or the count itself if it is known, by the places of the
@@ -274,7 +274,7 @@ class ManyCounts:
             return
         rows = _Rows(layout, names[:true], sizes[:true])
         cells = layout.values.cells(names[true:])
-        together: dict[tuple[Side, ...], list[int]] = defaultdict(list)
+        together: dict[tuple[CodeSet, ...], list[int]] = defaultdict(list)
         for place, sides in asked.items():
             together[tuple(sides[true:])].append(place)
         for condition, places in together.items():
@@ -284,7 +284,7 @@ class ManyCounts:
                 laws = rows.laws([asked[place][:true] for place in some], values, radix)
                 yield from zip(some, laws, strict=True)
 
-    def _values(self, condition: Sequence[Side], cells: npt.NDArray[np.integer]) -> Integers:
+    def _values(self, condition: Sequence[CodeSet], cells: npt.NDArray[np.integer]) -> Integers:
         """How many values of each group satisfy a condition."""
         from scumble.public.estimation.anatomy.kernels import sum_values
 
@@ -309,7 +309,7 @@ class _Rows:
         self._starts = np.concatenate([[0], np.cumsum(counts)])
 
     def laws(
-        self, questions: Sequence[Sequence[Side]], values: Integers, radix: Integers
+        self, questions: Sequence[Sequence[CodeSet]], values: Integers, radix: Integers
     ) -> Iterator[GroupedCount]:
         from scumble.public.estimation.anatomy.kernels import count_boxes
 

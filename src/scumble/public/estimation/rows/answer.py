@@ -1,7 +1,11 @@
 """Answers from published rows whose sensitive columns went through a known channel.
 
-One aggregate of the engine counts the published rows by whatever the answer depends on; the rest is
-arithmetic on tensors over the sensitive domains.
+One aggregate of the engine counts the published rows by all that the answer depends on. The rest is
+arithmetic on tensors over the sensitive domains:
+
+1. `RowsPlan` splits the question into what names perturbed attributes and what does not.
+2. `grouped_counts` counts the published rows (`multiset_counts`, if rows show several values).
+3. `Sums` weights the counts by the inverse channel, and gives estimates with their error laws.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
-from scumble.public.estimation.rows.count_laws import counted as shown_count
+from scumble.public.estimation.rows.count_laws import count_estimate
 from scumble.public.estimation.rows.grouped_counts import (
     GroupedCounts,
     GroupIndex,
@@ -35,59 +39,69 @@ Key = tuple[Any, ...]
 def answer(
     evidence: Records, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
-    """Every group of the answer with its estimate."""
+    """Return every group of the answer to `query` with its estimate."""
     plan = RowsPlan(evidence, schema, query)
     counted, holds, amount = _gather(plan, engine)
     return estimates(plan, counted, holds, amount)
 
 
 def _gather(plan: RowsPlan, engine: Sandbox) -> tuple[GroupedCounts, Tensor, Tensor | None]:
-    """Count the rows, and evaluate h on the domain; on the domain first where that saves lines."""
+    """Count the rows, and evaluate on the domain which values count and what they add.
+
+    The domain is first where all values that count can share a line, and so can all others.
+    """
     if not plan.shared:
         counted = _count(plan, engine)
         return counted, *_tensors(plan, engine, counted)
-    lens = plan.lens()
+    inverse = plan.inverse()
     holds, amount = _tensors(plan, engine)
-    holds = lens.by_state(holds)
+    holds = inverse.by_state(holds)
     if amount is not None:
-        return _count(plan, engine), holds, lens.by_state(amount)
-    if not plan.axes or plan.grouped_axes or not lens.halves(holds):
+        return _count(plan, engine), holds, inverse.by_state(amount)
+    if not plan.axes or plan.grouped_axes or not inverse.has_two_weights(holds):
         return _count(plan, engine), holds, None
     halved = _count(plan, engine, flat(holds)[0] > 0)
-    # One value that counts stands for all of them, and one that does not for all others.
+    # Replace the two lines by one value that counts, and by one that does not.
     state = plan.states(halved)
-    yes = lens.possible(holds, -1.0).argmax(axis=1)[state]
-    no = lens.possible(holds, 2.0).argmin(axis=1)[state]
+    yes = inverse.masked(holds, -1.0).argmax(axis=1)[state]
+    no = inverse.masked(holds, 2.0).argmin(axis=1)[state]
     return replace(halved, cell=np.where(halved.cell, yes, no)), holds, None
 
 
 def _count(plan: RowsPlan, engine: Sandbox, hits: Flags | None = None) -> GroupedCounts:
-    """Lines by true attributes and shown values, or by whether these are `hits`."""
+    """Count rows by unperturbed attributes and shown values, or by whether these are `hits`."""
     summed = plan.summed.sql if plan.summed else None
-    if isinstance(plan.whole, MultisetChannel):
+    if isinstance(plan.joint_channel, MultisetChannel):
         return multiset_counts(
-            engine, plan.schema, plan.whole, plan.kept, summed, plan.filters, hits
+            engine, plan.schema, plan.joint_channel, plan.unperturbed, summed, plan.filters, hits
         )
-    clauses = [f"({clause.sql})" for clause in plan.conditions]
+    clauses = [f"({clause.sql})" for clause in plan.perturbed_clauses]
     condition = None if hits is None else " AND ".join(clauses) or "true"
     return grouped_counts(
-        engine, plan.schema, plan.kept, plan.axes, summed, plan.filters, condition
+        engine, plan.schema, plan.unperturbed, plan.axes, summed, plan.filters, condition
     )
 
 
 def _tensors(
     plan: RowsPlan, engine: Sandbox, counted: GroupedCounts | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Whether a row counts, and what it adds, for every value of the perturbed domains."""
+    """Return whether a row counts, and what it adds, for every value of the perturbed domains.
+
+    With `counted`, there is one row of each tensor for every combination of unperturbed values.
+    """
     frame = counted.combinations if counted else None
-    outer = plan.kept if counted else ()
+    outer = plan.unperturbed if counted else ()
     shape = (
         counted.combinations.num_rows if counted else 1,
         *(plan.schema[name].size for name in plan.axes),
     )
-    values = engine.evaluate(plan.mixed, (*outer, *plan.axes), frame) if plan.mixed else []
+    values = (
+        engine.evaluate(plan.perturbed_parts, (*outer, *plan.axes), frame)
+        if plan.perturbed_parts
+        else []
+    )
     holds = np.ones(shape)
-    for value in values[: len(plan.conditions)]:
+    for value in values[: len(plan.perturbed_clauses)]:
         holds = holds * value.reshape(shape)
     if plan.query.argument is None or plan.summed:
         return holds, None
@@ -97,8 +111,12 @@ def _tensors(
 def estimates(
     plan: RowsPlan, counted: GroupedCounts, holds: Tensor, amount: Tensor | None
 ) -> Iterator[tuple[Key, Estimate]]:
-    """One estimate for each group of true attributes and each value of grouped perturbed ones."""
-    groups = counted.groups([name for name in plan.kept if name in plan.query.groups])
+    """Yield an estimate for each group of unperturbed and each value of perturbed attributes.
+
+    `holds` says whether a row counts by its true values; `amount` is what it adds, if perturbed
+    values decide that.
+    """
+    groups = counted.groups([name for name in plan.unperturbed if name in plan.query.groups])
     alone = len(plan.axes) == len(plan.grouped_axes) == len(plan.uniform) == 1
     if alone and plan.shared and plan.query.aggregate == "count":
         yield from _counts_by_value(plan, counted, groups, holds[0])
@@ -116,26 +134,28 @@ def estimates(
 def _counts_by_value(
     plan: RowsPlan, counted: GroupedCounts, groups: GroupIndex, holds: Tensor
 ) -> Iterator[tuple[Key, Estimate]]:
-    """A count for each value of one perturbed attribute: no tensor per value, since a row counts
-    for the value it shows. Thousands of values are common here.
+    """Yield a count for each value of one perturbed attribute.
+
+    This needs no tensor for each value, since a row counts for the value that it shows. An
+    attribute with thousands of values would need too many.
     """
     [name] = plan.axes
     size = plan.schema[name].size
     pairs = groups.members * size + counted.cell
     shown = np.bincount(pairs, counted.count, len(groups.keys) * size).astype(np.int64)
     rows = groups.sums(counted.count)
-    coins = UniformInverse(plan.uniform, plan.axes).coins(1 / size)
+    model = UniformInverse(plan.uniform, plan.axes).response_model(1 / size)
     for code, label in enumerate(plan.schema[name].labels().to_pylist()):
         for index, key in enumerate(groups.keys):
-            if rows[index] and holds[code]:  # as in SQL, a group that cannot be is left out
+            if rows[index] and holds[code]:  # as in SQL, an impossible group is left out
                 named = {**key, name: label}
                 number = int(shown[index * size + code])
-                found = shown_count(coins, int(rows[index]), number, plan.query.notes)
+                found = count_estimate(model, int(rows[index]), number, plan.query.notes)
                 yield tuple(named[name] for name in plan.query.groups), found
 
 
 def _axis_values(plan: RowsPlan) -> Iterator[tuple[dict[str, Any], Tensor]]:
-    """Every combination of values of the grouped perturbed attributes, with its indicator."""
+    """Yield the values of the grouped perturbed attributes, with the indicator of each."""
     names = plan.grouped_axes
     shape = [plan.schema[name].size for name in plan.axes]
     labels = [plan.schema[name].labels().to_pylist() for name in names]

@@ -1,6 +1,10 @@
-"""Exact binomial laws of a count.
+"""Exact error laws of counts read through randomised response or draws from a pool.
 
-How many shown values count: the cases in which the law of this number is known exactly.
+A `CountModel` is a case in which the law of the number of shown values that count is known exactly.
+It turns a number of rows and of shown values into a `CountLaw`:
+
+- `ResponseModel` → `RandomizedCount`: two binomial numbers.
+- `PoolModel` → `DrawnCount`: a binomial number of draws.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ MANY = "inverted channel; binomial interval, by the normal law where thousands o
 
 
 class CountLaw(Law, Protocol):
-    """The law of a count, which knows the estimate as well."""
+    """The law of a count, which also has the estimate."""
 
     @property
     def value(self) -> float: ...
@@ -30,25 +34,28 @@ class CountLaw(Law, Protocol):
         """Whether the interval comes from binomial tails alone."""
 
 
-class Shown(Protocol):
-    """From a number of rows, and of shown values that count, to the law of the count."""
+class CountModel(Protocol):
+    """A case in which the law of the number of shown values that count is known exactly."""
 
-    def law(self, rows: int, shown: int) -> CountLaw: ...
+    def law(self, rows: int, shown: int) -> CountLaw:
+        """Return the law of the count, if `rows` rows show `shown` values that count."""
+        ...
 
 
-def counted(
-    kind: Shown, rows: int, shown: int, notes: tuple[str, ...], known: float = 0.0
+def count_estimate(
+    model: CountModel, rows: int, shown: int, notes: tuple[str, ...], known: float = 0.0
 ) -> Estimate:
-    """The count behind what some rows show, and `known` others."""
-    law = kind.law(rows, shown)
+    """Return the estimated count among `rows` rows, plus the `known` number of other rows."""
+    law = model.law(rows, shown)
     method = BINOMIAL if law.exact else MANY
     return Estimate(law.value + known, Shifted(law, known) if known else law, method, notes)
 
 
 @dataclass(frozen=True)
-class Coins:
-    """Each row shows `surplus` values that count in any case, and one more with the probability
-    `outside`, or `outside + keep` if the row itself counts.
+class ResponseModel:
+    """Randomised response: each row shows `surplus` values that count in any case.
+
+    It shows one more with probability `outside`, or `outside + keep` if the row itself counts.
     """
 
     keep: float
@@ -60,10 +67,8 @@ class Coins:
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Each row shows its own value and `number` draws, each of which counts with probability
-    `share`.
-    """
+class PoolModel:
+    """Each row shows its own value and `number` draws, which count with probability `share`."""
 
     number: int
     share: float
@@ -72,21 +77,10 @@ class Draws:
         return DrawnCount(rows, shown, rows * self.number, self.share)
 
 
-# The error law of a count that was read through randomized response.
-#
-# Of `rows` published rows that satisfy the public part of a question, `f` truly satisfy the rest;
-# each of these shows as satisfying with probability `inside`, each other one with probability
-# `outside`. The number that shows is Bin(f, inside) + Bin(rows - f, outside): its law for every f
-# is known exactly, and the interval holds every f that this law does not reject.
-#
-# For a set of tuples, true and false, `rows` are all tuples of the domain that satisfy the
-# question, which may be far more than a float can count, and `most` is how many of them can be
-# true.
-
-# For true counts with more than this spread of the shown number, its tails come from the normal law
-# with a correction for skewness. Without it their error would be below 0.56 / 200 = 0.3 %
-# (Berry-Esseen for independent indicators); with it, it is of the order of 1 / 200².
-_EXACT_SPREAD = 200.0
+# If the standard error of the shown number is larger than this, its tails come from the normal law
+# with a correction for skewness. Without the correction their error would be below 0.56 / 200 =
+# 0.3 % (Berry-Esseen for independent indicators); with it, it is of the order of 1 / 200².
+_EXACT_STDERR = 200.0
 # Below this probability Bin(n, p) is taken for Poisson: no event differs by more than p (Barbour,
 # Hall, 1984), which is added to the tails. The binomial tails would lose the digits of 1 - p.
 _RARE = 1e-8
@@ -94,10 +88,20 @@ _RARE = 1e-8
 
 @dataclass(frozen=True)
 class RandomizedCount:
-    """Count estimate `(shown - rows * outside) / keep`, where `keep = inside - outside`.
+    """The law of the count `(shown - rows * outside) / keep`, read through randomised response.
 
-    `keep` is given, not the difference: that would lose its digits when `keep` is tiny. So is
-    `expected`, which is `rows * outside`, where the two are too large and too small for floats.
+    Of `rows` published rows that satisfy the public part of a question, `f` truly satisfy the rest.
+    Each of these shows as satisfying with probability `inside = keep + outside`, each other one
+    with probability `outside`. The number that shows is Bin(f, inside) + Bin(rows - f, outside).
+    Its law for every f is known exactly, and the interval holds every f that it does not reject.
+
+    For a set of tuples, true and false, `rows` are all tuples of the domain that satisfy the
+    question, which may be far more than a float can count, and `most` is the largest number of them
+    that can be true.
+
+    `keep` is a parameter, since the difference of `inside` and `outside` loses digits when `keep`
+    is tiny. So is `expected`, which is `rows * outside`, for factors that are too large and too
+    small for floats.
     """
 
     rows: int
@@ -117,54 +121,56 @@ class RandomizedCount:
 
     @property
     def stderr(self) -> float:
-        """At the estimated count, cut to what a count can be."""
-        return math.sqrt(self._spread(min(max(self.value, 0.0), float(self._top)))) / self.keep
+        """The standard error at the estimated count, cut to possible counts."""
+        return (
+            math.sqrt(self._variance(min(max(self.value, 0.0), float(self._largest)))) / self.keep
+        )
 
     @property
     def exact(self) -> bool:
         """Whether the interval comes from binomial tails alone."""
-        return max(self._spread(0.0), self._spread(float(self._top))) <= _EXACT_SPREAD**2
+        return max(self._variance(0.0), self._variance(float(self._largest))) <= _EXACT_STDERR**2
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        """All counts that the shown number does not reject, and the estimate itself."""
+        """Return limits of all counts that the shown number does not reject, and of `value`."""
         tail = (1 - level) / 2
         reach = NormalDist().inv_cdf(1 - tail) * self.stderr
         low = self._first(self.value - reach, lambda count: self._tail(count, upper=True) > tail)
-        guess = self._top - self.value - reach
+        guess = self._largest - self.value - reach
         beyond = self._first(
-            guess, lambda others: self._tail(self._top - others, upper=False) > tail
+            guess, lambda others: self._tail(self._largest - others, upper=False) > tail
         )
-        return min(float(low), value), max(float(self._top - beyond), value)
+        return min(float(low), value), max(float(self._largest - beyond), value)
 
     @property
-    def _top(self) -> int:
-        """The largest count that can be."""
+    def _largest(self) -> int:
+        """The largest possible count."""
         return self.rows if self.most is None else min(self.rows, self.most)
 
     @property
     def _expected(self) -> float:
-        """How many would show if the true count were 0."""
+        """The expected shown number if the true count were 0."""
         return self.rows * self.outside if self.expected is None else self.expected
 
-    def _spread(self, count: float) -> float:
-        """Variance of the shown number if the true count were `count`."""
+    def _variance(self, count: float) -> float:
+        """Return the variance of the shown number if the true count were `count`."""
         false = self._rate(count) * (1 - self.outside)
         return count * self.inside * (1 - self.inside) + false
 
     def _first(self, guess: float, holds: Callable[[int], bool]) -> int:
-        """The least count for which a condition that stays true once it is true holds.
+        """Return the least count for which the monotone condition `holds` is true.
 
-        The search begins near a guess, in steps that double, since every look is costly.
+        The search begins near `guess`, in steps that double, since every evaluation is costly.
         """
-        place = min(max(round(guess), 0), self._top)
-        step, low, high = 1, 0, self._top
+        place = min(max(round(guess), 0), self._largest)
+        step, low, high = 1, 0, self._largest
         if holds(place):
             high = place
             while high > low and holds(max(high - step, low)):
                 high, step = max(high - step, low), 2 * step
             low = max(high - step, low)
         else:
-            low = min(place + 1, self._top)
+            low = min(place + 1, self._largest)
             while low < high and not holds(min(low + step, high)):
                 low, step = min(low + step + 1, high), 2 * step
             high = min(low + step, high)
@@ -177,13 +183,13 @@ class RandomizedCount:
         return low
 
     def _tail(self, count: int, *, upper: bool) -> float:
-        """P(shown number >= or <= the one seen) if the true count were `count`."""
-        if self._spread(float(count)) > _EXACT_SPREAD**2:
+        """Return P(shown number >= or <= `shown`) if the true count were `count`."""
+        if self._variance(float(count)) > _EXACT_STDERR**2:
             return self._normal_tail(count, upper=upper)
         return self._exact_tail(count, upper=upper)
 
     def _exact_tail(self, count: int, *, upper: bool) -> float:
-        """Summed over the first binomial where it has mass."""
+        """Return the tail as a sum over the first binomial number, where that has mass."""
         import numpy as np
 
         mean = count * self.inside
@@ -194,7 +200,7 @@ class RandomizedCount:
         return float(chances @ tails) + (self.outside if self.outside < _RARE else 0.0)
 
     def _upper(self, rest: Any, count: int) -> Any:
-        """P(at least `rest` of those that do not count show)."""
+        """Return P(at least `rest` of the rows that do not count show)."""
         import numpy as np
         from scipy.special import bdtrc, pdtrc
 
@@ -209,7 +215,7 @@ class RandomizedCount:
         return tails
 
     def _lower(self, rest: Any, count: int) -> Any:
-        """P(at most `rest` of those that do not count show)."""
+        """Return P(at most `rest` of the rows that do not count show)."""
         import numpy as np
         from scipy.special import bdtr, pdtr
 
@@ -224,13 +230,13 @@ class RandomizedCount:
         return tails
 
     def _rate(self, count: float) -> float:
-        """How many that do not count are expected to show."""
+        """Return the expected number of rows that show but do not count."""
         return max(self._expected - count * self.outside, 0.0)
 
     def _normal_tail(self, count: int, *, upper: bool) -> float:
-        """The normal tail, half a row nearer to the mean, and the first Edgeworth term."""
+        """Return the normal tail with continuity correction and the first Edgeworth term."""
         sign = 1 if upper else -1
-        spread = math.sqrt(self._spread(float(count)))
+        spread = math.sqrt(self._variance(float(count)))
         distance = self.shown - self._expected - count * self.keep
         steps = (sign * distance - 0.5) / spread
         means = ((count * self.inside, self.inside), (self._rate(count), self.outside))
@@ -241,7 +247,7 @@ class RandomizedCount:
 
 
 def _binomial(successes: Any, trials: int, probability: float) -> Any:
-    """The probabilities of so many successes (scipy.stats would take a second to import)."""
+    """Return the binomial probabilities of `successes` (scipy.stats takes a second to import)."""
     import numpy as np
     from scipy.special import gammaln, xlog1py, xlogy
 
@@ -250,16 +256,14 @@ def _binomial(successes: Any, trials: int, probability: float) -> Any:
     return np.exp(ways + xlogy(successes, probability) + xlog1py(failures, -probability))
 
 
-# The error law of a count to which draws from a public pool were added.
-#
-# `shown` values count: those of the rows that truly do, and a binomial number of draws. The draws
-# know nothing of the rows, so the error is the binomial number without its mean, whatever the
-# truth.
-
-
 @dataclass(frozen=True)
 class DrawnCount:
-    """Count estimate `shown - draws * share`, for `rows` rows and `draws` draws in all."""
+    """The law of the count `shown - draws * share`, to which draws from a public pool were added.
+
+    The `shown` values that count are those of the rows that truly do, and a binomial number of
+    `draws` draws. The draws are independent of the rows, so the error is the binomial number minus
+    its mean, whatever the truth.
+    """
 
     exact: ClassVar[bool] = True
 
@@ -277,8 +281,8 @@ class DrawnCount:
         return math.sqrt(self.draws * self.share * (1 - self.share))
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        """All counts that leave a number of draws which its law does not reject, and the estimate
-        itself.
+        """Return limits of all counts that leave a number of draws which its law does not reject,
+        and of `value`.
         """
         tail = (1 - level) / 2
         fewest = _quantile(self.draws, self.share, tail)
@@ -288,7 +292,7 @@ class DrawnCount:
 
 
 def _quantile(draws: int, share: float, tail: float) -> int:
-    """The least number that Bin(draws, share) does not exceed with a probability above `tail`."""
+    """Return the least number that Bin(draws, share) is at most with probability above `tail`."""
     spread = math.sqrt(draws * share * (1 - share))
     guess = round(draws * share + NormalDist().inv_cdf(tail) * spread)
     found = min(max(guess, 0), draws)
@@ -300,7 +304,7 @@ def _quantile(draws: int, share: float, tail: float) -> int:
 
 
 def _at_most(draws: int, share: float, number: int) -> float:
-    """P(Bin(draws, share) <= number), for a number below `draws`."""
+    """Return P(Bin(draws, share) <= number), for a number below `draws`."""
     from scipy.special import betainc
 
     return float(betainc(draws - number, number + 1, 1 - share))

@@ -1,6 +1,8 @@
-"""Grouped counts of published rows.
+"""Grouped counts of published rows, by the attributes that a question depends on.
 
-Published rows counted by the attributes that a question depends on: one pass of the engine.
+`grouped_counts` counts rows that show one value of each perturbed attribute, `multiset_counts` rows
+that show a multiset of values. Each takes one pass of the engine. `aggregated` is the SQL aggregate
+that other estimators use as well.
 """
 
 from __future__ import annotations
@@ -26,17 +28,18 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class GroupIndex:
-    """Which group each line of a tally belongs to, and the values that name each group."""
+    """The group `members[i]` of each line i, and in `keys` the values that name each group."""
 
     members: Indices
     keys: list[dict[str, Any]]
 
     def sums(self, weights: Floats) -> Floats:
+        """Return the sum of the weights of the lines of each group."""
         sums = np.bincount(self.members, weights=weights, minlength=len(self.keys))
         return sums.astype(np.float64, copy=False)
 
     def largest(self, numbers: Floats) -> Floats:
-        """The largest number of each group; 0 in a group without lines."""
+        """Return the largest number of each group; 0 in a group without lines."""
         largest = np.full(len(self.keys), -np.inf)
         np.maximum.at(largest, self.members, numbers)
         return np.where(np.isfinite(largest), largest, 0.0)
@@ -44,10 +47,10 @@ class GroupIndex:
 
 @dataclass(frozen=True)
 class GroupedCounts:
-    """Lines of equal rows: how many, and the sum, the sum of squares and the limits of an
-    expression over them. Where a row shows several values, it is in as many lines.
+    """Lines of equal rows: their number, and the sum, sum of squares, minimum and maximum of an
+    expression over them. A row that shows several values is in as many lines.
 
-    `combinations` are the distinct values of the kept attributes, in the order of the domains.
+    `combinations` are the distinct values of the unperturbed attributes, in the order of domains.
     """
 
     schema: Schema
@@ -62,7 +65,7 @@ class GroupedCounts:
     members: int = field(default=1, kw_only=True)  # how many lines each row is in
 
     def groups(self, names: Sequence[str]) -> GroupIndex:
-        """The lines grouped by some of the kept attributes; by none, they are one group."""
+        """Group the lines by some unperturbed attributes; without names they are one group."""
         if not names:
             return GroupIndex(np.zeros_like(self.combination), [{}])
         first, inverse = distinct(self.schema, self.combinations.select(names))
@@ -73,28 +76,28 @@ class GroupedCounts:
 def grouped_counts(
     engine: Sandbox,
     schema: Schema,
-    kept: Sequence[str],
+    unperturbed: Sequence[str],
     cells: Sequence[str],
     summed: str | None,
     filters: Sequence[str],
     hits: str | None = None,
 ) -> GroupedCounts:
-    """Count the rows of the view by `kept` and `cells`, after `filters`.
+    """Count the rows of the view that pass `filters`, by `unperturbed` attributes and by `cells`.
 
-    `hits` is a condition on the values of the cells that replaces them, so that cell 1 stands for
-    all in which it is true and cell 0 for the others: two lines instead of as many as the domain
-    has values.
+    `summed` is the SQL of an expression to be added up. `hits` is a condition on the values of the
+    cells: cell 1 then has all values for which it is true, and cell 0 the others. This makes two
+    lines instead of one for each value of the domain.
     """
-    columns = [quoted(name) for name in (*kept, *(() if hits else cells))]
-    sums = amounts(summed)
+    columns = [quoted(name) for name in (*unperturbed, *(() if hits else cells))]
+    sums = aggregates(summed)
     inside = [f"{sum_} FILTER (WHERE {hits})" for sum_ in sums[:3]] if hits else []
     table = aggregated(engine, columns, [*sums, *inside], filters)
     names = table.column_names
-    split, end = len(kept), len(columns)
+    split, end = len(unperturbed), len(columns)
     found = [floats(table[name]) for name in names[end:]]
     rows = lines(
         schema,
-        table.select(names[:split]).rename_columns(list(kept)),
+        table.select(names[:split]).rename_columns(list(unperturbed)),
         _cells(schema, cells[: end - split], table.select(names[split:end])),
         found[: len(sums)] if summed is not None else sums_of_ones(found[0]),
     )
@@ -102,12 +105,14 @@ def grouped_counts(
         return rows
     shown = np.stack(found[len(sums) :])
     whole = np.stack([rows.count, rows.total, rows.squares])[: len(shown)]
-    return spread(rows, np.stack([whole - shown, shown], axis=1))
+    return expanded(rows, np.stack([whole - shown, shown], axis=1))
 
 
-def spread(rows: GroupedCounts, shown: Floats, members: int = 1) -> GroupedCounts:
-    """Lines for every cell out of one line for every combination. `shown` is how many rows show
-    each cell (the second axis), and if there are more, the sums and sums of squares over them.
+def expanded(rows: GroupedCounts, shown: Floats, members: int = 1) -> GroupedCounts:
+    """Return a line for every cell, from one line for every combination.
+
+    The axes of `shown` are: the number of rows (then, if given, the sums and the sums of squares of
+    the expression); the cells; and the combinations.
     """
     powers, cells, _ = shown.shape
     count, total, squares = (shown[min(power, powers - 1)].reshape(-1) for power in range(3))
@@ -132,19 +137,24 @@ def aggregated(
     filters: Sequence[str],
     source: str = "view",
 ) -> pa.Table:
-    """Sums by columns, both SQL, over the rows that pass the filters."""
+    """Return `sums` by `columns`, both in SQL, over the rows of `source` that pass `filters`.
+
+    The columns of the result are named c0, c1, ... in the order of `columns` and then `sums`.
+    """
     grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
     listed = ", ".join(f"{column} AS c{i}" for i, column in enumerate([*columns, *sums]))
-    return engine.rows(f"SELECT {listed} FROM {source}{passing(filters)}{grouping}")
+    return engine.rows(f"SELECT {listed} FROM {source}{where(filters)}{grouping}")
 
 
-def passing(filters: Sequence[str]) -> str:
-    """The WHERE of some conditions."""
+def where(filters: Sequence[str]) -> str:
+    """Return the WHERE clause of all `filters`; without filters, an empty string."""
     return f" WHERE {' AND '.join(f'({clause})' for clause in filters)}" if filters else ""
 
 
-def amounts(summed: str | None) -> list[str]:
-    """How many rows, and what an expression comes to over them, as the fields of a tally."""
+def aggregates(summed: str | None) -> list[str]:
+    """Return the SQL of the fields `count` to `most` of `GroupedCounts`; only the first, if
+    nothing is `summed`.
+    """
     if summed is None:
         return ["count(*)"]
     value = f"CAST({summed} AS DOUBLE)"
@@ -153,31 +163,31 @@ def amounts(summed: str | None) -> list[str]:
 
 
 def sums_of_ones(count: Floats) -> list[Floats]:
-    """Number, sum, sum of squares, least and most of an expression that is 1 for every row."""
+    """Return number, sum, sum of squares, minimum and maximum of the constant 1."""
     ones = np.ones_like(count)
     return [count, count, count, ones, ones]
 
 
 def lines(
-    schema: Schema, kept: pa.Table, cell: Indices, sums: list[Floats], members: int = 1
+    schema: Schema, unperturbed: pa.Table, cell: Indices, sums: list[Floats], members: int = 1
 ) -> GroupedCounts:
-    """A tally of lines that are given by columns; `kept` has one for each kept attribute."""
+    """Return grouped counts from columns: those of `unperturbed`, the cells, and the sums."""
     if any(not np.isfinite(column).all() for column in sums):
         raise QueryError(
             "The summed expression is not a finite number for every row that satisfies the "
             "condition. Exclude such rows in WHERE, or guard the expression with CASE."
         )
-    if not kept.num_columns:
+    if not unperturbed.num_columns:
         return GroupedCounts(
-            schema, kept, np.zeros(len(cell), np.intp), cell, *sums, members=members
+            schema, unperturbed, np.zeros(len(cell), np.intp), cell, *sums, members=members
         )
-    first, inverse = distinct(schema, kept)
-    return GroupedCounts(schema, kept.take(first), inverse, cell, *sums, members=members)
+    first, inverse = distinct(schema, unperturbed)
+    return GroupedCounts(schema, unperturbed.take(first), inverse, cell, *sums, members=members)
 
 
 def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
-    """First occurrence of each distinct row, in the order of the domains, and where each row is in
-    it.
+    """Return the first occurrence of each distinct row, in the order of the domains, and the place
+    of each row of `table` among them.
     """
     codes = [schema[name].encode(table[name])[0] for name in table.column_names]
     keys = schema.cell_keys(table.column_names).pack(codes)
@@ -194,15 +204,15 @@ def _cells(schema: Schema, names: Sequence[str], table: pa.Table) -> Indices:
 
 
 def floats(column: pa.ChunkedArray) -> Floats:
-    """Numbers of the engine; the sum over no rows is NULL there and 0 here."""
+    """Return a column as floats. The sum over no rows is NULL in SQL and 0 here."""
     filled: Floats = column.cast(pa.float64()).fill_null(0.0).to_numpy()
     return filled
 
 
-# Bags of published values, counted by the attributes that a question depends on.
+# Rows that show a multiset of values.
 #
-# A row is in as many lines as its bag has members, so that a line says how often a value is
-# shown, and what an expression comes to over the rows that show it.
+# A row is in as many lines as its multiset has members. So a line says how often a value is shown,
+# and has the sums of an expression over the rows that show it.
 
 _MEMBER = quoted("scumble member")
 
@@ -211,31 +221,31 @@ def multiset_counts(
     engine: Sandbox,
     schema: Schema,
     channel: MultisetChannel,
-    kept: Sequence[str],
+    unperturbed: Sequence[str],
     summed: str | None,
     filters: Sequence[str],
     hits: Flags | None = None,
 ) -> GroupedCounts:
-    """Count the members of the bags by `kept` and their cells, after `filters`.
+    """Count the members of multisets by `unperturbed` attributes and by cell, after `filters`.
 
-    With `hits`, cell 1 stands for all cells that it chooses and cell 0 for the others. Bags have
-    one size, so only the columns of the fewer of them are read.
+    With `hits`, cell 1 has all cells for which it is true, and cell 0 the others. All multisets
+    have one size, so only the columns of the fewer cells are read.
     """
     if hits is None and channel.layout == "codes":
-        return _by_code(engine, schema, channel, kept, summed, filters)
+        return _by_code(engine, schema, channel, unperturbed, summed, filters)
     fewer = None if hits is None else (hits if 2 * hits.sum() <= len(hits) else ~hits)
     cells = range(channel.law.values)
     chosen = [[cell] for cell in cells] if fewer is None else [np.flatnonzero(fewer).tolist()]
     powers = _powers(summed)
     sums = [_members(channel, some, power) for power in powers for some in chosen]
-    limits = amounts(summed)
-    found = aggregated(engine, [quoted(name) for name in kept], [*limits, *sums], filters)
+    limits = aggregates(summed)
+    found = aggregated(engine, [quoted(name) for name in unperturbed], [*limits, *sums], filters)
     names = found.column_names
-    numbers = [floats(found[name]) for name in names[len(kept) :]]
+    numbers = [floats(found[name]) for name in names[len(unperturbed) :]]
     whole = numbers[: len(limits)] if summed is not None else sums_of_ones(numbers[0])
     rows = lines(
         schema,
-        found.select(names[: len(kept)]).rename_columns(list(kept)),
+        found.select(names[: len(unperturbed)]).rename_columns(list(unperturbed)),
         np.zeros(found.num_rows, np.intp),
         whole,
     )
@@ -243,11 +253,11 @@ def multiset_counts(
     if fewer is not None:
         rest = channel.law.size * np.stack(whole[: len(powers)])[:, None] - shown
         shown = np.concatenate([rest, shown] if fewer is hits else [shown, rest], axis=1)
-    return spread(rows, shown, channel.law.size)
+    return expanded(rows, shown, channel.law.size)
 
 
 def _powers(summed: str | None) -> list[str]:
-    """By what a number of members is multiplied to get number, sum and sum of squares."""
+    """Return the SQL factors that give number, sum and sum of squares of `summed`."""
     if summed is None:
         return [""]
     value = f" * CAST({summed} AS DOUBLE)"
@@ -255,8 +265,10 @@ def _powers(summed: str | None) -> list[str]:
 
 
 def _members(channel: MultisetChannel, cells: Sequence[int], power: str) -> str:
-    """The sum over all members of bags that lie in some cells, in SQL. Sums of doubles, one for
-    each column, are what the engine is quickest at; whole numbers stay exact up to 2^53.
+    """Return in SQL the sum of `power` over all members of multisets that lie in `cells`.
+
+    The engine is fastest at sums of doubles, one for each column; whole numbers stay exact up to
+    2^53.
     """
     if not cells:
         return "0.0"
@@ -272,21 +284,21 @@ def _by_code(
     engine: Sandbox,
     schema: Schema,
     channel: MultisetChannel,
-    kept: Sequence[str],
+    unperturbed: Sequence[str],
     summed: str | None,
     filters: Sequence[str],
 ) -> GroupedCounts:
-    """One line of the engine for every member of a bag."""
+    """Count with one line of the engine for every member of a multiset."""
     members = ", ".join(map(quoted, channel.columns))
-    source = f"(SELECT *, unnest([{members}]) AS {_MEMBER} FROM view{passing(filters)})"
-    columns = [*map(quoted, kept), _MEMBER]
-    found = aggregated(engine, columns, amounts(summed), (), source)
+    source = f"(SELECT *, unnest([{members}]) AS {_MEMBER} FROM view{where(filters)})"
+    columns = [*map(quoted, unperturbed), _MEMBER]
+    found = aggregated(engine, columns, aggregates(summed), (), source)
     names = found.column_names
     numbers = [floats(found[name]) for name in names[len(columns) :]]
     return lines(
         schema,
-        found.select(names[: len(kept)]).rename_columns(list(kept)),
-        found[names[len(kept)]].to_numpy().astype(np.intp),
+        found.select(names[: len(unperturbed)]).rename_columns(list(unperturbed)),
+        found[names[len(unperturbed)]].to_numpy().astype(np.intp),
         numbers if summed is not None else sums_of_ones(numbers[0]),
         channel.law.size,
     )

@@ -1,8 +1,9 @@
-"""A question split by what it asks of published truth and of perturbed values.
+"""The plan of a question to published rows: what to count, and through which channel to read it.
 
-The true share h(x) of a row in an answer (1 if it counts, or the amount it adds) depends on its
-true sensitive values x, and is a tensor over their domains. A lens reads it from published values;
-true attributes tell apart the states in which h, or the lens, may be another one.
+The contribution h(x) of a row to an answer (1 if it counts, or the amount that it adds) depends on
+its true sensitive values x, and is a tensor over their domains. An `InverseChannel` estimates it
+from the published values. The unperturbed attributes distinguish the states in which h, or the
+inverse channel, may differ.
 """
 
 from __future__ import annotations
@@ -27,71 +28,75 @@ from scumble.public.estimation.rows.inverse_channels import (
 
 @dataclass(frozen=True)
 class RowsPlan:
-    """What to count, what to evaluate on the domains, and through which lens to read it."""
+    """What to count, what to evaluate on the domains, and the inverse channel to read it by."""
 
     evidence: Records
     schema: Schema
     query: Query
 
     @cached_property
-    def mixed(self) -> list[Expression]:
+    def perturbed_parts(self) -> list[Expression]:
         """The clauses and the argument that name a perturbed attribute."""
         argument = [self.query.argument] if self.query.argument else []
         return [part for part in (*self.query.clauses, *argument) if self._perturbed(part)]
 
     @cached_property
-    def conditions(self) -> list[Expression]:
+    def perturbed_clauses(self) -> list[Expression]:
         return [clause for clause in self.query.clauses if self._perturbed(clause)]
 
     @cached_property
     def filters(self) -> list[str]:
-        """Clauses on true attributes only, which the engine applies as they are."""
+        """The SQL of clauses on unperturbed attributes only, which the engine applies."""
         return [clause.sql for clause in self.query.clauses if not self._perturbed(clause)]
 
     @cached_property
     def summed(self) -> Expression | None:
-        """The argument, if true attributes alone decide it: the engine sums it."""
+        """The argument, if it names no perturbed attribute: the engine sums it."""
         argument = self.query.argument
         return argument if argument and not self._perturbed(argument) else None
 
     @cached_property
     def uniform(self) -> list[UniformChannel]:
-        """The uniform channels that the question meets."""
+        """The uniform channels of attributes that the question names."""
         uniform = (each for each in self.evidence.channels if isinstance(each, UniformChannel))
         return [each for each in uniform if self._met(each.attributes)]
 
     @cached_property
-    def whole(self) -> PartitionChannel | MultisetChannel | None:
-        """The channel that the question meets and that can be read only on all its attributes."""
+    def joint_channel(self) -> PartitionChannel | MultisetChannel | None:
+        """The channel of named attributes that can be inverted only on all its attributes."""
         others = (each for each in self.evidence.channels if not isinstance(each, UniformChannel))
         return next((each for each in others if self._met(each.attributes)), None)
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """Perturbed attributes that the question names, or that can only be read with those."""
-        if self.whole:
-            return self.whole.attributes
+        """The perturbed attributes that the question names, or that must be read with those."""
+        if self.joint_channel:
+            return self.joint_channel.attributes
         return tuple(name for name in self._needed if name in self.evidence.perturbed)
 
     @cached_property
-    def kept(self) -> tuple[str, ...]:
-        """True attributes by which rows must be told apart."""
-        part = {self.whole.column} if isinstance(self.whole, PartitionChannel) else set()
+    def unperturbed(self) -> tuple[str, ...]:
+        """The unperturbed attributes by which rows must be grouped."""
+        part = (
+            {self.joint_channel.column}
+            if isinstance(self.joint_channel, PartitionChannel)
+            else set()
+        )
         needed = part.union(self._needed).difference(self.evidence.perturbed)
         return tuple(name for name in self.schema.names if name in needed)
 
     @cached_property
     def shared(self) -> bool:
-        """Whether h is the same function for every combination of the kept attributes."""
-        return all(set(part.attributes) <= set(self.axes) for part in self.mixed)
+        """Whether h is the same function for every combination of the unperturbed attributes."""
+        return all(set(part.attributes) <= set(self.axes) for part in self.perturbed_parts)
 
     @cached_property
     def grouped_axes(self) -> list[str]:
         return [name for name in self.axes if name in self.query.groups]
 
-    def lens(self, counted: GroupedCounts | None = None) -> InverseChannel:
-        """How to read h; the tally tells the states apart if h is not shared."""
-        whole = self.whole
+    def inverse(self, counted: GroupedCounts | None = None) -> InverseChannel:
+        """Return the inverse channel. `counted` gives the states if h is not `shared`."""
+        whole = self.joint_channel
         if isinstance(whole, MultisetChannel):
             return MultisetInverse(whole.law)
         if isinstance(whole, PartitionChannel):
@@ -102,15 +107,15 @@ class RowsPlan:
         return UniformInverse(self.uniform, self.axes)
 
     def states(self, counted: GroupedCounts) -> Indices:
-        """Which row of the tensors speaks of each line."""
+        """Return the row of the tensors that belongs to each line of `counted`."""
         if not self.shared:
             return counted.combination
-        if isinstance(self.whole, PartitionChannel):
-            return self._parts(self.whole, counted)[counted.combination]
+        if isinstance(self.joint_channel, PartitionChannel):
+            return self._parts(self.joint_channel, counted)[counted.combination]
         return np.zeros_like(counted.combination)
 
     def _parts(self, channel: PartitionChannel, counted: GroupedCounts) -> Indices:
-        """The part of every combination."""
+        """Return the part of the table that each combination of unperturbed values lies in."""
         codes, _ = self.schema[channel.column].encode(counted.combinations[channel.column])
         return codes.astype(np.intp)
 
@@ -119,7 +124,7 @@ class RowsPlan:
 
     @cached_property
     def _needed(self) -> list[str]:
-        needed = set(self.query.groups).union(*(part.attributes for part in self.mixed))
+        needed = set(self.query.groups).union(*(part.attributes for part in self.perturbed_parts))
         return [name for name in self.schema.names if name in needed]
 
     def _perturbed(self, part: Expression) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from scumble.model.evidence.channels import Tensor
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
-from scumble.public.estimation.rows.count_laws import EXACT, Shown, counted
+from scumble.public.estimation.rows.count_laws import EXACT, CountModel, count_estimate
 from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
 from scumble.public.estimation.rows.plan import RowsPlan
@@ -21,7 +21,11 @@ FIELLER = "ratio of inverted channels; Fieller interval"
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of weights over the lines of a tally, for all groups at once."""
+    """Sums of weights over the lines of grouped counts, for all groups at once.
+
+    `holds` says whether a row counts by its true values. `amount` is what it adds, if perturbed
+    values decide that; else the grouped counts have the sums.
+    """
 
     plan: RowsPlan
     counted: GroupedCounts
@@ -37,12 +41,12 @@ class Sums:
         notes = self.plan.query.notes
         if self._count_known[group]:
             return Estimate(float(self.count[group]), Exact(), EXACT, notes)
-        kind = self._kinds[group]
-        if kind is None:
+        model = self._models[group]
+        if model is None:
             law = WeightedSum(float(self.count_variance[group]), float(self.count_largest[group]))
             return Estimate(float(self.count[group]), law, SCORE, notes)
         rows, shown, known = (int(each[group]) for each in self._shown)
-        return counted(kind, rows, shown, notes, known)
+        return count_estimate(model, rows, shown, notes, known)
 
     def _sum(self, group: int) -> Estimate:
         total, notes = float(self.total[group]), self.plan.query.notes
@@ -63,20 +67,20 @@ class Sums:
             total,
             count,
             variances=_three(self._variances, group),
-            amounts=_three(self._bends, group),
-            largest=_three(self._bends_largest, group),
+            amounts=_three(self._amounts, group),
+            largest=_three(self._amounts_largest, group),
             slope=float(self.count_largest[group]),
         )
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
 
     @cached_property
-    def lens(self) -> InverseChannel:
-        return self.plan.lens(self.counted)
+    def inverse(self) -> InverseChannel:
+        return self.plan.inverse(self.counted)
 
     @cached_property
     def possible(self) -> Floats:
-        """For each group, how many rows could satisfy the condition with some perturbed values."""
-        return self.groups.sums(self.counted.count * self.lens.most(self.holds)[self._state])
+        """The number of rows of each group that could satisfy the condition."""
+        return self.groups.sums(self.counted.count * self.inverse.most(self.holds)[self._state])
 
     @cached_property
     def rows(self) -> Floats:
@@ -101,12 +105,12 @@ class Sums:
 
     @cached_property
     def covariance(self) -> Floats:
-        """Of total and count."""
-        return self._weighted(self._lines, self.lens.covariance(self._added, self.holds))
+        """The estimated covariance of total and count."""
+        return self._weighted(self._lines, self.inverse.covariance(self._added, self.holds))
 
     @cached_property
     def count_largest(self) -> Floats:
-        """What one row can change the count by at most."""
+        """The largest change of the count by one row."""
         return self.groups.largest(self._deviation(self.holds))
 
     @cached_property
@@ -118,32 +122,35 @@ class Sums:
 
     @cached_property
     def _count_known(self) -> Flags:
-        """Of which groups the count is the truth: h is known of all their rows."""
-        known: Flags = self.groups.sums(self.counted.count * self._open(self.holds)) == 0
+        """The groups whose count is exact: it is known of every row whether it counts."""
+        known: Flags = self.groups.sums(self.counted.count * self._unknown(self.holds)) == 0
         return known
 
     @cached_property
     def _total_known(self) -> Flags:
-        known: Flags = self.groups.sums(self.counted.count * self._open(self._added)) == 0
+        known: Flags = self.groups.sums(self.counted.count * self._unknown(self._added)) == 0
         return known
 
     @cached_property
-    def _kinds(self) -> list[Shown | None]:
-        """For each group the law of how many rows show that they count, if it is known exactly: all
-        rows in question must have the same.
+    def _models(self) -> list[CountModel | None]:
+        """For each group, the exact model of the number of shown values that count.
+
+        It is None unless all rows that are not known have the same model.
         """
-        kinds, which = self.lens.shown(self.holds)
-        asked = self._open(self.holds) & (self.counted.count > 0)
+        models, which = self.inverse.count_models(self.holds)
+        asked = self._unknown(self.holds) & (self.counted.count > 0)
         groups = GroupIndex(self.groups.members[asked], self.groups.keys)
         number = which[self._state][asked].astype(np.float64)
         most, least = groups.largest(number), -groups.largest(-number)
         pairs = zip(least, most, strict=True)
-        return [kinds[int(low)] if low == high else None for low, high in pairs]
+        return [models[int(low)] if low == high else None for low, high in pairs]
 
     @cached_property
     def _shown(self) -> tuple[Floats, Floats, Floats]:
-        """Rows in question, values that they show and that count, and rows known to count."""
-        asked = self._open(self.holds)
+        """By group: the rows that are not known, their shown values that count, and the rows that
+        are known to count.
+        """
+        asked = self._unknown(self.holds)
         lines, counts = self.counted.count, self._at(self.holds)
         rows = self.groups.sums(lines * asked) / self.counted.members
         known = self.groups.sums(lines * counts * ~asked) / self.counted.members
@@ -151,7 +158,7 @@ class Sums:
 
     @property
     def _lines(self) -> Floats:
-        """What is added up by line, if the rest of it is in `_added`."""
+        """What each line contributes, to be multiplied by `_added`."""
         return self.counted.total if self.amount is None else self.counted.count
 
     @property
@@ -163,8 +170,8 @@ class Sums:
         return [self.total_variance, self.count_variance, self.covariance]
 
     @cached_property
-    def _bends(self) -> list[Floats]:
-        """The least and the most that a row of each group can add, with their middle between."""
+    def _amounts(self) -> list[Floats]:
+        """The least amount that a row of each group can add, the middle, and the largest."""
         if self.amount is None:
             least = -self.groups.largest(-self.counted.least)
             most = self.groups.largest(self.counted.most)
@@ -175,38 +182,38 @@ class Sums:
         return [least, (least + most) / 2, most]
 
     @cached_property
-    def _bends_largest(self) -> list[Floats]:
-        """What one row can change `total - r * count` by at most, for these three ratios r."""
+    def _amounts_largest(self) -> list[Floats]:
+        """The largest change of `total - r * count` by one row, for r at the three `_amounts`."""
         if self.amount is None:
-            width = self._bends[2] - self._bends[0]
+            width = self._amounts[2] - self._amounts[0]
             return [width * share * self.count_largest for share in (1.0, 0.5, 1.0)]
-        changes = [self.amount - float(bend[0]) * self.holds for bend in self._bends]
+        changes = [self.amount - float(amount[0]) * self.holds for amount in self._amounts]
         return [self.groups.largest(self._deviation(change)) for change in changes]
 
     def _weighted(self, lines: Floats, tensor: Tensor) -> Floats:
-        """Unbiased estimates of Σ lines · tensor(true values), exact where the tensor is known."""
-        asked = self._open(tensor)
+        """Return unbiased estimates of Σ lines · tensor(true values); exact where it is known."""
+        asked = self._unknown(tensor)
         known = self.groups.sums(lines * self._at(tensor) * ~asked) / self.counted.members
-        return known + self.groups.sums(lines * self._at(self.lens.invert(tensor)) * asked)
+        return known + self.groups.sums(lines * self._at(self.inverse.invert(tensor)) * asked)
 
     def _variance(self, lines: Floats, tensor: Tensor) -> Floats:
-        """The unbiased estimate of a variance, but never less than the variance surely is."""
-        spread = self.lens.covariance(tensor, tensor)
-        least = self.lens.least(spread).clip(0)
+        """Return the unbiased estimate of a variance, or its certain lower bound if larger."""
+        variances = self.inverse.covariance(tensor, tensor)
+        least = self.inverse.least(variances).clip(0)
         floor = self.groups.sums(lines * least[self._state]) / self.counted.members
-        return np.maximum(self._weighted(lines, spread), floor)
+        return np.maximum(self._weighted(lines, variances), floor)
 
     def _deviation(self, tensor: Tensor) -> Floats:
-        """Of every line: the largest error that the weight of a row can have."""
-        largest: Floats = self.lens.deviation(tensor)[self._state]
+        """Return the largest error that the weight of a row can have, by line."""
+        largest: Floats = self.inverse.deviation(tensor)[self._state]
         return largest
 
-    def _open(self, tensor: Tensor) -> Flags:
-        """Of which lines a function is not known, but must be read from what they show."""
-        return ~self.lens.settled(tensor)[self._state]
+    def _unknown(self, tensor: Tensor) -> Flags:
+        """Return the lines whose value of `tensor` must be estimated from what they show."""
+        return ~self.inverse.is_known(tensor)[self._state]
 
     def _at(self, tensor: Tensor) -> Floats:
-        """The entry of a tensor for every line."""
+        """Return the entry of `tensor` for every line."""
         entries: Floats = flat(tensor)[self._state, self.counted.cell]
         return entries
 

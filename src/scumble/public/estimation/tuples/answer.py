@@ -27,10 +27,17 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.domain_counting import Domain, domain_of
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
-from scumble.public.estimation.rows.answer_many import RowTables
 from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.grouped_counts import Floats
-from scumble.public.estimation.tables import BoxSums, Clauses, Cube, Sides, alike, in_rounds
+from scumble.public.estimation.rows.row_tables import RowTables
+from scumble.public.estimation.tables import (
+    BoxSums,
+    Clauses,
+    CodeSets,
+    Integers,
+    same_shape,
+    tables_in_rounds,
+)
 from scumble.public.estimation.tuples.sums import (
     HorvitzThompsonMoments,
     Moments,
@@ -280,14 +287,16 @@ Counted = tuple[int, int]  # tuples of the domain, and published ones, that sati
 def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
     """Both counts of every plain count over few attributes, by its place."""
     names: dict[int, frozenset[str]] = {}
-    for places in alike(queries).values():
+    for places in same_shape(queries).values():
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
     rows = RowTables(cast(Path, engine.view), schema)  # the engine of a release has a view
     found: dict[int, Counted] = {}
-    for sets, cubes, clauses in in_rounds(schema, queries, names, engine, rows.count):
+    for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
         for each in sets:
             places = [place for place, named in names.items() if named == each]
-            both = Counts(schema, each, cubes.of(each), clauses).of([queries[p] for p in places])
+            both = Counts(schema, each, tables.table(each), clauses).of(
+                [queries[p] for p in places]
+            )
             found |= dict(zip(places, both, strict=True))
     return found
 
@@ -296,7 +305,7 @@ class Counts:
     """Counts of questions about the same attributes."""
 
     def __init__(
-        self, schema: Schema, names: frozenset[str], table: Cube, clauses: Clauses
+        self, schema: Schema, names: frozenset[str], table: Integers, clauses: Clauses
     ) -> None:
         self._schema, self._table, self._clauses = schema, table, clauses
         self._order = [name for name in schema.names if name in names]
@@ -304,7 +313,7 @@ class Counts:
         self._others = schema.size(rest)
 
     def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
-        sides = Sides(self._schema, self._clauses)
+        sides = CodeSets(self._schema, self._clauses)
         found = [sides.of(query, self._order) for query in queries]
         sums = BoxSums(self._table, self._table.ndim).of([each for each in found if each])
         shown = iter(sums.tolist())
