@@ -76,7 +76,7 @@ def _of_bags(outcomes: list, presence: Replaced, question: str):
     release = tuples_release(DOMAIN, outcomes[0][1], presence)
     alone = _question(release, _sql(question))
     together = _outcomes(outcomes, presence, DOMAIN)
-    shown = _question(together, _sql(question, "outcome, "))._seen().sums()
+    shown = _question(together, _sql(question, "outcome, "))._tuple_counts().sums()
     mean = np.repeat(alone.moments.mean, len(outcomes), axis=1)
     moments = ReplacedMoments(presence, shown, mean)
     power = 0 if alone.query.aggregate == "count" else 1

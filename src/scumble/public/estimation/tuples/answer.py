@@ -1,10 +1,8 @@
-"""Answers from true and false tuples.
+"""Answers from published tuples, true and false ones mixed (AlphaBeta, Frapp).
 
-Answers from published tuples, true ones and false ones mixed.
-
-The engine counts the tuples of the view that satisfy the question; how many false ones there must
-be among them follows from the number of tuples of the whole domain that satisfy it, which is
-counted without going through the domain.
+The engine counts the tuples of the view that satisfy the question. The expected number of false
+ones among them follows from the number of tuples of the whole domain that satisfy it, which is
+counted without enumerating the domain.
 """
 
 from __future__ import annotations
@@ -45,8 +43,8 @@ from scumble.public.estimation.tuples.sums import (
     SourcedStratum,
     Stratum,
     TupleCounts,
-    seen,
     strata,
+    tuple_counts,
     weights,
 )
 from scumble.public.sandbox import Sandbox
@@ -66,7 +64,7 @@ NOTHING = "no tuple can satisfy the condition, or their estimated number is zero
 def answer(
     evidence: Tuples, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
-    """Every group of the answer that is possible, with its estimate."""
+    """Return every possible group of the answer to `query` with its estimate."""
     return _groups(TupleQuestion(evidence, schema, query, engine))
 
 
@@ -103,13 +101,16 @@ def answer_together(
 
 @dataclass(frozen=True)
 class TupleQuestion:
-    """One question to published tuples: what the domain says about it, and what the view shows."""
+    """One question to published tuples: counts over the domain, and counts of the view.
+
+    `counted` has both, if they were counted before.
+    """
 
     evidence: Tuples
     schema: Schema
     query: Query
     engine: Sandbox
-    counted: Counted | None = None  # if both have been counted already
+    counted: Counted | None = None
 
     def estimate(self, group: int) -> Estimate:
         make = {"count": self._count, "sum": self._sum, "mean": self._mean}
@@ -117,7 +118,7 @@ class TupleQuestion:
 
     @cached_property
     def possible(self) -> npt.NDArray[np.object_]:
-        """How many tuples of the domain satisfy the question, by group."""
+        """The number of tuples of the domain that satisfy the question, by group."""
         if self.counted is not None:
             return np.array([self.counted[0] * self._copies], object)
         return self._domain.count(self.query.clauses, self.query.groups).reshape(-1) * self._copies
@@ -162,18 +163,18 @@ class TupleQuestion:
                 float(self.moments.covariance[group]),
             ),
             amounts=(low, (low + high) / 2, high),
-            largest=self._bent(group),
+            largest=self._ratio_largest(group),
             slope=float(self._largest[0][group]),
         )
         return Estimate(law.value, law, FIELLER, (*self._notes, *law.notes))
 
-    def _bent(self, group: int) -> tuple[float, float, float]:
-        low, middle, high = (float(each[group]) for each in self._bends)
+    def _ratio_largest(self, group: int) -> tuple[float, float, float]:
+        """Return the largest change of `total - r * count` by one tuple, for three ratios r."""
+        low, middle, high = (float(each[group]) for each in self._ratio_deviations)
         return low, middle, high
 
     @cached_property
-    def _bends(self) -> list[Floats]:
-        """What one tuple can change `total - r * count` by, for three ratios r."""
+    def _ratio_deviations(self) -> list[Floats]:
         low, high = self._limits
         shifts = (low, (low + high) / 2, high)
         return [self.moments.deviation(low, high, shift) for shift in shifts]
@@ -188,33 +189,33 @@ class TupleQuestion:
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
-        """The least and the most that a tuple can add."""
+        """The least and the largest amount that a tuple can add."""
         if self.query.argument is None:
             return 1.0, 1.0
         return self._domain.limits(self.query.argument, self.query.clauses)
 
     @cached_property
     def moments(self) -> Moments:
-        """The sums over true tuples, estimated from those that are shown, by group."""
+        """The sums over true tuples, estimated from the published ones, by group."""
         presence = self.evidence.presence
         if isinstance(presence, Replaced):
             mean = self._over_domain(Fraction(1, self._domain.size))
-            return ReplacedMoments(presence, self._shown, mean)
+            return ReplacedMoments(presence, self._published, mean)
         if presence.sources:
             return HorvitzThompsonMoments(presence, ((self._sourced(presence),),), (1.0,))
         false = self._over_domain(presence.noise)
         if presence.views == 1:
-            stratum = Stratum(self._shown, false, presence.kept, presence.noise)
+            stratum = Stratum(self._published, false, presence.kept, presence.noise)
             return HorvitzThompsonMoments(presence, ((stratum,),), (1.0,))
         size = self._domain.size * presence.multiplicity
-        views = strata(presence, self._seen(views=presence.seen), false)
+        views = strata(presence, self._tuple_counts(views=presence.seen), false)
         return HorvitzThompsonMoments(presence, views, weights(presence, size))
 
     def _sourced(self, presence: Included) -> SourcedStratum:
-        """β(t) is noise · Π size · share over the attributes that have a source."""
+        """Return the stratum of β(t) = noise · Π size · share, over attributes with a source."""
         sources = presence.sources or {}
         factors = {n: [len(each) * share for share in each] for n, each in sources.items()}
-        shown = self._seen(tuple(sources))
+        shown = self._tuple_counts(tuple(sources))
         rate = np.full(len(shown.group), float(presence.noise))
         for name, each in factors.items():
             rate = rate * np.array([float(factor) for factor in each])[shown.column[name]]
@@ -233,17 +234,17 @@ class TupleQuestion:
         )
 
     @property
-    def _shown(self) -> Floats:
+    def _published(self) -> Floats:
         """The sums over published tuples that satisfy the question."""
         if self.counted is not None:
             return np.full((3, 1), float(self.counted[1]))
-        return self._seen().sums()
+        return self._tuple_counts().sums()
 
-    def _seen(self, by: Sequence[str] = (), views: str | None = None) -> TupleCounts:
-        return seen(self.schema, self.query, self.engine, by, views)
+    def _tuple_counts(self, by: Sequence[str] = (), views: str | None = None) -> TupleCounts:
+        return tuple_counts(self.schema, self.query, self.engine, by, views)
 
     def _over_domain(self, scale: Fraction, weights: Any = None) -> Floats:
-        """Σ scale · g^j · weights over the possible tuples of each group, for j = 0, 1, 2."""
+        """Return Σ scale · g^j · weights over the possible tuples by group, for j = 0, 1, 2."""
         argument, copies = self.query.argument, self._copies
         if argument is None and not weights:
             row = np.array([float(scale * number) for number in self.possible])
@@ -268,7 +269,7 @@ class TupleQuestion:
 
     @property
     def _copies(self) -> int:
-        """How often the same tuple may be there."""
+        """How often the same tuple may be present."""
         presence = self.evidence.presence
         return presence.multiplicity if isinstance(presence, Included) else 1
 
@@ -279,13 +280,13 @@ class TupleQuestion:
         return (*self.query.notes, *((COLLAPSED,) if collapsed else ()))
 
 
-# Plain counts of many questions at once: one pass over the published tuples counts for all.
+# Plain counts of many questions, from one pass over the published tuples.
 
-Counted = tuple[int, int]  # tuples of the domain, and published ones, that satisfy a question
+Counted = tuple[int, int]  # the tuples of the domain, and the published ones, that satisfy it
 
 
 def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
-    """Both counts of every plain count over few attributes, by its place."""
+    """Return both counts of every plain count over few attributes, by its place in `queries`."""
     names: dict[int, frozenset[str]] = {}
     for places in same_shape(queries).values():
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
@@ -294,15 +295,15 @@ def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[i
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
         for each in sets:
             places = [place for place, named in names.items() if named == each]
-            both = Counts(schema, each, tables.table(each), clauses).of(
+            both = TableCounts(schema, each, tables.table(each), clauses).of(
                 [queries[p] for p in places]
             )
             found |= dict(zip(places, both, strict=True))
     return found
 
 
-class Counts:
-    """Counts of questions about the same attributes."""
+class TableCounts:
+    """Counts of questions about the same attributes `names`, from their contingency table."""
 
     def __init__(
         self, schema: Schema, names: frozenset[str], table: Integers, clauses: Clauses
@@ -313,18 +314,18 @@ class Counts:
         self._others = schema.size(rest)
 
     def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
-        sides = CodeSets(self._schema, self._clauses)
-        found = [sides.of(query, self._order) for query in queries]
+        code_sets = CodeSets(self._schema, self._clauses)
+        found = [code_sets.of(query, self._order) for query in queries]
         sums = BoxSums(self._table, self._table.ndim).of([each for each in found if each])
         shown = iter(sums.tolist())
         for query, each in zip(queries, found, strict=True):
             if each:
-                yield prod(side.size for side in each) * self._others, next(shown)
+                yield prod(codes.size for codes in each) * self._others, next(shown)
             else:
-                yield self._alone(query)
+                yield self._by_cells(query)
 
-    def _alone(self, query: Query) -> Counted:
-        """Of a question with conditions on several attributes: every cell is looked at."""
+    def _by_cells(self, query: Query) -> Counted:
+        """Return the counts of a question with a clause on several attributes, or many boxes."""
         holds = np.ones(self._table.shape, bool)
         for clause in query.clauses:
             holds &= self._clauses.along(clause, self._order)

@@ -1,6 +1,12 @@
-"""Horvitz-Thompson sums, their moments, several views.
+"""Sums over the true tuples, estimated from published tuples: Horvitz-Thompson and replacement.
 
-Published tuples counted by group, and by what else the probability of a tuple depends on.
+Let Q be the tuples that satisfy the question, and g the amount that is added up. All that a count,
+a sum and an average need are the three sums Σ g^j over the true tuples in Q, for j = 0, 1 and 2:
+the variances and the covariance of the estimates of the first two are linear in the three.
+
+- `tuple_counts` counts published tuples by group, in one pass.
+- `HorvitzThompsonMoments`: tuples are present with known probabilities, in one or several views.
+- `ReplacedMoments`: each tuple was kept, or replaced by a uniform one.
 """
 
 from __future__ import annotations
@@ -20,15 +26,45 @@ from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Law
 from scumble.public.estimation.rows.count_laws import RandomizedCount
-from scumble.public.estimation.rows.grouped_counts import Floats, floats
+from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
 from scumble.public.sandbox import Sandbox
+
+
+class Moments(Protocol):
+    """Estimated sums over true tuples and moments of their errors, for all groups at once."""
+
+    @property
+    def sums(self) -> Floats:
+        """Unbiased estimates of the three sums: one row for each power, one column by group."""
+        ...
+
+    def variance(self, power: int) -> Floats:
+        """Return the unbiased estimate of the variance of a sum, or its certain lower bound."""
+        ...
+
+    @property
+    def covariance(self) -> Floats:
+        """An unbiased estimate of the covariance of the sums of power 0 and 1."""
+        ...
+
+    def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
+        """Return the largest change of the error of the sum of g - `shift` by one tuple.
+
+        g is between `low` and `high` for every tuple in Q.
+        """
+        ...
+
+    def count_law(self, group: int, possible: int) -> Law | None:
+        """Return the exact law of a count, if it is known; `possible` is the size of Q."""
+        ...
 
 
 @dataclass(frozen=True)
 class TupleCounts:
-    """Lines of published tuples that satisfy a question: their group, how many there are, and the
-    sum of the amounts and of their squares (`powers`, one row each); `column` holds the codes of
-    further columns by name.
+    """Lines of published tuples that satisfy a question, each with its `group`.
+
+    The rows of `powers` are their number, the sum of the amounts, and the sum of squared amounts.
+    `column` has the codes of further columns by name, and `groups` is the number of groups.
     """
 
     groups: int
@@ -37,26 +73,25 @@ class TupleCounts:
     column: dict[str, npt.NDArray[Any]]
 
     def sums(self, weight: npt.NDArray[Any] | None = None) -> Floats:
-        """The three sums of each group, every line multiplied by its weight."""
+        """Return the three sums of each group, every line multiplied by its weight."""
         weighted = self.powers if weight is None else self.powers * weight
         return np.array([np.bincount(self.group, row, self.groups) for row in weighted])
 
 
-def seen(
+def tuple_counts(
     schema: Schema, query: Query, engine: Sandbox, by: Sequence[str] = (), views: str | None = None
 ) -> TupleCounts:
-    """One pass over the published tuples, by the groups of the question, by the attributes `by`,
-    and by the column `views`, which is of plain numbers.
+    """Count the published tuples that satisfy `query` in one pass.
+
+    They are counted by the groups of the question, by the attributes `by`, and by the column
+    `views`, which has plain numbers.
     """
     sizes = [schema[name].size for name in query.groups]
     names = list(dict.fromkeys([*query.groups, *by]))
     columns = [quoted(name) for name in (*names, *([views] if views else []))]
     amount = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else None
     sums = ["count(*)", *([f"sum({amount})", f"sum({amount} * {amount})"] if amount else [])]
-    listed = ", ".join(f"{column} AS c{place}" for place, column in enumerate(columns + sums))
-    where = " AND ".join(f"({clause.sql})" for clause in query.clauses)
-    grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
-    table = engine.rows(f"SELECT {listed} FROM view{' WHERE ' + where if where else ''}{grouping}")
+    table = aggregated(engine, columns, sums, [clause.sql for clause in query.clauses])
     codes = {name: schema[name].encode(table[f"c{i}"])[0] for i, name in enumerate(names)}
     if views:
         codes[views] = table[f"c{len(names)}"].to_numpy()
@@ -69,7 +104,7 @@ def seen(
     return TupleCounts(prod(sizes), group, powers, codes)
 
 
-# Several views of the same true tuples, each split by what the earlier ones have shown.
+# Several views of the same true tuples, each split by the earlier views.
 #
 # With V' the union of the earlier views, a true tuple is in view i with probability a, a false
 # one of V' with a · fade, any other with c_i: two strata, and membership in V' is public. Given
@@ -80,7 +115,7 @@ def seen(
 def strata(
     presence: Included, shown: TupleCounts, false: Floats
 ) -> tuple[tuple[Stratum, ...], ...]:
-    """The strata of every view. `false` are the sums that view 1 would show if nothing were
+    """Return the strata of every view. `false` are the expected sums of view 1 if no tuple were
     true.
     """
     bits = shown.column[presence.seen].astype(np.int64)
@@ -100,13 +135,14 @@ def strata(
 
 
 def weights(presence: Included, size: int) -> tuple[float, ...]:
-    """The share of each view in the pooled estimate: by the inverse of the variance that a count of
-    all tuples of the domain is expected to have.
+    """Return the weight of each view in the pooled estimate.
 
-    Only public numbers decide: the sizes of the table and of the domain, and the probabilities. Not
-    what the views show, not even V', since weights that depend on one view and multiply the error
-    of the same view would bias the sum. They are the same for all questions, so that the answers
-    to parts of a question add up to the answer to the whole.
+    It is proportional to the inverse of the expected variance of a count of all tuples of the
+    domain, whose number is `size`. The weights depend on public numbers only: the sizes of the
+    table and of the domain, and the probabilities. They do not depend on the views, not even on V',
+    since weights that depend on a view and multiply the error of the same view would bias the sum.
+    They are the same for all questions, so that the answers to parts of a question add up to the
+    answer to the whole.
     """
     variances = [_expected_variance(presence, size, view) for view in range(1, presence.views + 1)]
     if not all(variances):
@@ -129,14 +165,14 @@ def _expected_variance(presence: Included, size: int, view: int) -> float:
     return variance
 
 
-# Sums over true tuples from a set that holds true and false ones with known probabilities.
+# Tuples that are present with known probabilities.
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """Tuples of which a true one is there with probability `high`, a false one with `low`.
+    """Tuples of which a true one is present with probability `high`, a false one with `low`.
 
-    `shown` are the sums over those that are there, `false` their means if none were true. A sum is
+    `shown` are the sums over present tuples, `false` their means if no tuple were true. A sum is
     estimated by (shown - false) / (high - low); its variance is low (1 - low) for every tuple of
     the stratum, and high (1 - high) - low (1 - low) = (high - low)(1 - high - low) more for every
     true one, in terms of g² and divided by (high - low)².
@@ -151,15 +187,15 @@ class Stratum:
     def sums(self) -> Floats:
         return (self.shown - self.false) / self._gap
 
-    def spread(self, power: int) -> Floats:
-        """An unbiased estimate of the covariance of two sums whose powers add up to this."""
+    def covariance(self, power: int) -> Floats:
+        """Return an unbiased estimate of the covariance of two sums whose powers add to `power`."""
         excess = self._gap * float(1 - self.high - self.low)
         noise = float(1 - self.low) * self.false[power]
         found: Floats = (noise + excess * self.sums[power]) / self._gap**2
         return found
 
     def least(self, power: int) -> Floats:
-        """What the variance is at least, whatever is true."""
+        """Return a lower bound of the variance, whatever is true."""
         if not self.low:
             return np.zeros_like(self.false[power])
         each = min(self.high * (1 - self.high) / self.low, 1 - self.low)
@@ -168,7 +204,7 @@ class Stratum:
 
     @property
     def largest(self) -> float:
-        """What one tuple can change the error of a count by."""
+        """The largest change of the error of a count by one tuple."""
         return float(max(1 - self.low, self.high)) / self._gap
 
     @property
@@ -178,12 +214,13 @@ class Stratum:
 
 @dataclass(frozen=True)
 class SourcedStratum:
-    """Tuples of which a false one is there with a probability β(t) of its own, a true one with
+    """Tuples t of which a false one is present with its own probability β(t), a true one with
     `gap` more.
 
-    `shown` are the sums over those that are there and `faded` the same with every tuple times
-    β(t); `false` and `squared` are sums over all possible tuples times β(t) and β(t)². The variance
-    is the sum of β(t)(1 - β(t)) over all tuples, and of gap (1 - gap - 2β(t)) over true ones.
+    `shown` are the sums over present tuples and `faded` the same with every tuple times β(t);
+    `false` and `squared` are sums over all possible tuples times β(t) and β(t)². `steady` says
+    whether gap + 2β(t) is at most 1 for every tuple. The variance is the sum of β(t)(1 - β(t)) over
+    all tuples, and of gap (1 - gap - 2β(t)) over true ones.
     """
 
     shown: Floats
@@ -191,13 +228,13 @@ class SourcedStratum:
     false: Floats
     squared: Floats
     gap: float
-    steady: bool  # whether gap + 2β(t) is at most 1 for every tuple
+    steady: bool
 
     @cached_property
     def sums(self) -> Floats:
         return (self.shown - self.false) / self.gap
 
-    def spread(self, power: int) -> Floats:
+    def covariance(self, power: int) -> Floats:
         faded = (self.faded[power] - self.squared[power]) / self.gap
         excess = self.gap * ((1 - self.gap) * self.sums[power] - 2 * faded)
         found: Floats = (self.false[power] - self.squared[power] + excess) / self.gap**2
@@ -259,7 +296,7 @@ class HorvitzThompsonMoments:
 
     def _squared(self, power: int, *, least: bool = False) -> Floats:
         return _added(
-            weight**2 * (stratum.least(power) if least else stratum.spread(power))
+            weight**2 * (stratum.least(power) if least else stratum.covariance(power))
             for weight, view in zip(self.weights, self.views, strict=True)
             for stratum in view
         )
@@ -270,7 +307,7 @@ def _added(terms: Iterable[Floats]) -> Floats:
     return found
 
 
-# Sums over true tuples from a bag in which each was kept, or replaced by a uniform one.
+# Tuples that were kept, or replaced by a uniform one.
 #
 # A row with true tuple x shows y = x with probability p, else a uniform tuple of the m in the
 # domain. For f = g^j on Q and 0 elsewhere, with mean μ over the domain, the weight (f(y) - (1-p)
@@ -283,7 +320,9 @@ def _added(terms: Iterable[Floats]) -> Floats:
 
 @dataclass(frozen=True)
 class ReplacedMoments:
-    """`shown`: the sums over published tuples in Q; `mean`: the sums over the domain, divided by
+    """Moments by randomised response on whole tuples.
+
+    `shown` are the sums over published tuples in Q; `mean` are the sums over the domain, divided by
     its size.
     """
 
@@ -331,41 +370,3 @@ class ReplacedMoments:
         spread = self.mean[one + other] - self.mean[one] * self.mean[other]
         sure: Floats = self.presence.rows * self._lost / float(self.presence.keep) ** 2 * spread
         return sure
-
-
-# Unbiased sums over the true tuples that satisfy a question, and what is known of their errors.
-#
-# Let Q be the tuples that satisfy the question and g the amount that is added up. All that a
-# count, a sum and an average need are the three sums Σ g^j over the true tuples in Q, for j = 0,
-# 1 and 2: the variances and the covariance of the estimates of the first two are linear in the
-# three.
-
-
-class Moments(Protocol):
-    """What the estimator of one kind of presence finds, for all groups at once."""
-
-    @property
-    def sums(self) -> Floats:
-        """Unbiased estimates of the three sums: one row for each power, one column per group."""
-        ...
-
-    def variance(self, power: int) -> Floats:
-        """The unbiased estimate of the variance of a sum, but never less than the variance surely
-        is.
-        """
-        ...
-
-    @property
-    def covariance(self) -> Floats:
-        """An unbiased estimate of the covariance of the sums of power 0 and 1."""
-        ...
-
-    def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
-        """What one tuple can change the error of the sum of g - `shift` by at most, if g is between
-        `low` and `high` for every tuple in Q.
-        """
-        ...
-
-    def count_law(self, group: int, possible: int) -> Law | None:
-        """The exact law of a count, where it is known, if so many tuples are in Q."""
-        ...
