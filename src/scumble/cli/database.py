@@ -443,7 +443,11 @@ def _charged(database: Database, ledger: Path) -> str:
     from scumble.private.ledger.cost import bill_of_database
     from scumble.private.ledger.ledger import opened
 
-    return str(bill_of_database(database.terms, database.schema, opened(ledger).terms))
+    terms = database.terms
+    bill = bill_of_database(
+        terms.claim(), database.schema, opened(ledger).terms, seeded=terms.seeded
+    )
+    return str(bill)
 
 
 def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:

@@ -5,20 +5,18 @@ Conditions to boxes: the codes for which each part of a condition holds, put tog
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from math import prod
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sqlglot import TokenType as T
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
@@ -26,7 +24,8 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
 from scumble.private.database.space import Boxes, Space
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.normal_form import Branch, Members, Tree, atoms, members, normal_form
+from scumble.public.sql.conditions import ComparedLiteral, Comparison, comparison_of
+from scumble.public.sql.normal_form import Branch, Tree, atoms, normal_form
 
 _GRID = 2_000_000  # cells in which a formula over several attributes is worked out
 _LONG = 2000  # characters of an IN list that the engine is spared
@@ -156,34 +155,37 @@ def _cut(parts: Sequence[Expression], attribute: Attribute, engine: Sandbox) -> 
 
 
 def _truths(
-    parts: Sequence[Expression], attribute: Attribute, engine: Sandbox
+    atoms: Sequence[Expression], attribute: Attribute, engine: Sandbox
 ) -> Iterator[tuple[Expression, Truth]]:
-    """Each part over all codes; the engine is asked, but for long lists, which cost it seconds."""
+    """Each atom over all codes, from the engine. Long lists, which take it seconds, are read here
+    if they are plain comparisons.
+    """
     rest: list[Expression] = []
-    for part in parts:
-        listed = members(part) if len(part.sql) > _LONG else None
-        truth = None if listed is None else _among(listed, attribute)
+    for atom in atoms:
+        truth = _truth_of_list(atom, attribute) if len(atom.sql) > _LONG else None
         if truth is None:
-            rest.append(part)
+            rest.append(atom)
         else:
-            yield part, truth
+            yield atom, truth
     step = max(1, _ANSWERS // attribute.size)
     for first in range(0, len(rest), step):
         some = rest[first : first + step]
         yield from zip(some, engine.holds(some, [attribute.name]), strict=True)
 
 
-def _among(listed: Members, attribute: Attribute) -> Truth | None:
-    """Where a value is in a list of the same type; None leaves other types to the engine."""
-    if attribute.kind not in ("integer", "category") or attribute.size > _ANSWERS:
+def _truth_of_list(atom: Expression, attribute: Attribute) -> Truth | None:
+    """Where `column [NOT] IN (literals)` holds; None for anything else."""
+    comparison = comparison_of(atom)
+    if comparison is None or comparison.operator is not T.IN or attribute.size > _ANSWERS:
         return None
-    labels = attribute.labels()
-    if isinstance(listed.values[0], str) != (labels.type == pa.string()):
+    if comparison.column.text != attribute.name:
         return None
-    found = pc.is_in(labels, pa.array(listed.values, labels.type))
-    if listed.negated:
-        found = pc.and_(pc.invert(found), pc.is_valid(labels))
-    truth: Truth = found.to_numpy(zero_copy_only=False)
+    intervals = satisfying_codes(comparison, attribute)
+    if intervals is None:
+        return None
+    truth = np.zeros(attribute.size, bool)
+    for low, high in intervals:
+        truth[low : high + 1] = True
     return truth
 
 
@@ -212,113 +214,108 @@ def _product(space: Space, factors: Mapping[tuple[int, ...], Boxes], count: int)
     return boxes
 
 
-# Plain comparisons: the boxes of columns that are compared with literals, found by no engine.
+# Plain comparisons: columns compared with literals, whose boxes are found without the engine.
 #
-# They are what nearly all questions consist of, and an engine takes ten times as long for them as
+# Nearly all questions consist of them. The engine would take ten times as long for them as
 # everything else that an answer needs.
 
-_LITERAL = r"(?:(?:- )?[0-9]+(?:\.[0-9]+)?|(?:DATE )?'[^']*')"
-_CLAUSE = re.compile(
-    rf'"(?P<name>[^"]+)" (?:(?P<operator>=|<>|!=|<=?|>=?) (?P<value>{_LITERAL})'
-    rf"|(?P<is>IS )?(?P<not>NOT )?(?:BETWEEN (?P<low>{_LITERAL}) AND (?P<high>{_LITERAL})"
-    rf"|IN \((?P<list>{_LITERAL}(?:, {_LITERAL})*+)\)|(?P<null>NULL)))"
-)
-_LITERALS = re.compile(_LITERAL)
-_WHOLE = re.compile(r"(?:- )?[0-9]{1,18}")
-_DAY = re.compile(r"(?:DATE )?'([0-9]{4}-[0-9]{2}-[0-9]{2})'")
-_EQUAL = {"<>": "=", "!=": "="}  # what is negated
-_DIGITS = 15  # of a number that a float holds exactly, or nearest to
+_DIGITS = 15  # of a number that a float holds exactly, or is nearest to
+_LONGEST_INTEGER = 18  # digits
+_DAY = len("2020-02-29")
 
 Interval = tuple[int, int]
 
 
-def is_plain(clause: Expression) -> bool:
-    """Whether a clause is spelled as a plain comparison of one column."""
-    return _CLAUSE.fullmatch(clause.sql) is not None
+def plain_boxes(comparisons: Iterable[Comparison | None], space: Space, most: int) -> Boxes | None:
+    """Return the disjoint boxes of a conjunction of comparisons; none if no point satisfies it.
 
-
-def compared(clauses: Iterable[Expression], space: Space, most: int) -> Boxes | None:
-    """The disjoint boxes of a conjunction, none if no point satisfies it; None if a clause is
-    anything else than a plain comparison, or there are more boxes than `most`: that is left to the
-    engine.
+    The result is None if a clause is no comparison (None), if only the engine knows what a literal
+    means, or if there are more boxes than `most`.
     """
     axes: dict[int, list[Interval]] = {}
-    for clause in clauses:
-        found = _CLAUSE.fullmatch(clause.sql)
-        if found is None or found["name"] not in space.names:
+    for comparison in comparisons:
+        if comparison is None or comparison.column.text not in space.names:
             return None
-        axis = space.names.index(found["name"])
-        intervals = _intervals(found, space.attributes[axis], space.sizes[axis])
+        axis = space.names.index(comparison.column.text)
+        intervals = satisfying_codes(comparison, space.attributes[axis])
         if intervals is None:
             return None
         axes[axis] = _common(axes[axis], intervals) if axis in axes else intervals
-    boxes = space.whole[np.newaxis].copy()
-    for axis, intervals in axes.items():
-        if len(boxes) * len(intervals) > most:
-            return None
-        boxes = np.repeat(boxes, len(intervals), axis=0)
-        if len(boxes):
-            boxes[:, axis] = intervals * (len(boxes) // len(intervals))
-    return boxes
+    if prod(map(len, axes.values())) > most:
+        return None
+    boxes = []
+    for chosen in product(*axes.values()):
+        box: list[Sequence[int]] = space.whole.tolist()
+        for axis, interval in zip(axes, chosen, strict=True):
+            box[axis] = interval
+        boxes.append(box)
+    return np.array(boxes, np.int64).reshape(-1, len(space), 2)
 
 
-def _intervals(found: re.Match[str], attribute: Attribute, size: int) -> list[Interval] | None:
-    """The codes that satisfy a comparison. A missing value, whose code is the last, satisfies
-    none, negated or not.
+def satisfying_codes(comparison: Comparison, attribute: Attribute) -> list[Interval] | None:
+    """Return the intervals of codes that satisfy a comparison; None if only the engine can tell.
+
+    A missing value, whose code is the last, satisfies no comparison but IS NULL, negated or not.
     """
-    last = size - 1 - attribute.missing
-    if (found["is"] is None) != (found["null"] is None):
-        return None
-    if found["null"]:
+    last = attribute.size - 1 - attribute.missing
+    if comparison.operator is T.IS:
         missing = [(last + 1, last + 1)] * attribute.missing
-        return [(0, last)] if found["not"] else missing
-    spans = _spans(found, attribute.domain)
-    if spans is None:
+        return [(0, last)] if comparison.negated else missing
+    intervals = _equal_or_ordered(comparison, attribute.domain)
+    if intervals is None:
         return None
-    merged = _merged((max(low, 0), min(high, last)) for low, high in spans)
-    return _rest(merged, last) if found["not"] or found["operator"] in _EQUAL else merged
+    merged = _merged((max(low, 0), min(high, last)) for low, high in intervals)
+    negated = comparison.negated or comparison.operator is T.NEQ
+    return _complement(merged, last) if negated else merged
 
 
-def _spans(found: re.Match[str], domain: Domain | None) -> list[Interval] | None:
-    """The codes of values that are equal to, or in order with, the literals; maybe empty ones."""
-    if found["value"]:
-        texts, operator = [found["value"]], _EQUAL.get(found["operator"], found["operator"])
-    elif found["low"]:
-        texts, operator = [found["low"], found["high"]], "BETWEEN"
-    else:
-        texts, operator = _LITERALS.findall(found["list"]), "="
+def _equal_or_ordered(comparison: Comparison, domain: Domain | None) -> list[Interval] | None:
+    """The codes of values that are equal to the literals, or in order with them.
+
+    NOT and <> are not applied. Intervals may be empty, and may overlap.
+    """
+    literals, operator = comparison.literals, comparison.operator
+    equal = operator in _EQUALITIES
     if isinstance(domain, Category) and isinstance(domain.values[0], str):
-        return _places(texts, domain) if operator == "=" else None
-    values = [_read(text, domain) for text in texts]
+        return _codes_of_words(literals, domain) if equal else None
+    values = [_value(literal, domain) for literal in literals]
     if domain is None or None in values:
         return None
     known = _ordered(domain)
-    if operator == "BETWEEN":
+    if operator is T.BETWEEN:
         low, high = values
-        spans = [(bisect_left(known, low), bisect_right(known, high) - 1)]
+        intervals = [(bisect_left(known, low), bisect_right(known, high) - 1)]
     else:
-        spans = [_span(known, operator, value) for value in values]
+        intervals = [_interval(known, T.EQ if equal else operator, value) for value in values]
     if not isinstance(domain, Category):
-        return spans
+        return intervals
     codes = _codes(domain)  # whole numbers that may be listed in any order
-    return [(codes[value],) * 2 for low, high in spans for value in known[max(low, 0) : high + 1]]
+    return [
+        (codes[value],) * 2 for low, high in intervals for value in known[max(low, 0) : high + 1]
+    ]
 
 
-def _span(known: Sequence[Any], operator: str, value: Any) -> Interval:
+_EQUALITIES = (T.EQ, T.NEQ, T.IN)
+
+
+def _interval(known: Sequence[Any], operator: T, value: Any) -> Interval:
+    """The places of ordered values that compare with one value as the operator says."""
     below, after = bisect_left(known, value), bisect_right(known, value)
-    if operator == "=":
+    if operator is T.EQ:
         return below, after - 1
-    if operator[0] == "<":
-        return 0, (below if operator == "<" else after) - 1
-    return (after if operator == ">" else below), len(known) - 1
+    if operator is T.LT or operator is T.LTE:
+        return 0, (below if operator is T.LT else after) - 1
+    return (after if operator is T.GT else below), len(known) - 1
 
 
-def _places(texts: Sequence[str], category: Category) -> list[Interval] | None:
-    """The codes of words, none for a word that is not in the list; None for anything but words."""
-    if any(text[0] != "'" for text in texts):
+def _codes_of_words(
+    literals: Sequence[ComparedLiteral], category: Category
+) -> list[Interval] | None:
+    """The codes of texts, none for a text outside the domain; None if a literal is no text."""
+    if any(literal.token_type is not T.STRING or literal.dated for literal in literals):
         return None
     known = _codes(category)
-    return [(known[text[1:-1]],) * 2 for text in texts if text[1:-1] in known]
+    return [(known[literal.text],) * 2 for literal in literals if literal.text in known]
 
 
 @lru_cache(maxsize=256)
@@ -334,26 +331,42 @@ def _ordered(domain: Domain) -> Sequence[Any]:
     return sorted(domain.labels().to_pylist())
 
 
-def _read(text: str, domain: Domain | None) -> int | float | date | None:
-    """A literal as a value that can be compared with those of a domain; None if the engine knows
-    better what is meant.
+def _value(literal: ComparedLiteral, domain: Domain | None) -> int | float | date | None:
+    """A literal as a value that can be compared with those of a domain; None if only the engine
+    knows how it compares.
     """
+    text, sign = literal.text, -1 if literal.negative else 1
     if isinstance(domain, IntegerRange | Category):
-        return int(text.replace(" ", "")) if _WHOLE.fullmatch(text) else None
+        plain = _is_integer(literal) and len(text) <= _LONGEST_INTEGER
+        return sign * int(text) if plain else None
     if isinstance(domain, Bins):
-        plain = "'" not in text and sum(map(str.isdigit, text)) <= _DIGITS
-        return float(text.replace(" ", "")) if plain else None
-    day = _DAY.fullmatch(text) if isinstance(domain, Dates) else None
+        return sign * float(text) if _is_decimal(literal) else None
+    plain = literal.token_type is T.STRING and len(text) == _DAY and text.isascii()
+    if not isinstance(domain, Dates) or not plain:
+        return None
     try:
-        return None if day is None else date.fromisoformat(day[1])
+        return date.fromisoformat(text)
     except ValueError:
         return None
 
 
-def _merged(spans: Iterable[Interval]) -> list[Interval]:
+def _is_integer(literal: ComparedLiteral) -> bool:
+    return literal.token_type is T.NUMBER and literal.text.isascii() and literal.text.isdigit()
+
+
+def _is_decimal(literal: ComparedLiteral) -> bool:
+    """Whether a number is digits, or digits, a point and digits, and a float holds it."""
+    whole, point, fraction = literal.text.partition(".")
+    digits = whole + fraction
+    complete = bool(whole) and bool(fraction) == bool(point)
+    plain = literal.token_type is T.NUMBER and digits.isascii() and digits.isdigit()
+    return plain and complete and len(digits) <= _DIGITS
+
+
+def _merged(intervals: Iterable[Interval]) -> list[Interval]:
     """Intervals in order, those that overlap or touch as one, without empty ones."""
     found: list[Interval] = []
-    for low, high in sorted(span for span in spans if span[0] <= span[1]):
+    for low, high in sorted(each for each in intervals if each[0] <= each[1]):
         if found and low <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], high)
         else:
@@ -361,15 +374,15 @@ def _merged(spans: Iterable[Interval]) -> list[Interval]:
     return found
 
 
-def _rest(intervals: Sequence[Interval], last: int) -> list[Interval]:
-    """What lies between intervals, up to a last code."""
+def _complement(intervals: Sequence[Interval], last: int) -> list[Interval]:
+    """The intervals between others, from 0 to `last`."""
     starts = [0, *(high + 1 for _, high in intervals)]
     stops = [*(low - 1 for low, _ in intervals), last]
     return [(low, high) for low, high in zip(starts, stops, strict=True) if low <= high]
 
 
 def _common(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """What is in both of two lists of intervals, all in order."""
+    """The intersection of two lists of intervals, all in order."""
     found: list[Interval] = []
     one = other = 0
     while one < len(ones) and other < len(others):

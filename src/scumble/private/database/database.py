@@ -21,11 +21,11 @@ from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
+from scumble.private.ledger.ledger import Ledger, charged_for_database
 from scumble.private.tables.rows import Outside
 from scumble.public.estimate import Estimates
 
 if TYPE_CHECKING:
-    from scumble.private.ledger.ledger import Ledger
     from scumble.public.plot.figures import Figure
 
 
@@ -78,8 +78,6 @@ class Database:
         noise repeatable and the database NOT PRIVATE: for tests. `ledger` is the owner's, in which
         the whole of epsilon is charged beside other releases of the table.
         """
-        from scumble.private.ledger.ledger import charged_for_database
-
         terms = DatabaseTerms.read(
             epsilon=epsilon,
             noise=noise,
@@ -92,7 +90,7 @@ class Database:
         )
         known = tables.asked_about(tables.schema_of(schema), attributes)
         read = SourceTable(source, table, progress)
-        with charged_for_database(ledger, terms, known):
+        with charged_for_database(ledger, terms.claim(), known, seeded=terms.seeded):
             made = tables.make(folder, read, known, terms, outside)
         # There is a folder, which can be opened: from here on it has to stay paid for.
         return cls._begun(*made, seed)

@@ -5,10 +5,9 @@ What a question asks of a database: for each group, numbers of one kind over dis
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -18,15 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import LedgerError, QueryError
-from scumble.model.query import Expression, Query
+from scumble.model.query import Query
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.database.conditions import boxes_of, compared, is_plain
+from scumble.private.database.conditions import boxes_of, plain_boxes
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.parse import parse
+from scumble.public.sql.templates import ParsedQuestion, TemplateParser
 
 MOST_GROUPS = MOST_BOXES = 10_000
 Integers = npt.NDArray[np.int64]
@@ -142,7 +140,7 @@ class QuestionReader:
         self._lock = threading.Lock()
         self._engine: Sandbox | None = None
         self._closed = False
-        self._shapes = Shapes(schema)
+        self._parser = TemplateParser(schema)
         self._sums: dict[str, Amounts] = {}
         # The same question, asked or tried again, means the same.
         self._known = lru_cache(maxsize=_REMEMBERED)(self._read)
@@ -161,20 +159,21 @@ class QuestionReader:
                 self._engine = None
 
     def _read(self, sql: str) -> Question:
-        query = self._shapes.read(sql)
-        groups = tuple(groups_of(query, self._boxes(query), self.space))
+        parsed = self._parser.parse(sql)
+        query = parsed.query
+        groups = tuple(groups_of(query, self._boxes(parsed), self.space))
         if query.aggregate == "count" or query.argument is None:
             return Question(query, groups, (COUNT,), None)
         summed = f"sum {query.argument.sql}"
         kinds = (summed,) if query.aggregate == "sum" else (summed, COUNT)
         return Question(query, groups, kinds, self._amounts(query, query.argument.sql))
 
-    def _boxes(self, query: Query) -> Boxes:
-        boxes = compared(query.clauses, self.space, MOST_BOXES)
+    def _boxes(self, parsed: ParsedQuestion) -> Boxes:
+        boxes = plain_boxes(parsed.comparisons, self.space, MOST_BOXES)
         if boxes is None:
             engine = self._opened()
-            engine.check(query)
-            boxes = boxes_of(query.clauses, self.space, engine, MOST_BOXES)
+            engine.check(parsed.query)
+            boxes = boxes_of(parsed.query.clauses, self.space, engine, MOST_BOXES)
         return boxes
 
     def _amounts(self, query: Query, argument: str) -> Amounts:
@@ -200,95 +199,3 @@ class QuestionReader:
 
 def _closed() -> LedgerError:
     return LedgerError("This database was closed. Open it again.")
-
-
-# Questions that differ only in their numbers and words: the second of a shape is not parsed
-# again.
-#
-# Programs ask the same question with other limits, over and over, and parsing is a fifth of what
-# an answer takes.
-
-_LONGEST = 1000  # characters of a question with a shape
-_LITERAL = re.compile(r"[0-9]+|'[^']*'")
-# Text without names in quotes, comments, signs or points, in which every literal stands alone.
-_SIMPLE = re.compile(
-    r"(?:[ \n]|[A-Za-z_][A-Za-z0-9_]*(?!['A-Za-z0-9_])|[0-9]+(?!['A-Za-z0-9_])"
-    r"|'[^']*'(?!['A-Za-z0-9_])|[(),*=<>!])*+"
-)
-_LITERALS = re.compile(r"(?<![A-Za-z0-9_])(?:[0-9]+|'[^']*')")
-_DIGITS = 15  # of a number; longer ones are no plain comparison
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A question, and its clauses in parts between which the literals stand, with the words that
-    each of these may be: None for any number.
-    """
-
-    query: Query
-    clauses: tuple[tuple[Expression, tuple[str, ...]], ...]
-    words: tuple[frozenset[str] | None, ...]
-
-    def filled(self, text: str, literals: Sequence[str]) -> Query | None:
-        """The question with other literals; None if one of them may have a meaning of its own."""
-        for literal, words in zip(literals, self.words, strict=True):
-            if len(literal) > _DIGITS if words is None else literal not in words:
-                return None
-        rest, clauses = iter(literals), []
-        for clause, (first, *parts) in self.clauses:
-            sql = first + "".join(next(rest) + part for part in parts)
-            clauses.append(Expression(sql, clause.attributes, clause.start))
-        return replace(self.query, clauses=tuple(clauses), text=text)
-
-
-class Shapes:
-    """Parses questions about a schema, those of a known shape by filling in their literals."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self._known: dict[str, _Shape | None] = {}
-
-    def read(self, text: str) -> Query:
-        if len(text) > _LONGEST or not _SIMPLE.fullmatch(text):
-            return parse(text, self.schema)
-        literals = _LITERALS.findall(text)
-        shape = _LITERALS.sub(_mark, text)
-        known = self._known.get(shape)
-        found = None if known is None else known.filled(text, literals)
-        if found is None:
-            found = parse(text, self.schema)
-            if shape not in self._known:
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[shape] = self._shape(found, literals)
-        return found
-
-    def _shape(self, query: Query, literals: list[str]) -> _Shape | None:
-        """What all questions like this one share; None if a literal of it stands anywhere else than
-        in a comparison whose meaning is plain, or the asker was told something about it.
-        """
-        if query.notes:
-            return None
-        clauses, words, there = [], list[frozenset[str] | None](), list[str]()
-        for clause in query.clauses:
-            domain = self.schema[clause.attributes[0]].domain if is_plain(clause) else None
-            if not isinstance(domain, IntegerRange | Category):
-                return None
-            after = clause.sql.index('" ') + 2  # the name of the column, which may hold anything
-            first, *parts = _LITERAL.split(clause.sql[after:])
-            clauses.append((clause, (clause.sql[:after] + first, *parts)))
-            for literal in _LITERAL.findall(clause.sql, after):
-                there.append(literal)
-                words.append(_words(domain) if literal[0] == "'" else None)
-        return _Shape(query, tuple(clauses), tuple(words)) if there == literals else None
-
-
-def _mark(literal: re.Match[str]) -> str:
-    return "'" if literal[0][0] == "'" else "#"
-
-
-@lru_cache(maxsize=256)
-def _words(domain: IntegerRange | Category) -> frozenset[str]:
-    """The words of a domain, in quotes."""
-    values = domain.values if isinstance(domain, Category) else ()
-    return frozenset(f"'{value}'" for value in values if isinstance(value, str))

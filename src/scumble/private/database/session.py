@@ -150,7 +150,8 @@ class Session:
                 "groups": groups,
                 "new": [each.to_dict() for each in new],
             }
-            self._memory.learn(turn.append(ANSWER, payload, request.key, request.analyst))
+            entry = turn.append(ANSWER, payload, request.key, request.analyst)
+            self._memory.learn(entry, payload)
         return settled
 
     def _stored(self, entry: Entry, request: Request) -> Settled:

@@ -34,10 +34,10 @@ class DatabaseState:
         self.batches = [Batch(terms, space)]
         self.added: list[str] = []  # fingerprints of the batches after the first
 
-    def learn(self, entry: Entry) -> None:
-        """Take in one entry."""
+    def learn(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> None:
+        """Apply one entry. `payload` is what its text was made of, where that is at hand."""
         if entry.kind == ANSWER:
-            self._answered(entry.payload, entry.analyst)
+            self._answered(entry.payload if payload is None else payload, entry.analyst)
         elif entry.kind == APPEND:
             if wrong := out_of_order(entry, len(self.batches) + 1):
                 raise LedgerError(f"The ledger is not used: it was tampered with. {wrong.sentence}")

@@ -9,6 +9,7 @@ from math import floor
 from typing import Any, Literal, get_args
 
 from scumble.model.errors import ParameterError
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import (
     Guarantee,
     at_most,
@@ -19,6 +20,7 @@ from scumble.model.privacy.guarantee import (
     posterior_at_most,
 )
 from scumble.private.journal.entries import check_word
+from scumble.private.ledger.cost import ReleaseClaim
 from scumble.public.release import SEEDED
 
 Tracker = Literal["auto", "exact", "histogram", "disjoint"]
@@ -132,6 +134,10 @@ class DatabaseTerms:
             sentence=" ".join([*warning, sentence]),
             limits=(*warning, *LIMITS),
         )
+
+    def claim(self) -> ReleaseClaim:
+        """Return the loss of all answers together, as an owner's ledger charges it."""
+        return ReleaseClaim(PrivacyLoss(self.epsilon), "replace")
 
     def to_dict(self) -> dict[str, Any]:
         return {

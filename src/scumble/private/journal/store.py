@@ -5,7 +5,6 @@ The SQLite file of a ledger: how it is made and read, and a sentence for each wa
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+
+from filelock import lock_descriptor, unlock_descriptor
 
 from scumble.model.errors import LedgerError, ParameterError
 from scumble.private.journal.entries import BEGINNING, PROMISE, Entry
@@ -203,7 +204,7 @@ class HeadFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._handle = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
         self._synced: Future[None] | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="scumble-ledger-head")
 
@@ -237,16 +238,13 @@ class HeadFile:
     def lock(self, patience: float) -> None:
         """Wait until no other process, and no other journal of this one, has the place."""
         limit = time.monotonic() + patience
-        while True:
-            try:
-                return fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > limit:
-                    raise LedgerError(locked(patience)) from None
+        while not lock_descriptor(self._handle, blocking=False):
+            if time.monotonic() > limit:
+                raise LedgerError(locked(patience))
             time.sleep(_POLL)
 
     def unlock(self) -> None:
-        fcntl.flock(self._handle, fcntl.LOCK_UN)
+        unlock_descriptor(self._handle)
 
     def close(self) -> None:
         self._background.shutdown()

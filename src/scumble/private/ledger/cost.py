@@ -19,7 +19,6 @@ from scumble.private.mechanism import Mechanism, Publisher
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
-    from scumble.private.database.terms import DatabaseTerms
 
 # How many steps of a promised kind lead from a table to its neighbour of the ledger's kind.
 # Replacing a person is removing one and adding one; who changes only some values is replaced. The
@@ -139,12 +138,16 @@ def _reading(column: Attribute) -> dict[str, Any]:
     return {name: word for name, word in column.to_dict().items() if name not in _NO_READING}
 
 
-def bill_of_database(database: DatabaseTerms, schema: Schema, terms: LedgerTerms) -> Bill:
-    """What a statistical database costs: all that it may ever answer."""
-    claim = ReleaseClaim(PrivacyLoss(database.epsilon), "replace")
-    weak = _seeded(database.seeded) or _read_from_data(schema.from_data)
-    parameters = {"attributes": list(schema.names), "epsilon": str(database.epsilon)}
-    return _bill("database", parameters, [claim], terms, weak, "")
+def bill_of_database(
+    claim: ReleaseClaim, schema: Schema, terms: LedgerTerms, *, seeded: bool
+) -> Bill:
+    """Return the bill of a statistical database, for everything that it may ever answer.
+
+    `claim` is the loss that the database promises for all answers together.
+    """
+    weakness = _seeded(seeded) or _read_from_data(schema.from_data)
+    parameters = {"attributes": list(schema.names), "epsilon": str(claim.loss.epsilon)}
+    return _bill("database", parameters, [claim], terms, weakness, "")
 
 
 def _bill(

@@ -15,13 +15,12 @@ from scumble.model.errors import ParameterError, PromiseError, SourceError
 from scumble.model.privacy.guarantee import delta_share
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.journal import Journal
-from scumble.private.ledger.cost import Bill, bill_of_database
+from scumble.private.ledger.cost import Bill, ReleaseClaim, bill_of_database
 from scumble.private.ledger.statement import Statement, refuse
 from scumble.private.ledger.terms import LedgerTerms, Total
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
-    from scumble.private.database.terms import DatabaseTerms
 
 
 class Ledger:
@@ -162,16 +161,18 @@ class Ledger:
 
 @contextmanager
 def charged_for_database(
-    ledger: Ledger | str | Path | None, database: DatabaseTerms, schema: Schema
+    ledger: Ledger | str | Path | None, claim: ReleaseClaim, schema: Schema, *, seeded: bool
 ) -> Iterator[None]:
-    """Charge a statistical database, if there is a ledger, before its folder is made. While it is
-    made it answers nothing, so that any failure is harmless.
+    """Charge a statistical database, if there is a ledger, before its folder is made.
+
+    While the folder is made nothing is answered, so that the charge is returned after any failure.
     """
     if ledger is None:
         yield
         return
     found = opened(ledger)
-    with found.paid(bill_of_database(database, schema, found.terms), harmless=Exception):
+    bill = bill_of_database(claim, schema, found.terms, seeded=seeded)
+    with found.paid(bill, harmless=Exception):
         yield
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -102,15 +102,30 @@ _OFFSETS = {T.LTE: 1, T.GT: 1}  # these cut after the literal, the others before
 _ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL."""
+class ComparedLiteral(NamedTuple):
+    """A literal of a comparison. `text` is unquoted and has no sign.
+
+    `negative` says whether a minus stands before a number, `dated` whether DATE stands before a
+    text.
+    """
+
+    token_type: T
+    text: str
+    negative: bool = False
+    dated: bool = False
+
+
+class Comparison(NamedTuple):
+    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL.
+
+    `negated` says whether NOT stands before IN or BETWEEN, or after IS.
+    """
 
     qualifier: Token | None
     column: Token
     operator: T
-    literals: tuple[Token, ...]
-    negated: tuple[bool, ...]  # of each literal: whether a minus stands before it
+    literals: tuple[ComparedLiteral, ...]
+    negated: bool = False
 
     def notes(self, attribute: Attribute) -> Iterator[str]:
         """What the asker should know if the published values are coarser than the question."""
@@ -146,10 +161,10 @@ class Comparison:
     def _notes_on_bins(self, name: str, bins: Bins) -> Iterator[str]:
         by_order = self.operator in _ORDERED or self.operator is T.BETWEEN
         known = set(bins.edges) if by_order else set(bins.middles().tolist())
-        for token, negated in zip(self.literals, self.negated, strict=True):
-            number = _number(token)
-            if number is not None and (-number if negated else number) not in known:
-                shown = "-" + token.text if negated else token.text
+        for literal in self.literals:
+            number = _number(literal)
+            if number is not None and (-number if literal.negative else number) not in known:
+                shown = "-" + literal.text if literal.negative else literal.text
                 yield (
                     f"'{name}' is published in bins: {shown} is not the edge of one, so the middle "
                     "of a bin decides for the whole bin; an error by that is not in the interval."
@@ -179,8 +194,9 @@ def read_comparison(tokens: Tokens) -> Comparison | None:
     column, at = tokens[at], at + 1
     if kinds[at] is T.IS:
         valid = kinds[at + 1 :] in ([T.NULL], [T.NOT, T.NULL])
-        return Comparison(qualifier, column, T.IS, (), ()) if valid else None
-    if kinds[at] is T.NOT:
+        return Comparison(qualifier, column, T.IS, (), kinds[at + 1] is T.NOT) if valid else None
+    negated = kinds[at] is T.NOT
+    if negated:
         at += 1
         if kinds[at] not in (T.IN, T.BETWEEN):
             return None
@@ -188,9 +204,15 @@ def read_comparison(tokens: Tokens) -> Comparison | None:
     literals = _literals(tokens, kinds, operator, at + 1)
     if literals is None:
         return None
-    return Comparison(
-        qualifier, column, operator, tuple(t for t, _ in literals), tuple(n for _, n in literals)
-    )
+    return Comparison(qualifier, column, operator, tuple(literals), negated)
+
+
+def comparison_of(clause: Expression) -> Comparison | None:
+    """Return the comparison that a clause of a parsed question is, or None if it is anything else.
+
+    The clause is cut into tokens as the question was.
+    """
+    return read_comparison(Words(clause.sql).tokens)
 
 
 def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
@@ -198,7 +220,7 @@ def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
     found = _literal(tokens, kinds, 0)
     if found is None:
         return None
-    token, negated, at = found
+    literal, at = found
     if len(kinds) < at + 2 or kinds[at] not in _COMPARISONS or kinds[at + 1] not in _COLUMNS:
         return None
     qualifier, column = None, at + 1
@@ -207,12 +229,10 @@ def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
     if len(kinds) != column + 1 or kinds[column] not in _COLUMNS:
         return None
     operator = _FLIPPED.get(kinds[at], kinds[at])
-    return Comparison(qualifier, tokens[column], operator, (token,), (negated,))
+    return Comparison(qualifier, tokens[column], operator, (literal,))
 
 
-def _literals(
-    tokens: Tokens, kinds: list[T], operator: T, at: int
-) -> list[tuple[Token, bool]] | None:
+def _literals(tokens: Tokens, kinds: list[T], operator: T, at: int) -> list[ComparedLiteral] | None:
     """The literals after an operator, or None if something else follows it."""
     if operator in _COMPARISONS:
         separator, count, end = None, 1, len(kinds)
@@ -222,10 +242,10 @@ def _literals(
         separator, count, end, at = T.COMMA, 0, len(kinds) - 1, at + 1
     else:
         return None
-    found: list[tuple[Token, bool]] = []
+    found: list[ComparedLiteral] = []
     while read := _literal(tokens, kinds, at):
-        token, negated, at = read
-        found.append((token, negated))
+        literal, at = read
+        found.append(literal)
         if at == end:
             return found if count in (0, len(found)) else None
         if kinds[at] is not separator:
@@ -234,19 +254,19 @@ def _literals(
     return None
 
 
-def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[Token, bool, int] | None:
-    """The literal at a place, whether a minus stands before it, and the place after it."""
+def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[ComparedLiteral, int] | None:
+    """The literal at the index `at`, and the index after it; None if there is no literal."""
     kind = kinds[at] if at < len(kinds) else None
     if kind in _LITERALS:
-        return tokens[at], False, at + 1
+        return ComparedLiteral(kinds[at], tokens[at].text), at + 1
     if kind is T.DASH and kinds[at + 1 : at + 2] == [T.NUMBER]:
-        return tokens[at + 1], True, at + 2
+        return ComparedLiteral(T.NUMBER, tokens[at + 1].text, negative=True), at + 2
     if kind is T.DATE and kinds[at + 1 : at + 2] == [T.STRING]:
-        return tokens[at + 1], False, at + 2
+        return ComparedLiteral(T.STRING, tokens[at + 1].text, dated=True), at + 2
     return None
 
 
-def _number(token: Token) -> float | None:
+def _number(token: ComparedLiteral) -> float | None:
     if token.token_type is not T.NUMBER:
         return None
     try:
@@ -255,7 +275,7 @@ def _number(token: Token) -> float | None:
         return None
 
 
-def _day(token: Token) -> date | None:
+def _day(token: ComparedLiteral) -> date | None:
     try:
         return date.fromisoformat(token.text) if token.token_type is T.STRING else None
     except ValueError:

@@ -18,13 +18,6 @@ from scumble.public.sql.expressions import KEYWORDS
 from scumble.public.sql.tokens import CLOCK_AND_USER
 
 _SHOWN = 80
-_INTEGER = r"(?:- )?[0-9]{1,18}"
-_TEXT = r"'(?:[^']|'')*+'"
-_COLUMN = r'"(?:[^"]|"")*+"'
-_LIST = re.compile(
-    rf"{_COLUMN} (NOT )?IN \(((?:{_INTEGER}, )*+{_INTEGER}|(?:{_TEXT}, )*+{_TEXT})\)"
-)
-_MEMBER = re.compile(rf"{_INTEGER}|{_TEXT}")
 _PLAIN = re.compile("[A-Za-z][A-Za-z0-9_]*")
 _DUCKDB = DuckDB()
 
@@ -71,26 +64,6 @@ def atoms(tree: Tree) -> list[Expression]:
         else:
             pending.extend(reversed(node.parts))
     return list(found)
-
-
-@dataclass(frozen=True)
-class Members:
-    """`column [NOT] IN (...)` with integers, or with texts."""
-
-    values: list[int] | list[str]
-    negated: bool
-
-
-def members(atom: Expression) -> Members | None:
-    """The literals of an atom that is nothing but a list of them, else None."""
-    found = _LIST.fullmatch(atom.sql)
-    if found is None:
-        return None
-    words: list[str] = _MEMBER.findall(found[2])
-    if words[0].startswith("'"):
-        texts = [word[1:-1].replace("''", "'") for word in words]
-        return Members(texts, found[1] is not None)
-    return Members([int(word.replace(" ", "")) for word in words], found[1] is not None)
 
 
 @lru_cache(maxsize=1024)  # asked for with every answer

@@ -21,7 +21,7 @@ from scumble.public.sql.conditions import Span, read_clauses, strip
 from scumble.public.sql.expressions import check_functions, read_expression
 from scumble.public.sql.tokens import AGGREGATES, Names, Words, is_word, refuse_unsupported
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_tokens"]
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -32,8 +32,15 @@ def parse(text: str, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_T
     `tables` names public side tables, and their columns, for `IN (SELECT ... FROM table)`. What is
     not understood or not supported raises `QueryError`, with a caret under the word.
     """
-    words = Words(text)
+    return parse_tokens(Words(text), schema, tables)
+
+
+def parse_tokens(
+    words: Words, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
+) -> Query:
+    """`parse` for a text that is cut into tokens already."""
     names = Names(words, schema, tables)
+    _ = words.closing  # unbalanced parentheses are refused first
     refuse_unsupported(words, names.attributes)
     return Statement(words, names).read()
 

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -45,7 +46,10 @@ _LOCAL = _Local()
 
 
 class Words:
-    """A question cut into tokens: balanced, not too long and not too deep."""
+    """A question cut into tokens. Questions that are too long are refused.
+
+    `closing` refuses parentheses that are not balanced, or nested too deeply.
+    """
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
@@ -62,7 +66,11 @@ class Words:
             self.tokens.pop()
         if not self.tokens:
             raise QueryError("The question is empty. Write SELECT COUNT(*) FROM t, for example.")
-        self.closing = self._match_parentheses()
+
+    @cached_property
+    def closing(self) -> dict[int, int]:
+        """The index of the parenthesis that closes each opening one."""
+        return self._match_parentheses()
 
     def error(self, message: str, at: Token | int | None = None) -> QueryError:
         """The complaint, with a caret under a token, an offset, or (None) the end of the text."""

@@ -1,4 +1,4 @@
-"""Questions of a known shape are what the parser would make of them."""
+"""Questions of a known template are what the parser would make of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database import question
-from scumble.private.database.question import Shapes
-from scumble.public.sql.parse import parse
+from scumble.public.sql import templates
+from scumble.public.sql.conditions import comparison_of
+from scumble.public.sql.parse import parse, parse_tokens
+from scumble.public.sql.templates import TemplateParser
 
 SCHEMA = sc.Schema(
     [
@@ -36,35 +37,46 @@ CLAUSES = st.one_of(
     st.builds("pay < {}".format, NUMBERS),
     st.builds("(age = {} OR age = {})".format, NUMBERS, NUMBERS),
     st.builds('"age" > {} -- {}\n'.format, NUMBERS, NUMBERS),
+    st.builds("age NOT IN ({}, - {})".format, NUMBERS, NUMBERS),
+    st.builds("level = {} /* {} */".format, WORDS, WORDS),
+    st.just("sex IS NOT NULL"),
 )
-READER = Shapes(SCHEMA)  # all examples fill one memory
+PARSER = TemplateParser(SCHEMA)  # all examples fill one cache
 
 
 @given(st.sampled_from(["COUNT(*)", "SUM(age)", "AVG(age * 2)"]), st.lists(CLAUSES, max_size=3))
 def test_as_the_parser_says(head, clauses):
     where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
     text = f"SELECT {head} FROM t{where}"
-    assert READER.read(text) == parse(text, SCHEMA)
+    found, expected = PARSER.parse(text), parse(text, SCHEMA)
+    assert found.query == expected
+    for clause, parsed in zip(found.query.clauses, expected.clauses, strict=True):
+        assert clause.start == parsed.start
+    for clause, comparison in zip(expected.clauses, found.comparisons, strict=True):
+        read = comparison_of(clause)
+        if comparison is not None:
+            assert comparison[2:] == read[2:]
+            assert (comparison.column.text,) == clause.attributes
 
 
 def test_positions_of_groups_are_no_literals():
-    reader = Shapes(SCHEMA)
+    parser = TemplateParser(SCHEMA)
     for place in (1, 2):
         text = f"SELECT age, sex, COUNT(*) FROM t WHERE age2 < 3 GROUP BY {place}, {3 - place}"
-        assert reader.read(text) == parse(text, SCHEMA)
+        assert parser.parse(text).query == parse(text, SCHEMA)
 
 
 @pytest.mark.parametrize(("literal", "parsed"), [("7", 0), ("70", 0), (str(10**15), 1), ("'7'", 1)])
-def test_only_the_first_of_a_shape_is_parsed(literal, parsed):
-    reader = Shapes(SCHEMA)
-    reader.read("SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'f'")
-    with patch.object(question, "parse", wraps=parse) as parser:
-        reader.read(f"SELECT COUNT(*) FROM t WHERE age < {literal} AND sex = 'm'")
-        assert parser.call_count == parsed
+def test_only_the_first_of_a_template_is_parsed(literal, parsed):
+    parser = TemplateParser(SCHEMA)
+    parser.parse("SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'f'")
+    with patch.object(templates, "parse_tokens", wraps=parse_tokens) as full:
+        parser.parse(f"SELECT COUNT(*) FROM t WHERE age < {literal} AND sex = 'm'")
+        assert full.call_count == parsed
 
 
-def test_few_shapes_are_remembered():
-    reader = Shapes(SCHEMA)
+def test_few_templates_are_kept():
+    parser = TemplateParser(SCHEMA)
     for number in range(600):
-        reader.read(f"SELECT COUNT(*) FROM t{number} WHERE age < 5")
-    assert len(reader._known) <= 256
+        parser.parse(f"SELECT COUNT(*) FROM t{number} WHERE age < 5")
+    assert len(parser._templates) <= 256

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database.conditions import boxes_of, compared
+from scumble.private.database.conditions import boxes_of, plain_boxes
 from scumble.private.database.space import Space
 from scumble.public.sandbox import Sandbox
+from scumble.public.sql.conditions import comparison_of
 from scumble.public.sql.parse import parse
 
 SCHEMA = sc.Schema(
@@ -36,15 +37,18 @@ LITERALS = {
 }
 WORDS = {
     "sex": st.sampled_from(["'f'", "'m'", "'x'"]),
-    '"job title"': st.sampled_from(["'cook'", "'1'", "'boss'", "'it'"]),
+    '"job title"': st.sampled_from(["'cook'", "'1'", "'boss'", "'it'", "'it''s'"]),
 }
 
 
 def ordered(name: str, literals: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     words = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
+    flipped = st.builds(f"{{}} {{}} {name}".format, literals, words)
     between = "{} {}BETWEEN {} AND {}".format
-    return st.builds(f"{name} {{}} {{}}".format, words, literals) | st.builds(
-        between, st.just(name), st.sampled_from(["", "NOT "]), literals, literals
+    return (
+        flipped
+        | st.builds(f"{name} {{}} {{}}".format, words, literals)
+        | st.builds(between, st.just(name), st.sampled_from(["", "NOT "]), literals, literals)
     )
 
 
@@ -73,7 +77,7 @@ def engine():
 def test_as_the_engine_says(engine, clauses):
     where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
     query = parse(f"SELECT COUNT(*) FROM t{where}", SCHEMA)
-    found = compared(query.clauses, SPACE, MOST)
+    found = plain_boxes(map(comparison_of, query.clauses), SPACE, MOST)
     assert sorted(found.tolist()) == sorted(boxes_of(query.clauses, SPACE, engine).tolist())
 
 
@@ -83,14 +87,12 @@ def test_as_the_engine_says(engine, clauses):
         "age < 2.5",
         "age = '3'",
         f"age < {10**18}",
-        "3 < age",
         "NOT age < 3",
         "age = NULL",
         "age = 3 OR age = 5",
         "age + 1 = 3",
         "sex < 'm'",
         "sex = 'f' || ''",
-        "\"job title\" = 'it''s'",
         "pay < '10'",
         "pay < 1e1",
         "pay < .25",
@@ -98,15 +100,18 @@ def test_as_the_engine_says(engine, clauses):
         "born < '2020-2-1'",
         "born < '2020-02-30'",
         "level = '3'",
+        "level = DATE '2020-01-01'",
+        "age = TRUE",
+        "NOT sex = 'f'",
         "1 = 1",
     ],
 )
 def test_anything_else_is_left_to_the_engine(clause):
     query = parse(f"SELECT COUNT(*) FROM t WHERE {clause}", SCHEMA)
-    assert compared(query.clauses, SPACE, MOST) is None
+    assert plain_boxes(map(comparison_of, query.clauses), SPACE, MOST) is None
 
 
 def test_too_many_boxes_are_left_to_the_engine():
     query = parse("SELECT COUNT(*) FROM t WHERE age IN (1, 3, 5) AND pay IN (5.25, 35)", SCHEMA)
-    assert len(compared(query.clauses, SPACE, 6)) == 6
-    assert compared(query.clauses, SPACE, 5) is None
+    assert len(plain_boxes(map(comparison_of, query.clauses), SPACE, 6)) == 6
+    assert plain_boxes(map(comparison_of, query.clauses), SPACE, 5) is None

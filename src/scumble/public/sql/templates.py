@@ -1,0 +1,178 @@
+"""A parser with a cache for questions that differ only in their literals.
+
+Programs ask the same question with other limits, over and over. The second question of a template
+is cut into tokens and not parsed again: its literals are put into the clauses of the first one.
+Templates are keyed by tokens, so that only the SQL tokenizer and the parser ever read the text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlglot import Token
+from sqlglot import TokenType as T
+
+from scumble.model.query import Expression, Query
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.public.sql.conditions import Comparison, comparison_of
+from scumble.public.sql.parse import parse_tokens
+from scumble.public.sql.tokens import Tokens, Words
+
+_LITERALS = (T.STRING, T.NUMBER)
+_MOST_TEMPLATES = 256
+_DIGITS = 15  # of a number that is put into a template
+
+TemplateKey = tuple[bytes, tuple[str, ...]]
+
+
+class ParsedQuestion(NamedTuple):
+    """A question, and for each of its clauses the comparison that it is (None: anything else)."""
+
+    query: Query
+    comparisons: tuple[Comparison | None, ...]
+
+
+class TemplateParser:
+    """Parses questions about a schema. Equal to `parse` for every text.
+
+    The cache is dropped when it has 256 templates.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._templates: dict[TemplateKey, _Template | None] = {}
+
+    def parse(self, text: str) -> ParsedQuestion:
+        """Return the question that a SQL text asks; raises `QueryError` as `parse` does."""
+        words = Words(text)
+        kinds = [token.token_type for token in words.tokens]
+        literals = [
+            token for token, kind in zip(words.tokens, kinds, strict=True) if kind in _LITERALS
+        ]
+        key = _key(words.tokens, kinds)
+        template = self._templates.get(key)
+        filled = None if template is None else template.filled(words, literals)
+        if filled is not None:
+            return filled
+        query = parse_tokens(words, self.schema)
+        parsed = ParsedQuestion(query, tuple(_compared(clause) for clause in query.clauses))
+        if key not in self._templates:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[key] = _template(parsed, words, literals, self.schema)
+        return parsed
+
+
+def _key(tokens: Tokens, kinds: Sequence[T]) -> TemplateKey:
+    """The kinds of all tokens, and their texts but for those of literals."""
+    texts = [
+        "" if kind in _LITERALS else token.text for token, kind in zip(tokens, kinds, strict=True)
+    ]
+    return array("H", kinds).tobytes(), tuple(texts)
+
+
+def _compared(clause: Expression) -> Comparison | None:
+    found = comparison_of(clause)
+    return found if found is not None and clause.attributes == (found.column.text,) else None
+
+
+class _Clause(NamedTuple):
+    """A clause of a template: its SQL between the literals, and what it compares."""
+
+    first: int  # index of its first token in the question
+    attributes: tuple[str, ...]
+    parts: tuple[str, ...]
+    comparison: Comparison
+    words: frozenset[str]  # the texts that a literal may be
+
+
+@dataclass(frozen=True)
+class _Template:
+    """A question without its literals, all of which belong to comparisons."""
+
+    query: Query
+    clauses: tuple[_Clause, ...]
+
+    def filled(self, words: Words, literals: Sequence[Token]) -> ParsedQuestion | None:
+        """Return the question with other literals; None if one of them needs the parser."""
+        clauses: list[Expression] = []
+        comparisons: list[Comparison] = []
+        at = 0
+        for first, attributes, parts, comparison, known in self.clauses:
+            sql, values = parts[0], []
+            for old, part in zip(comparison.literals, parts[1:], strict=True):
+                spelled = _spelled(literals[at], known)
+                if spelled is None:
+                    return None
+                sql += spelled + part
+                values.append(old._replace(text=literals[at].text))
+                at += 1
+            clauses.append(Expression(sql, attributes, words.tokens[first].start))
+            _, column, operator, _, negated = comparison
+            comparisons.append(Comparison(None, column, operator, tuple(values), negated))
+        query = self.query
+        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, words.text)
+        return ParsedQuestion(filled, tuple(comparisons))
+
+
+def _spelled(token: Token, known: frozenset[str]) -> str | None:
+    """A literal as SQL; None if the parser may have more to say about it."""
+    text: str = token.text
+    if token.token_type is T.STRING:
+        return "'" + text.replace("'", "''") + "'" if text in known else None
+    return text if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
+
+
+def _template(
+    parsed: ParsedQuestion, words: Words, literals: Sequence[Token], schema: Schema
+) -> _Template | None:
+    """Return what all questions like this one share.
+
+    None if a literal stands anywhere else than in a comparison of a whole number or a category, or
+    if the question has notes, which may depend on the literals.
+    """
+    query = parsed.query
+    if query.notes:
+        return None
+    clauses: list[_Clause] = []
+    compared: list[tuple[T, str]] = []
+    firsts = {token.start: index for index, token in enumerate(words.tokens)}
+    for clause, comparison in zip(query.clauses, parsed.comparisons, strict=True):
+        if comparison is None:
+            return None
+        domain = schema[clause.attributes[0]].domain
+        if not isinstance(domain, IntegerRange | Category):
+            return None
+        parts = _parts(clause.sql)
+        if len(parts) != len(comparison.literals) + 1:  # TRUE and FALSE are literals, too
+            return None
+        compared += [(each.token_type, each.text) for each in comparison.literals]
+        first = firsts[clause.start]
+        clauses.append(_Clause(first, clause.attributes, parts, comparison, _words(domain)))
+    there = [(token.token_type, token.text) for token in literals]
+    # All literals of clauses are tokens of the question, in its order. So if there are as many of
+    # one as of the other, none stands outside the clauses.
+    return _Template(query, tuple(clauses)) if there == compared else None
+
+
+def _parts(sql: str) -> tuple[str, ...]:
+    """The text before, between and after the literals of a clause."""
+    parts: list[str] = []
+    start = 0
+    for token in Words(sql).tokens:
+        if token.token_type in _LITERALS:
+            parts.append(sql[start : token.start])
+            start = token.end + 1
+    return (*parts, sql[start:])
+
+
+@lru_cache(maxsize=256)
+def _words(domain: IntegerRange | Category) -> frozenset[str]:
+    """The texts in a domain."""
+    values = domain.values if isinstance(domain, Category) else ()
+    return frozenset(value for value in values if isinstance(value, str))
