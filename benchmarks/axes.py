@@ -106,7 +106,7 @@ def release(method: str, shape: tuple[int, ...]) -> Callable[[int], object]:
         design = mechanism.design(schema)
         sums = ByLaw(design)
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(turn))
-        noisy = table.counts(names, mechanism.person).noisy(sums.laws, sums)
+        noisy = table.counts(names, mechanism.unit).noisy(sums.laws, sums)
         return design.reconstruct(design.split(sums.ordered(noisy)))
 
     return once

@@ -19,7 +19,7 @@ import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Row, Step, Study, Verdict, scatter_panels
 from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.public.plot.figures import Line, Panel
 
 COLUMNS = tuple(
@@ -135,9 +135,9 @@ class Laboratory:
         found = self.estimate(self.selections.counts(codes), evidence.presence)
         return Outcome(found, self.truths[method], len(codes))
 
-    def estimate(self, shown: Codes, presence: Included | Replaced) -> Floats:
+    def estimate(self, shown: Codes, presence: InclusionProbabilities | ReplacedTuples) -> Floats:
         """The closed forms of both: what is shown, less the noise expected, over what is kept."""
-        if isinstance(presence, Included):
+        if isinstance(presence, InclusionProbabilities):
             noise = float(presence.noise)
             return (shown - noise * self.domain) / (float(presence.kept) - noise)
         keep = float(presence.keep)

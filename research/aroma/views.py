@@ -17,7 +17,7 @@ from scumble.audit.exposure import Exposure, exposure, shown
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw, UniformChannel
 from scumble.model.evidence.evidence import Records, Tuples
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
@@ -155,7 +155,7 @@ def weights(release: Release) -> Floats:
 def tuple_counts(release: Release) -> Floats:
     """The estimated counts of all values of a view of tuples, true and false."""
     evidence, schema = cast(Tuples, release.evidence), release.schema
-    presence = cast(Included, evidence.presence)
+    presence = cast(InclusionProbabilities, evidence.presence)
     table = pq.read_table(release.folder / evidence.file, columns=[SECRET])
     seen = np.bincount(table[SECRET].to_numpy(), minlength=schema[SECRET].size)
     noise = float(presence.noise)
@@ -168,7 +168,7 @@ def row_noise(release: Release) -> tuple[Floats, Floats]:
     """
     evidence, values = release.evidence, release.schema[SECRET].size
     if isinstance(evidence, Tuples):
-        presence = cast(Included, evidence.presence)
+        presence = cast(InclusionProbabilities, evidence.presence)
         home, away = float(presence.kept), float(presence.noise)
     else:
         [channel] = cast(Records, evidence).channels

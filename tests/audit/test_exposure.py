@@ -11,7 +11,7 @@ import scumble as sc
 from scumble.audit.evidence_checks import patterns
 from scumble.audit.exposure import finding, included, play, replaced, subset
 from scumble.model.evidence.channels import SubsetLaw
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.privacy.guarantee import exposure_at_most
 
 GAMES = 40_000
@@ -28,12 +28,14 @@ def people(known: int, values: int) -> sc.Schema:
     )
 
 
-def of_tuples(law: Included, known: int, values: int) -> tuple[float, float]:
+def of_tuples(law: InclusionProbabilities, known: int, values: int) -> tuple[float, float]:
     return included(law, people(known, values), ("known", "secret"))
 
 
 def test_the_figures_of_the_alpha_beta_paper():
-    success, shown = of_tuples(Included(100, Fraction(1, 2), Fraction("0.002325")), 50_000, 20)
+    success, shown = of_tuples(
+        InclusionProbabilities(100, Fraction(1, 2), Fraction("0.002325")), 50_000, 20
+    )
     assert success == pytest.approx(0.513, abs=5e-4)
     assert shown == pytest.approx(0.938, abs=5e-4)
 
@@ -49,7 +51,7 @@ def best(laws: list[dict[tuple, Fraction]], nothing: tuple) -> tuple[float, floa
     return float(success), float((success - right.get(nothing, 0)) / (1 - missed))
 
 
-def enumerated(law: Included, known: int, values: int) -> tuple[float, float]:
+def enumerated(law: InclusionProbabilities, known: int, values: int) -> tuple[float, float]:
     """Every view of the tuples of one person, by the definition of `Included`."""
 
     def present(before: tuple[int, ...], true: bool, value: int) -> Fraction:
@@ -78,16 +80,18 @@ def enumerated(law: Included, known: int, values: int) -> tuple[float, float]:
 HALF, TENTH = Fraction(1, 2), Fraction(1, 10)
 SECRET = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))
 LAWS = [
-    Included(100, HALF, HALF / 2),
-    Included(100, 9 * TENTH, TENTH),
-    Included(100, 3 * TENTH, 3 * TENTH),
-    Included(100, HALF, TENTH, multiplicity=3),
-    Included(100, HALF, TENTH, most=3, views=1, fade=7 * TENTH),
-    Included(100, HALF, TENTH, most=3, views=2, fade=7 * TENTH),
-    Included(100, HALF, TENTH, most=3, views=3, fade=7 * TENTH),
-    Included(100, HALF, TENTH, sources={"secret": SECRET}),
-    Included(100, 6 * TENTH, 3 * TENTH, sources={"known": (9 * TENTH, TENTH)}),
-    Included(100, HALF, TENTH, sources={"known": (9 * TENTH, TENTH), "secret": SECRET}),
+    InclusionProbabilities(100, HALF, HALF / 2),
+    InclusionProbabilities(100, 9 * TENTH, TENTH),
+    InclusionProbabilities(100, 3 * TENTH, 3 * TENTH),
+    InclusionProbabilities(100, HALF, TENTH, multiplicity=3),
+    InclusionProbabilities(100, HALF, TENTH, most=3, views=1, fade=7 * TENTH),
+    InclusionProbabilities(100, HALF, TENTH, most=3, views=2, fade=7 * TENTH),
+    InclusionProbabilities(100, HALF, TENTH, most=3, views=3, fade=7 * TENTH),
+    InclusionProbabilities(100, HALF, TENTH, sources={"secret": SECRET}),
+    InclusionProbabilities(100, 6 * TENTH, 3 * TENTH, sources={"known": (9 * TENTH, TENTH)}),
+    InclusionProbabilities(
+        100, HALF, TENTH, sources={"known": (9 * TENTH, TENTH), "secret": SECRET}
+    ),
 ]
 
 
@@ -115,12 +119,14 @@ def test_replaced_rows_against_enumeration(rows, size):
             law[seen] = law.get(seen, Fraction(0)) + chance
         laws.append(law)
     success = best(laws, ())[0]
-    assert replaced(Replaced(rows, keep), domain, values)[0] == pytest.approx(success, rel=1e-12)
+    assert replaced(ReplacedTuples(rows, keep), domain, values)[0] == pytest.approx(
+        success, rel=1e-12
+    )
 
 
 def test_patterns_of_many_views_are_all_there():
     """Of 63 views there are 2^63 patterns."""
-    law = Included(100, HALF, TENTH, most=63, views=63, fade=9 * TENTH)
+    law = InclusionProbabilities(100, HALF, TENTH, most=63, views=63, fade=9 * TENTH)
     found = list(patterns(law))
     assert sum(each.times for each in found) == 1 << 63
     assert sum(each.times * each.true for each in found) == 1
@@ -128,9 +134,9 @@ def test_patterns_of_many_views_are_all_there():
 
 
 def test_what_cannot_be_computed_is_left_out():
-    assert replaced(Replaced(10, HALF), 20, 20) is None  # nobody has a column that is known
-    assert replaced(Replaced(10**6, HALF), 20, 2) is None
-    several = Included(9, HALF, TENTH, most=2, views=2, sources={"secret": SECRET})
+    assert replaced(ReplacedTuples(10, HALF), 20, 20) is None  # nobody has a column that is known
+    assert replaced(ReplacedTuples(10**6, HALF), 20, 2) is None
+    several = InclusionProbabilities(9, HALF, TENTH, most=2, views=2, sources={"secret": SECRET})
     assert of_tuples(several, 2, 3) is None
     rng = np.random.default_rng(1)
     weights = [rng.integers(1, 10**9, size).tolist() for size in (1000, 1000)]
@@ -138,7 +144,10 @@ def test_what_cannot_be_computed_is_left_out():
         name: tuple(Fraction(each, sum(given)) for each in given)
         for name, given in zip(("known", "secret"), weights, strict=True)
     }
-    assert of_tuples(Included(9, HALF, Fraction(1, 10**4), sources=sources), 1000, 1000) is None
+    assert (
+        of_tuples(InclusionProbabilities(9, HALF, Fraction(1, 10**4), sources=sources), 1000, 1000)
+        is None
+    )
 
 
 @pytest.mark.parametrize(("size", "inclusion"), [(2, "0.7"), (3, "0.9"), (2, "0.2")])

@@ -12,23 +12,25 @@ import pytest
 import scumble as sc
 from scumble.audit.claims import CONFIDENCE, Parts, claims
 from scumble.audit.evidence_checks import TupleOdds
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_rho, posterior_at_most
 from scumble.private.perturbation.partition_groups import Part, keep_for, split
 
 TENTH = Fraction(1, 10)
 SHARES = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))
 LAWS = [
-    Included(3, 5 * TENTH, TENTH),
-    Included(3, 3 * TENTH, 2 * TENTH),
-    Included(3, 5 * TENTH, TENTH, most=2, views=2, fade=7 * TENTH),
-    Included(
+    InclusionProbabilities(3, 5 * TENTH, TENTH),
+    InclusionProbabilities(3, 3 * TENTH, 2 * TENTH),
+    InclusionProbabilities(3, 5 * TENTH, TENTH, most=2, views=2, fade=7 * TENTH),
+    InclusionProbabilities(
         3, 5 * TENTH, 2 * TENTH, sources={"a": (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))}
     ),
 ]
 
 
-def histories(law: Included, code: int, true: bool) -> dict[tuple[int, ...], Fraction]:
+def histories(
+    law: InclusionProbabilities, code: int, true: bool
+) -> dict[tuple[int, ...], Fraction]:
     """The probability of every history of a tuple with this code, by the definition of the law."""
     relative = 3 * law.sources["a"][code] if law.sources else Fraction(1)
 

@@ -9,7 +9,7 @@ import pytest
 import scumble as sc
 from scumble.audit.report import Finding, Report, page, person_words
 from scumble.audit.subjects import of_release, of_table
-from scumble.model.privacy.guarantee import figure
+from scumble.model.privacy.guarantee import format_parameter
 
 SCHEMA = sc.Schema(
     (
@@ -39,7 +39,7 @@ def _table() -> pa.Table:
     ],
 )
 def test_figures_are_rounded_as_in_sentences(name, value, said):
-    assert figure(name, value) == said
+    assert format_parameter(name, value) == said
 
 
 def test_a_certificate_has_one_rounding_for_one_figure(tmp_path):

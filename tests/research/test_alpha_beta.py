@@ -27,7 +27,7 @@ from research.alpha_beta import (
     usefulness,
     verdicts,
 )
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from tests.support.terminal import research as command
 
 TINY = Scale(people=300, runs=2, counts=(5.0, 10.0), bounds=(0.2, 0.4), dots=60)
@@ -74,13 +74,13 @@ def test_estimates_are_those_of_the_releases(table):
 def test_the_noise_is_taken_off_by_its_mean(table):
     laboratory = Laboratory(table, TINY, lambda _: None)
     truth = laboratory.truths["FRAPP"]
-    presence = Replaced(
+    presence = ReplacedTuples(
         table.rows, sc.Frapp(reading="published", k=10, gamma=0.2).keep(table.schema)
     )
     keep = float(presence.keep)
     mean = keep * truth + table.rows * (1 - keep) * laboratory.domain / laboratory.whole
     assert laboratory.estimate(mean, presence) == pytest.approx(truth, abs=1e-6)
-    some = Included.from_dict(
+    some = InclusionProbabilities.from_dict(
         {
             "rows": table.rows, "kept": "1/2", "noise": "1/100", "multiplicity": 1,
             "sources": None, "most": 1, "views": 1, "fade": "1", "collapsed": True,

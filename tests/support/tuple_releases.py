@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import Included, Presence, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, Presence, ReplacedTuples
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.release import Manifest, Release
 
@@ -43,7 +43,7 @@ def tuples_release(
 
 
 def all_bags(
-    cells: Sequence[Row], true: Sequence[Row], presence: Replaced
+    cells: Sequence[Row], true: Sequence[Row], presence: ReplacedTuples
 ) -> Iterator[tuple[Fraction, list[Row]]]:
     """Everything that a bag with replaced tuples may be, with its exact probability."""
     other = (1 - presence.keep) / len(cells)
@@ -54,7 +54,7 @@ def all_bags(
         yield probability, list(drawn)
 
 
-def chance(presence: Included, domain: sc.Schema, cell: Row, true: bool) -> Fraction:
+def chance(presence: InclusionProbabilities, domain: sc.Schema, cell: Row, true: bool) -> Fraction:
     """The probability of one tuple in the first view."""
     noise = presence.noise
     for name, value in zip(domain.names, cell, strict=False):
@@ -66,7 +66,7 @@ def chance(presence: Included, domain: sc.Schema, cell: Row, true: bool) -> Frac
 
 
 def all_sets(
-    domain: sc.Schema, cells: Sequence[Row], true: Sequence[Row], presence: Included
+    domain: sc.Schema, cells: Sequence[Row], true: Sequence[Row], presence: InclusionProbabilities
 ) -> Iterator[tuple[Fraction, list[Row]]]:
     """Everything that one view of a set may be, with its exact probability."""
     chances = [chance(presence, domain, cell, cell in true) for cell in cells]
@@ -78,7 +78,7 @@ def all_sets(
 
 
 def all_views(
-    cells: Sequence[Row], true: Sequence[Row], presence: Included
+    cells: Sequence[Row], true: Sequence[Row], presence: InclusionProbabilities
 ) -> Iterator[tuple[Fraction, list[Row]]]:
     """Everything that all views together may be: rows with the column `views` at their end."""
     per_cell = [_histories(presence, cell in true) for cell in cells]
@@ -90,7 +90,7 @@ def all_views(
         yield probability, rows
 
 
-def _histories(presence: Included, true: bool) -> list[tuple[int, Fraction]]:
+def _histories(presence: InclusionProbabilities, true: bool) -> list[tuple[int, Fraction]]:
     found = []
     for bits in range(1 << presence.views):
         probability = Fraction(1)

@@ -24,8 +24,8 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Groups, Records, Tuples
-from scumble.model.evidence.presence import Included, Replaced
-from scumble.model.privacy.guarantee import Guarantee, figure, posterior_at_most
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.privacy.guarantee import Guarantee, format_parameter, posterior_at_most
 from scumble.public.release import Release
 
 CONFIDENCE = 0.9999
@@ -53,7 +53,7 @@ def _ratios(release: Release) -> list[Fraction | None]:
     evidence, schema = release.evidence, release.schema
     if isinstance(evidence, Records):
         return [channel_ratio(channel, schema) for channel in evidence.channels]
-    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Replaced):
+    if isinstance(evidence, Tuples) and isinstance(evidence.presence, ReplacedTuples):
         whole = UniformChannel(evidence.columns, evidence.presence.keep)
         return [channel_ratio(whole, schema)]
     return []
@@ -116,7 +116,7 @@ def _restricted(release: Release, promise: Guarantee) -> Finding | None:
 def _exposed(release: Release, promise: Guarantee) -> Finding | None:
     found, values = exposure(release.manifest), promise.parameters.get("values")
     evidence = release.evidence
-    if isinstance(evidence, Tuples) and isinstance(evidence.presence, Replaced):
+    if isinstance(evidence, Tuples) and isinstance(evidence.presence, ReplacedTuples):
         # of a whole row, for who is told which row is whose
         size, keep = release.schema.size(evidence.columns), evidence.presence.keep
         found = Exposure(size, float(keep + (1 - keep) / size))
@@ -216,7 +216,9 @@ def _close(release: Release, promise: Guarantee) -> Finding | None:
 
 def _odds(release: Release) -> TupleOdds | None:
     evidence = release.evidence
-    if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, Included):
+    if not isinstance(evidence, Tuples) or not isinstance(
+        evidence.presence, InclusionProbabilities
+    ):
         return None
     law = evidence.presence
     return TupleOdds(law, release.schema.size(evidence.columns) * law.multiplicity)
@@ -233,7 +235,8 @@ def _finding(
     if broken:
         said = f"{found:.6g}: more than the {claimed:.6g} promised"
     else:
-        said = f"{figure(name, min(found, claimed))}: within the {figure(name, claimed)} promised"
+        least, most = (format_parameter(name, each) for each in (min(found, claimed), claimed))
+        said = f"{least}: within the {most} promised"
     return Finding(
         "exact check",
         promise.claim,

@@ -27,8 +27,8 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.evidence.presence import Included
-from scumble.model.laws import from_dict
+from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
@@ -112,7 +112,9 @@ class Pattern:
     times: int
 
 
-def patterns(presence: Included, relative: Fraction = Fraction(1)) -> Iterator[Pattern]:
+def patterns(
+    presence: InclusionProbabilities, relative: Fraction = Fraction(1)
+) -> Iterator[Pattern]:
     """Every pattern of the views made so far: first in some view and in so many of the later ones,
     in any order; the last one is never. Sources make false tuples more or less likely than in the
     mean, by the factor `relative`, in the only view that there is then.
@@ -140,7 +142,7 @@ class TupleOdds:
     as that grows, and posteriors from priors in proportion to it are larger at the ends too.
     """
 
-    law: Included
+    law: InclusionProbabilities
     domain: int
 
     @cached_property
@@ -262,7 +264,7 @@ def _bare(data: Any, laws: list[NoiseLaw]) -> Any:
     """A description without its laws of noise, which are noted in their order."""
     if isinstance(data, dict):
         if data.get("kind") in _KINDS:
-            law = from_dict(data)
+            law = law_from_dict(data)
             if isinstance(law, NoiseLaw):
                 laws.append(law)
             return "law"

@@ -35,7 +35,7 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Groups, Records, Tuples
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -80,7 +80,7 @@ def _tuples(evidence: Tuples, schema: Schema, values: int) -> Exposure | None:
     presence = evidence.presence
     found = (
         included(presence, schema, evidence.columns)
-        if isinstance(presence, Included)
+        if isinstance(presence, InclusionProbabilities)
         else replaced(presence, schema.size(evidence.columns), values)
     )
     return None if found is None else Exposure(values, *found)
@@ -136,7 +136,7 @@ def _of_tuples(shown: Floats, evidence: Tuples, schema: Schema, target: str) -> 
     with sources the likelier, the less it looks like noise.
     """
     law = evidence.presence
-    if not isinstance(law, Included) or not law.sources:
+    if not isinstance(law, InclusionProbabilities) or not law.sources:
         return shown
     noise = np.full(shown.shape, float(law.noise))
     for axis, name in enumerate((target, schema.sensitive[0].name)):
@@ -155,8 +155,8 @@ def shown(release: Release, target: str) -> Floats:
     evidence, schema = release.evidence, release.schema
     [sensitive] = schema.sensitive
     table = pq.read_table(release.folder / evidence.files[0])
-    if isinstance(evidence, Tuples) and Included.occurrence in table.column_names:
-        table = table.filter(pc.equal(table[Included.occurrence], 0))
+    if isinstance(evidence, Tuples) and InclusionProbabilities.occurrence in table.column_names:
+        table = table.filter(pc.equal(table[InclusionProbabilities.occurrence], 0))
     who = schema[target].encode(table[target])[0].astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], MultisetChannel):
@@ -305,7 +305,7 @@ def _replaced(mechanism: Publisher, value: int, runs: int, seed: int | None) -> 
     table = pa.table({WHO: np.full(runs, int(last)), SECRET: np.full(runs, value)})
     release: Release = publish(table, schema, mechanism, seed=seed)
     evidence = release.evidence
-    if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, Replaced):
+    if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, ReplacedTuples):
         raise TypeError("rows that are replaced are published as tuples")
     found = pq.read_table(release.folder / evidence.file)
     codes = [schema[name].encode(found[name])[0] for name in (WHO, SECRET)]
@@ -329,7 +329,9 @@ _TAIL = 1e-14
 Named = tuple[float, float]  # the success, and the success if the view shows one of the tuples
 
 
-def included(presence: Included, schema: Schema, columns: Sequence[str]) -> Named | None:
+def included(
+    presence: InclusionProbabilities, schema: Schema, columns: Sequence[str]
+) -> Named | None:
     """For the person whose other columns make it largest, where sources make them matter; None if
     that takes too long.
     """
@@ -347,7 +349,7 @@ def included(presence: Included, schema: Schema, columns: Sequence[str]) -> Name
 
 
 def relatives(
-    presence: Included, schema: Schema, names: Iterable[str]
+    presence: InclusionProbabilities, schema: Schema, names: Iterable[str]
 ) -> Mapping[Fraction, int] | None:
     """By which factors false tuples are likelier than in the mean because of their values of some
     attributes, and for how many of these values; None if there are too many.
@@ -427,7 +429,7 @@ def _log1p(number: float) -> float:
     return math.log1p(number) if number > -1 + 1e-15 else -800.0
 
 
-def replaced(presence: Replaced, domain: int, values: int) -> Named | None:
+def replaced(presence: ReplacedTuples, domain: int, values: int) -> Named | None:
     """Of a bag of rows the adversary names the value whose tuple is there most often. The row was
     kept, and is then one of so many rows with his tuples, any of them with the same probability; or
     it is one of all rows, whatever its value. None if nobody can be told apart, or if too many rows

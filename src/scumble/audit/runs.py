@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.model.designs.box_tree import RegionTree
+from scumble.model.designs.box_tree import BoxNodes
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
@@ -81,7 +81,7 @@ def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]
     return found
 
 
-def _paths(tree: RegionTree, schema: Schema, names: Sequence[str]) -> list[float]:
+def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
     """The boxes that hold the first and the last cell of the domain: their sizes and counts."""
     ends = np.array([schema[name].size - 1 for name in names])
     found: list[Any] = []

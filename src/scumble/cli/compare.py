@@ -96,10 +96,10 @@ def _names(methods: Sequence[str]) -> list[str]:
 
 
 def _numbers(text: str | None) -> list[float]:
-    from scumble.model.privacy.guarantee import loss
+    from scumble.model.privacy.guarantee import read_epsilon
 
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
-    return sorted({float(loss("compare", part)) for part in parts})
+    return sorted({float(read_epsilon("compare", part)) for part in parts})
 
 
 def _count(questions: str | None) -> int | None:

@@ -244,7 +244,7 @@ def create(
     written down.
     """
     from scumble.cli import shell
-    from scumble.model.privacy.guarantee import large_loss
+    from scumble.model.privacy.guarantee import large_epsilon_warning
     from scumble.private.database.database import Database
 
     named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
@@ -264,7 +264,7 @@ def create(
             **named,
         )
     with database:
-        if remark := large_loss(database.terms.epsilon):
+        if remark := large_epsilon_warning(database.terms.epsilon):
             console.say(f"Note: {remark}")
         if names := ", ".join(database.schema.from_data):
             console.say(f"Note: the domain of {names} was read from the private data: a leak.")

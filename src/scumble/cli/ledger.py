@@ -38,7 +38,7 @@ def create(
 
     Then charge every release about them to it: scumble publish ... --ledger LEDGER.
     """
-    from scumble.model.privacy.guarantee import large_loss
+    from scumble.model.privacy.guarantee import large_epsilon_warning
     from scumble.private.ledger.ledger import Ledger
 
     columns = [each.strip() for part in sensitive or [] for each in part.split(",")]
@@ -53,7 +53,7 @@ def create(
         parts=parts,
         name=name,
     )
-    if ledger.terms.limit and (remark := large_loss(ledger.terms.limit.epsilon)):
+    if ledger.terms.limit and (remark := large_epsilon_warning(ledger.terms.limit.epsilon)):
         console.say(f"Note: {remark}")
     if as_json:
         console.print_json(fields(ledger))

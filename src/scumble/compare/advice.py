@@ -19,11 +19,11 @@ from scumble.model.evidence.channels import PoolLaw, SubsetLaw
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import (
     gamma_for_epsilon,
-    loss,
     percent_at_least,
     percent_at_most,
     posterior_at_most,
-    share,
+    read_epsilon,
+    read_share,
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.perturbation.guarantees import NINETEEN, drawn_error, shown_error
@@ -126,12 +126,12 @@ def advise(
             f"Advice is about tables with one sensitive attribute; the schema has "
             f"{len(schema.sensitive)}. Give one of them the role sensitive."
         )
-    prior = share("advise", "attacker_prior", attacker_prior)
+    prior = read_share("advise", "attacker_prior", attacker_prior)
     named = one and (publish != "summaries" or schema.sensitive[0].name in names)
     values = schema.sensitive[0].size if named else 1
     count = whole("advise", "rows", rows, least=1)
-    question = ExampleCount(count, float(share("advise", "part", part)), values)
-    losses = sorted(loss("advise", each) for each in (epsilon or EPSILONS))
+    question = ExampleCount(count, float(read_share("advise", "part", part)), values)
+    losses = sorted(read_epsilon("advise", each) for each in (epsilon or EPSILONS))
     makers = {"rows": _rows, "summaries": _summaries, "answers": _answers}
     found = [
         each

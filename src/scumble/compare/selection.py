@@ -18,7 +18,7 @@ from typing import Any, Literal
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
-from scumble.model.privacy.guarantee import NEIGHBOURS, delta_share, loss, share
+from scumble.model.privacy.guarantee import NEIGHBOURS, read_delta, read_epsilon, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
 
@@ -93,7 +93,7 @@ def select(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     case = _Case(known, attributes, rows, epsilon, delta, neighbours)
     if occupied is not None:
-        case.occupied = float(share("select", "occupied", occupied)) if occupied != 1 else 1.0
+        case.occupied = float(read_share("select", "occupied", occupied)) if occupied != 1 else 1.0
     return case.choose(workload)
 
 
@@ -121,7 +121,7 @@ class _Case:
         self.rows = whole("select", "rows", rows, least=1)
         self.occupied: float | None = None
         self.gaussian = delta is not None
-        strength = float(loss("select", epsilon))
+        strength = float(read_epsilon("select", epsilon))
         self.given: dict[str, Any] = {"attributes": self.names, "epsilon": epsilon}
         self.given["neighbours"] = neighbours
         person = PrivacyUnit(neighbours)
@@ -129,9 +129,11 @@ class _Case:
         if delta is not None:
             from scumble.model.privacy.accounting import rho_for
 
-            rho = rho_for(loss("select", epsilon), delta_share("select", delta))
+            rho = rho_for(read_epsilon("select", epsilon), read_delta("select", delta))
             self.given["delta"] = delta
-            self.noise = math.sqrt(person.squared(acute=True) / (2 * float(rho)))
+            self.noise = math.sqrt(
+                person.squared_sensitivity(nonnegative_gram=True) / (2 * float(rho))
+            )
 
     def choose(self, workload: Asked | str | Path | Sequence[str]) -> Selection:
         if workload == "ranges":

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError, QueryError
-from scumble.model.privacy.guarantee import share
+from scumble.model.privacy.guarantee import read_share
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Space
@@ -149,7 +149,9 @@ def breakdowns(
     if not others:
         return QuestionSet(f"counts by {by}", (phrases.count({}, groups),))
     generator = np.random.default_rng(seed)
-    reached = _reached(table, others, ways, float(share("breakdowns", "floor", floor)), generator)
+    reached = _reached(
+        table, others, ways, float(read_share("breakdowns", "floor", floor)), generator
+    )
     drawn = _picked(reached, generator.permutation(sum(len(each.codes) for each in reached)))
     queries = tuple(phrases.count(box, groups) for box in islice(drawn, count))
     words = f"conjunctions of up to {ways} attributes, by {by}"
@@ -175,7 +177,7 @@ def conjunctions(
     hidden = list(sensitive) if sensitive else [a.name for a in schema.sensitive]
     if not names or not hidden:
         raise ParameterError("Conjunctions need quasi-identifiers and a sensitive attribute.")
-    part = float(share("conjunctions", "floor", floor))
+    part = float(read_share("conjunctions", "floor", floor))
     generator, phrases = np.random.default_rng(seed), Phrases(schema)
     cells = list(np.ndindex(*(schema[name].size for name in hidden)))
     # A conjunction that few rows satisfy has no value that more do.
@@ -206,7 +208,7 @@ def ranges(
     """Boxes over two random attributes, each interval with a share √volume of the codes, around a
     random person's values (`data`) or any values (`uniform`); moved inside the domain at its ends.
     """
-    edge = sqrt(float(share("ranges", "volume", volume)))
+    edge = sqrt(float(read_share("ranges", "volume", volume)))
     names = _names(schema, attributes)
     if len(names) < 2:
         raise ParameterError("Ranges of two attributes need two attributes.")

@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any
 
 from scumble.model.errors import ParameterError, SchemaError, named
-from scumble.model.privacy.guarantee import loss, positive, share
+from scumble.model.privacy.guarantee import read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 
 SMALLEST_KEEP = Fraction(1, 10**12)
@@ -42,14 +42,14 @@ def numbers(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
 
 def _number(owner: str, name: str, value: object) -> Fraction:
     if name == "epsilon":
-        return loss(owner, value)
+        return read_epsilon(owner, value)
     if name == "gamma":
-        number = positive(owner, name, value)
+        number = read_positive(owner, name, value)
         if not 1 < number <= LARGEST_GAMMA:
             allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
             raise ParameterError.of(owner, name, allowed, value)
         return number
-    number = share(owner, name, value)
+    number = read_share(owner, name, value)
     if name == "keep" and number < SMALLEST_KEEP:
         allowed = f"at least {float(SMALLEST_KEEP):g}, or nothing could be estimated"
         raise ParameterError.of(owner, name, allowed, value)

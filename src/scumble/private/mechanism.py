@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.privacy.guarantee import Guarantee, large_loss
+from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ class Mechanism(ABC):
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """What an owner should think over before anything is read: from parameters and schema."""
         first = self.guarantee(schema)[0]  # what was asked for; others only follow from it
-        found = large_loss(first.parameters.get("epsilon", 0)) if "DP" in first.statement else ""
+        found = (
+            large_epsilon_warning(first.parameters.get("epsilon", 0))
+            if "DP" in first.statement
+            else ""
+        )
         return (found,) if found else ()
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:

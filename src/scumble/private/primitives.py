@@ -20,7 +20,7 @@ from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, Geometric
 from scumble.model.parameters import flag, whole
 from scumble.model.privacy import accounting
-from scumble.model.privacy.guarantee import delta_share, loss, positive
+from scumble.model.privacy.guarantee import read_delta, read_epsilon, read_positive
 from scumble.private.sampling.source import Keystream
 
 Numbers = int | Sequence[int] | npt.NDArray[Any]
@@ -108,9 +108,9 @@ def gaussian_variance(
     *, sensitivity: float, epsilon: float, delta: float, several: bool = False
 ) -> Fraction:
     """The parameter σ² of the noise of `gaussian`."""
-    promised, rest = loss("gaussian", epsilon), delta_share("gaussian", delta)
+    promised, rest = read_epsilon("gaussian", epsilon), read_delta("gaussian", delta)
     if flag("gaussian", "several", several):
-        length = positive("gaussian", "sensitivity", sensitivity)
+        length = read_positive("gaussian", "sensitivity", sensitivity)
         return length**2 / (2 * accounting.rho_for(promised, rest))
     most = whole("gaussian", "sensitivity", sensitivity, least=1)
     return accounting.discrete_variance(sensitivity=most, epsilon=promised, delta=rest)
@@ -120,8 +120,8 @@ def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> fl
     """The variance of continuous Gaussian noise that is (ε, δ)-DP, to compare: such noise, drawn in
     floating point, keeps no promise exactly.
     """
-    length = float(positive("analytic_variance", "sensitivity", sensitivity))
-    numbers = loss("analytic_variance", epsilon), delta_share("analytic_variance", delta)
+    length = float(read_positive("analytic_variance", "sensitivity", sensitivity))
+    numbers = read_epsilon("analytic_variance", epsilon), read_delta("analytic_variance", delta)
     return accounting.analytic_variance(
         sensitivity=length, epsilon=float(numbers[0]), delta=float(numbers[1])
     )
@@ -151,7 +151,7 @@ def choose(
 
 
 def _scale(owner: str, sensitivity: object, epsilon: object) -> Fraction:
-    return positive(owner, "sensitivity", sensitivity) / loss(owner, epsilon)
+    return read_positive(owner, "sensitivity", sensitivity) / read_epsilon(owner, epsilon)
 
 
 def _added(counts: Numbers, owner: str, law: Any, draw: Any) -> Noisy:

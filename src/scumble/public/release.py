@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
-from scumble.model.evidence.evidence import Evidence, evidence
+from scumble.model.evidence.evidence import Evidence, evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
@@ -435,7 +435,7 @@ def _manifest(data: Mapping[str, Any]) -> Manifest:
         parameters=data["parameters"],
         schema=Schema.from_dict(data["schema"]),
         guarantees=Guarantees(map(Guarantee.from_dict, data["guarantees"])),
-        evidence=evidence(data["evidence"]),
+        evidence=evidence_from_dict(data["evidence"]),
         report=data["report"],
         outside=data["outside"],
         seeded=data["seeded"],

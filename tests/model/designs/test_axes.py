@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.model.designs.kronecker import axis as read
+from scumble.model.designs.kronecker import axis_from_dict as read
 from scumble.model.designs.taxonomy import Taxonomy, TaxonomyTree
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar, Nominal
@@ -78,14 +78,14 @@ def test_norms_by_brute_force(name: str) -> None:
 
 
 @every
-def test_acute_axes_have_no_columns_that_point_apart(name: str) -> None:
-    """For random weights of groups, and for equal shares of a budget: there all are acute."""
+def test_axes_with_a_nonnegative_gram_have_no_negative_inner_product(name: str) -> None:
+    """For random weights of groups, and for equal shares of a budget: there all are."""
     axis, rng = AXES[name], np.random.default_rng(6)
     shares = [Fraction(1, squares) for _, squares in axis.norms]
-    assert axis.acute(shares)
+    assert axis.nonnegative_gram(shares)
     for weights in [shares, *(rng.integers(1, 9, len(shares)) for _ in range(40))]:
         rows = np.repeat(np.array(weights, float), axis.lengths)[:, None] * matrix(axis)
-        if axis.acute(list(map(Fraction, weights))):
+        if axis.nonnegative_gram(list(map(Fraction, weights))):
             assert (matrix(axis).T @ rows).min() >= -1e-12
         else:
             assert axis.signed

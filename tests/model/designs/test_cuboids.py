@@ -8,17 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.designs.residual_planner import Cube, places_of
-from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, error
+from scumble.model.designs.residual_planner import CuboidLattice, places_of
+from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver, sum_error
 from scumble.model.laws.distributions import DiscreteGaussian
 
 SIZES = (2, 3, 4)
 
 
-def _cube(sizes: tuple[int, ...] = SIZES, ways: int | None = None, power: int = 2) -> Cube:
+def _cube(sizes: tuple[int, ...] = SIZES, ways: int | None = None, power: int = 2) -> CuboidLattice:
     numbers = range(1 << len(sizes))
     asked = np.array([number.bit_count() <= (ways or len(sizes)) for number in numbers])
-    return Cube(sizes, asked, np.ones(len(asked), bool), lambda count: 2.0 * count**power)
+    return CuboidLattice(sizes, asked, np.ones(len(asked), bool), lambda count: 2.0 * count**power)
 
 
 def test_variances_are_those_of_least_squares() -> None:
@@ -27,7 +27,7 @@ def test_variances_are_those_of_least_squares() -> None:
     law = DiscreteGaussian(Fraction(cube.noise(3)))
     tables = tuple(MarginalTable(places_of(int(number)), "marginal", law) for number in measured)
     design = Residuals(("a", "b", "c"), SIZES, tables)
-    solver = Solver(design, np.zeros(design.numbers, np.int64))
+    solver = ResidualSolver(design, np.zeros(design.numbers, np.int64))
     found = cube.variances(measured)
     for number in range(8):
         places = places_of(number)
@@ -36,7 +36,7 @@ def test_variances_are_those_of_least_squares() -> None:
             continue
         one = np.zeros([SIZES[place] for place in places])
         one[(0,) * len(places)] = 1.0
-        exact = error(solver, places, one).variance * cube.noise(3) / law.variance
+        exact = sum_error(solver, places, one).variance * cube.noise(3) / law.variance
         assert found[number] == pytest.approx(exact)
 
 

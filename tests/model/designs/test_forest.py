@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scumble.model.designs.box_tree import Forest
+from scumble.model.designs.box_tree import TreeEstimator
 
 
-def _forest(rng: np.random.Generator) -> Forest:
+def _forest(rng: np.random.Generator) -> TreeEstimator:
     """Up to 30 nodes in any shape, chains and several roots among them; inner nodes that were not
     measured too.
     """
@@ -18,12 +18,12 @@ def _forest(rng: np.random.Generator) -> Forest:
         *(int(rng.integers(-1 if rng.random() < 0.1 else 0, k)) for k in range(1, nodes)),
     ]
     variances = np.exp(rng.uniform(-4, 4, nodes))
-    inner = ~Forest(np.array(parents), np.ones(nodes)).leaves
+    inner = ~TreeEstimator(np.array(parents), np.ones(nodes)).leaves
     variances[inner & (rng.random(nodes) < 0.4)] = np.inf
-    return Forest(np.array(parents), variances)
+    return TreeEstimator(np.array(parents), variances)
 
 
-def _sums(forest: Forest) -> np.ndarray:
+def _sums(forest: TreeEstimator) -> np.ndarray:
     """Every node as a sum of leaves."""
     leaves = np.flatnonzero(forest.leaves)
     sums = np.zeros((len(forest.parents), len(leaves)))
@@ -35,7 +35,7 @@ def _sums(forest: Forest) -> np.ndarray:
     return sums
 
 
-def _dense(forest: Forest) -> np.ndarray:
+def _dense(forest: TreeEstimator) -> np.ndarray:
     """The matrix that takes noisy numbers to least-squares estimates of all nodes."""
     sums, precisions = _sums(forest), 1 / forest.variances
     weighted = sums.T * precisions
@@ -55,14 +55,14 @@ def test_equals_dense_least_squares(seed: int) -> None:
     assert forest.variance(weights) == pytest.approx(weights @ covariance @ weights, rel=1e-9)
 
 
-def _by_depth(forest: Forest) -> list[np.ndarray]:
+def _by_depth(forest: TreeEstimator) -> list[np.ndarray]:
     depth = np.zeros(len(forest.parents), int)
     for node, parent in enumerate(forest.parents):
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     return [np.flatnonzero(depth == level) for level in range(depth.max() + 1)]
 
 
-def _reference(forest: Forest, noisy: np.ndarray) -> np.ndarray:
+def _reference(forest: TreeEstimator, noisy: np.ndarray) -> np.ndarray:
     """The two passes level by level, in plain numpy."""
     parents, precisions = forest.parents, 1 / forest.variances
     own, below, sums, found = (np.zeros(len(parents)) for _ in range(4))
@@ -98,13 +98,13 @@ def test_a_node_is_the_sum_of_its_children() -> None:
 
 
 def test_nodes_under_marked_ones() -> None:
-    forest = Forest(np.array([-1, 0, 0, 1, 3, -1]), np.ones(6))
+    forest = TreeEstimator(np.array([-1, 0, 0, 1, 3, -1]), np.ones(6))
     marked = np.array([False, True, False, False, True, True])
     assert forest.under(marked).tolist() == [False, False, False, True, True, False]
 
 
 def test_a_leaf_alone_is_what_was_measured() -> None:
-    forest = Forest(np.array([-1, -1]), np.array([1.0, 4.0]))
+    forest = TreeEstimator(np.array([-1, -1]), np.array([1.0, 4.0]))
     assert forest.estimates(np.array([3, 5])).tolist() == [3.0, 5.0]
     assert forest.coefficients(np.array([2.0, 0.5])).tolist() == [2.0, 0.5]
     assert forest.variance(np.array([2.0, 0.5])) == 5.0
@@ -121,4 +121,4 @@ def test_a_leaf_alone_is_what_was_measured() -> None:
 )
 def test_refuses_what_is_no_forest(parents: list[int], variances: list[float], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Forest(np.array(parents), np.array(variances, float))
+        TreeEstimator(np.array(parents), np.array(variances, float))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scumble.model.designs.kronecker import ByLaw, Product
-from scumble.model.designs.registry import design as read
+from scumble.model.designs.registry import design_from_dict as read
 from scumble.model.laws.distributions import DiscreteGaussian
 from tests.support.axes import AXES, group_weights, matrix
 from tests.support.products import MIXED, dense, product_of, reconstruction
@@ -94,17 +94,19 @@ def test_descriptions_make_it_again(name: str) -> None:
     assert again == design
 
 
-def test_acute_products_need_weights_that_are_products() -> None:
-    """Two wavelets with noise of one law are acute; not if one combination of groups has less noise
+def test_no_negative_inner_products_need_weights_that_are_products() -> None:
+    """Two wavelets with noise of one law are; not if one combination of groups has less noise
     than all others, nor with Laplace noise, where it would not help.
     """
     design = product_of("wavelets")
     even = [DiscreteGaussian(Fraction(4))] * len(design.laws)
-    assert design.acute(even)
+    assert design.nonnegative_gram(even)
     for place in range(len(even)):
-        assert not design.acute([*even[:place], DiscreteGaussian(Fraction(3)), *even[place + 1 :]])
-    assert not design.acute(design.laws)
-    assert ByLaw(replace(design, laws=tuple(even))).acute(even[:1])
+        assert not design.nonnegative_gram(
+            [*even[:place], DiscreteGaussian(Fraction(3)), *even[place + 1 :]]
+        )
+    assert not design.nonnegative_gram(design.laws)
+    assert ByLaw(replace(design, laws=tuple(even))).nonnegative_gram(even[:1])
     less = np.repeat([Fraction(1), Fraction(5)], [len(even) // 4, len(even) - len(even) // 4])
-    assert not design.acute([DiscreteGaussian(each) for each in less])
-    assert product_of("trees").acute(product_of("trees").laws)
+    assert not design.nonnegative_gram([DiscreteGaussian(each) for each in less])
+    assert product_of("trees").nonnegative_gram(product_of("trees").laws)

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scumble.model.designs.box_tree import FILE, Regions, RegionTree
+from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums, summed_area
-from scumble.model.designs.registry import design
+from scumble.model.designs.registry import design_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.private.summaries.trees.base import halved, root
 
@@ -82,7 +82,7 @@ def test_a_tree_on_the_disk(tmp_path) -> None:
     levels = halved([root(shape)], None)
     noisy = [np.arange(len(boxes)) - 3 for boxes, _ in levels]
     noisy[1] = None
-    tree = RegionTree.of_levels(levels, noisy)
+    tree = BoxNodes.of_levels(levels, noisy)
     for node, parent in enumerate(tree.parents):
         assert parent < node
         if parent >= 0:
@@ -93,7 +93,7 @@ def test_a_tree_on_the_disk(tmp_path) -> None:
     table = pq.read_table(tmp_path / FILE)
     assert table.column_names == ["parent", "law", "a low", "a high", "a low low", "a low high",
                                   "count"]  # fmt: skip
-    again = RegionTree.read(table, ["a", "a low"])
+    again = BoxNodes.read(table, ["a", "a low"])
     for name in ("parents", "law", "noisy"):
         assert np.array_equal(getattr(again, name), getattr(tree, name))
     assert np.array_equal(again.boxes.low, tree.boxes.low)
@@ -102,14 +102,14 @@ def test_a_tree_on_the_disk(tmp_path) -> None:
 
 def test_the_design_in_a_manifest() -> None:
     laws = (DiscreteLaplace(Fraction(7, 3)), DiscreteGaussian(Fraction(5, 2)))
-    for given in (Regions(laws), Regions(laws[:1], prune=32)):
-        assert design(given.to_dict()) == given
+    for given in (BoxTree(laws), BoxTree(laws[:1], prune=32)):
+        assert design_from_dict(given.to_dict()) == given
 
 
 def test_variances_follow_the_laws() -> None:
-    tree = RegionTree.of_levels(
+    tree = BoxNodes.of_levels(
         halved([root((4,))], None), [np.zeros(1), None, np.zeros(4, np.int64)]
     )
     laws = (DiscreteLaplace(Fraction(2)), DiscreteLaplace(Fraction(5)))
-    variances = tree.forest(laws).variances
+    variances = tree.estimator(laws).variances
     assert variances.tolist() == [laws[0].variance, np.inf, np.inf, *[laws[1].variance] * 4]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_planner import cost
-from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, error
+from scumble.model.designs.residual_planner import privacy_cost
+from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver, sum_error
 from scumble.model.privacy.accounting import PrivacyUnit
 
 SIZES = (2, 3, 4)
@@ -26,23 +26,23 @@ def loss(tables: list[MarginalTable], workload: dict, sizes: tuple[int, ...] = S
     """The weighted sum of the variances of all cells, by the estimates themselves."""
     names = tuple("abcdefghij"[: len(sizes)])
     design = Residuals(names, sizes, tuple(tables))
-    solver = Solver(design, np.zeros(design.numbers, np.int64))
+    solver = ResidualSolver(design, np.zeros(design.numbers, np.int64))
     total = 0.0
     for places, weight in workload.items():
         shape = [sizes[place] for place in places]
         one = np.zeros(shape)
         one[(0,) * len(shape)] = 1.0
-        total += weight * prod(shape) * error(solver, places, one).variance
+        total += weight * prod(shape) * sum_error(solver, places, one).variance
     return total
 
 
 def test_three_attributes_all_pairs() -> None:
     """The published example: 50.85 where plain marginals of equal noise have 78."""
     rho = Fraction(1, 20000)
-    tables = residual_planner.residuals(PAIRS, SIZES, ONE, rho)
+    tables = residual_planner.plan_residuals(PAIRS, SIZES, ONE, rho)
     assert {table.form for table in tables} == {"residual"}
     assert loss(tables, PAIRS) * 2 * float(rho) == pytest.approx(50.85, rel=2e-4)
-    plain = residual_planner.even(list(PAIRS), SIZES, ONE, rho, gaussian=True)
+    plain = residual_planner.plan_equal_noise(list(PAIRS), SIZES, ONE, rho, gaussian=True)
     cells = sum(
         table.law.variance * prod(SIZES[place] for place in table.places) for table in plain
     )
@@ -54,7 +54,7 @@ def test_the_noise_is_the_best_of_all() -> None:
     grid of the noise costs.
     """
     workload, rho = {(0, 1): 3.0, (0, 2): 1.0, (2,): 0.5}, Fraction(1, 10**4)
-    tables = residual_planner.residuals(workload, SIZES, ONE, rho)
+    tables = residual_planner.plan_residuals(workload, SIZES, ONE, rho)
     places = [table.places for table in tables]
     shares = np.array([prod((SIZES[p] - 1) / SIZES[p] for p in each) for each in places])
     needs = np.array([
@@ -78,7 +78,7 @@ def test_budgets_of_pure_epsilon() -> None:
     """Marginals read from their own tables: error 2 (Σ s^(1/3))³/ε², up to the grid."""
     epsilon = Fraction(1, 50)  # wide noise has the variance 2·scale²
     workload = {(0, 1): 1.0, (1, 2): 5.0, (0,): 0.1}
-    tables = residual_planner.marginals(workload, SIZES, ONE, epsilon, gaussian=False)
+    tables = residual_planner.plan_marginals(workload, SIZES, ONE, epsilon, gaussian=False)
     s = {places: w * prod(SIZES[p] for p in places) for places, w in workload.items()}
     found = sum(s[table.places] * table.law.variance for table in tables)
     expected = 2 * sum(each ** (1 / 3) for each in s.values()) ** 3 / float(epsilon) ** 2
@@ -90,7 +90,7 @@ def test_budgets_of_contrasts() -> None:
     """All marginals follow from the contrasts: error 2 (Σ s^(1/3))³/ε², up to the grid."""
     epsilon, sizes = Fraction(1, 50), (2, 2, 2)
     workload = {(0, 1): 1.0, (1, 2): 5.0, (0,): 0.1}
-    tables = residual_planner.contrasts(workload, sizes, ONE, epsilon)
+    tables = residual_planner.plan_contrasts(workload, sizes, ONE, epsilon)
     s = [
         sum(w / 2 ** len(b) for b, w in workload.items() if set(table.places) <= set(b))
         for table in tables
@@ -113,22 +113,22 @@ def test_never_above_what_may_be_spent(
     sets = list(itertools.combinations(range(len(shape)), min(ways, len(shape))))
     workload = {places: 1.0 + number for number, places in enumerate(sets)}
     gaussian = [
-        residual_planner.residuals(workload, shape, person, spent),
-        residual_planner.marginals(workload, shape, person, spent, gaussian=True),
+        residual_planner.plan_residuals(workload, shape, person, spent),
+        residual_planner.plan_marginals(workload, shape, person, spent, gaussian=True),
     ]
-    pure = [residual_planner.marginals(workload, shape, person, spent, gaussian=False)]
+    pure = [residual_planner.plan_marginals(workload, shape, person, spent, gaussian=False)]
     if set(shape) == {2}:
-        pure.append(residual_planner.contrasts(workload, shape, person, spent))
+        pure.append(residual_planner.plan_contrasts(workload, shape, person, spent))
     for tables in gaussian:
-        assert spent * Fraction(9999, 10000) <= cost(tables, shape, person).rho <= spent
+        assert spent * Fraction(9999, 10000) <= privacy_cost(tables, shape, person).rho <= spent
     for tables in pure:
-        assert spent * Fraction(9999, 10000) <= cost(tables, shape, person).epsilon <= spent
+        assert spent * Fraction(9999, 10000) <= privacy_cost(tables, shape, person).epsilon <= spent
 
 
 def test_whole_marginals_where_the_lower_price_is_not_proven() -> None:
-    tables = residual_planner.residuals(PAIRS, SIZES, ONE, Fraction(1, 2))
+    tables = residual_planner.plan_residuals(PAIRS, SIZES, ONE, Fraction(1, 2))
     assert {table.form for table in tables if table.places} == {"marginal"}
-    mixed = residual_planner.residuals({(0, 1): 1.0}, (2, 3000), ONE, Fraction(1, 500))
+    mixed = residual_planner.plan_residuals({(0, 1): 1.0}, (2, 3000), ONE, Fraction(1, 500))
     assert {(table.places, table.form) for table in mixed} == {
         ((), "residual"), ((0,), "residual"), ((1,), "marginal"), ((0, 1), "marginal"),
     }  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_planner import NEAR, closeness, cost, share
+from scumble.model.designs.residual_planner import NEAR, closeness, privacy_cost, row_share
 from scumble.model.designs.residuals import Form, MarginalTable
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyUnit
@@ -64,8 +64,8 @@ def test_residuals_against_all_neighbours(neighbours: str, rows: int) -> None:
         )
         for change in _changes(sizes, person)
     )
-    assert float(cost(tables, sizes, person).rho) == pytest.approx(worst, rel=1e-9)
-    assert float(cost(tables, sizes, person).rho) >= worst * (1 - 1e-14)
+    assert float(privacy_cost(tables, sizes, person).rho) == pytest.approx(worst, rel=1e-9)
+    assert float(privacy_cost(tables, sizes, person).rho) >= worst * (1 - 1e-14)
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -90,7 +90,7 @@ def test_laplace_against_all_neighbours(form: Form, neighbours: str, rows: int) 
         sum(float(np.abs(matrix @ change).sum()) for matrix in matrices)
         for change in _changes(sizes, person)
     )
-    found = float(cost(tables, sizes, person).epsilon)
+    found = float(privacy_cost(tables, sizes, person).epsilon)
     assert found >= worst * (1 - 1e-14)
     # The total has no second cell to move to: a swap leaves it, but is charged for as for others.
     spare = 0.0 if form == "contrast" or neighbours == "add_remove" else 2 * rows / 3
@@ -103,9 +103,9 @@ def test_many_attributes_have_a_bound_instead(monkeypatch: pytest.MonkeyPatch) -
     tables = [
         MarginalTable(places, "residual", DiscreteGaussian(Fraction(WIDE))) for places in SUBSETS
     ]
-    exact = cost(tables, SIZES, person).rho
+    exact = privacy_cost(tables, SIZES, person).rho
     monkeypatch.setattr(residual_planner, "MOST_JOINT", 2)
-    bound = cost(tables, SIZES, person).rho
+    bound = privacy_cost(tables, SIZES, person).rho
     largest = sum(
         max(_residual_length(SIZES, places, change) for change in _changes(SIZES, person))
         for places in SUBSETS
@@ -172,7 +172,7 @@ def test_the_lower_price_bounds_the_divergence(alpha: float) -> None:
     logs = alpha * np.log(law[middle]) + (1 - alpha) * np.log(moved[middle])
     table = MarginalTable((0,), "residual", DiscreteGaussian(Fraction(20)))
     assert closeness((2,), variance) < NEAR
-    rho = float(cost([table], (2,), PrivacyUnit("add_remove")).rho)
+    rho = float(privacy_cost([table], (2,), PrivacyUnit("add_remove")).rho)
     assert rho == pytest.approx(0.5 / (2 * variance))
     assert math.log(np.exp(logs).sum()) / (alpha - 1) == pytest.approx(alpha * rho, rel=1e-6)
 
@@ -184,9 +184,9 @@ def test_little_noise_has_the_whole_price() -> None:
     )
     person = PrivacyUnit("add_remove")
     assert closeness((2, 3), 5.0) > NEAR > closeness((2, 3), 50.0)
-    assert float(cost([narrow], (2, 3), person).rho) == pytest.approx(1 / 10)
-    assert float(cost([wide], (2, 3), person).rho) == pytest.approx(1 / 100 / 3)
-    assert share((2, 3)) == Fraction(1, 3)
+    assert float(privacy_cost([narrow], (2, 3), person).rho) == pytest.approx(1 / 10)
+    assert float(privacy_cost([wide], (2, 3), person).rho) == pytest.approx(1 / 100 / 3)
+    assert row_share((2, 3)) == Fraction(1, 3)
 
 
 def test_two_kinds_of_noise_have_no_price() -> None:
@@ -195,4 +195,4 @@ def test_two_kinds_of_noise_have_no_price() -> None:
         MarginalTable((0,), "marginal", DiscreteGaussian(Fraction(1))),
     ]
     with pytest.raises(ValueError, match="no common price"):
-        cost(tables, (2,), PrivacyUnit("replace"))
+        privacy_cost(tables, (2,), PrivacyUnit("replace"))

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
-from scumble.model.designs.registry import design as from_manifest
-from scumble.model.designs.residuals import MarginalTable, Residuals, Solver, covariance, error
+from scumble.model.designs.registry import design_from_dict as from_manifest
+from scumble.model.designs.residuals import (
+    MarginalTable,
+    Residuals,
+    ResidualSolver,
+    sum_covariance,
+    sum_error,
+)
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.support.marginal_matrices import marginal, measured
 
@@ -70,7 +76,7 @@ class Dense:
 def test_it_is_generalised_least_squares(name: str) -> None:
     tables = DESIGNS[name]
     dense, design = Dense(tables), Residuals(("a", "b", "c"), SIZES, tuple(tables))
-    solver = Solver(design, dense.numbers)
+    solver = ResidualSolver(design, dense.numbers)
     rng = np.random.default_rng(2)
     asked = []
     for places in SUBSETS:
@@ -86,14 +92,14 @@ def test_it_is_generalised_least_squares(name: str) -> None:
         )
         weights = rng.normal(size=[SIZES[place] for place in places])
         noises = weights.reshape(-1) @ rows @ dense.reconstruction @ dense.noise
-        found = error(solver, places, weights)
+        found = sum_error(solver, places, weights)
         assert found.variance == pytest.approx(noises**2 @ dense.variances)
         assert found.fourth == pytest.approx(noises**4 @ dense.fourths)
         assert found.largest == pytest.approx(np.abs(noises).max())
         asked.append((places, weights, noises))
     for one, other in itertools.product(asked, asked):
         expected = (one[2] * other[2]) @ dense.variances
-        assert covariance(solver, one[:2], other[:2]) == pytest.approx(expected, abs=1e-9)
+        assert sum_covariance(solver, one[:2], other[:2]) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", DESIGNS)
@@ -106,17 +112,17 @@ def test_an_attribute_of_one_value_is_no_obstacle() -> None:
     """Its residuals are empty, so that nobody has to measure them."""
     sizes = (1, 3)
     tables = tuple(_table(places, "residual", _gaussian(4)) for places in [(), (1,)])
-    solver = Solver(Residuals(("a", "b"), sizes, tables), np.array([30, 3, 6]))
+    solver = ResidualSolver(Residuals(("a", "b"), sizes, tables), np.array([30, 3, 6]))
     assert solver.determines((0, 1))
     assert solver.marginal((0, 1)) == pytest.approx(np.array([[13.0, 10.0, 7.0]]))
-    assert error(solver, (0, 1), np.ones((1, 3))).variance == pytest.approx(
-        error(solver, (), np.ones(())).variance
+    assert sum_error(solver, (0, 1), np.ones((1, 3))).variance == pytest.approx(
+        sum_error(solver, (), np.ones(())).variance
     )
 
 
 def test_marginals_agree_with_each_other() -> None:
     tables = DESIGNS["two marginals"]
-    solver = Solver(Residuals(("a", "b", "c"), SIZES, tuple(tables)), Dense(tables).numbers)
+    solver = ResidualSolver(Residuals(("a", "b", "c"), SIZES, tuple(tables)), Dense(tables).numbers)
     assert solver.marginal((0, 1)).sum(axis=0) == pytest.approx(solver.marginal((1,)))
     assert solver.marginal((1, 2)).sum(axis=1) == pytest.approx(solver.marginal((1,)))
     assert solver.marginal((1,)).sum() == pytest.approx(float(solver.marginal(())))

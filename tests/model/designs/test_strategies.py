@@ -8,18 +8,23 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from scumble.model.designs.matrix import Bordered, Strategy, rounded, whole
+from scumble.model.designs.matrix import (
+    DiagonalPlusLowRank,
+    Strategy,
+    integer_strategy,
+    rounded_strategy,
+)
 from scumble.model.designs.strategies import (
-    choose,
+    choose_strategy,
     eigen_design,
     hierarchy,
     identity,
     intervals,
-    objective,
-    optimum,
+    optimal_gram,
     singular_value_bound,
     wavelet,
     weighted_sums,
+    weighted_sums_objective,
     widths,
 )
 
@@ -80,7 +85,7 @@ def test_known_errors(name: str) -> None:
     assert rmse(singular_value_bound(workload), questions) == pytest.approx(
         known["bound"], abs=0.006
     )
-    best = optimum(workload)
+    best = optimal_gram(workload)
     assert rmse(best.error, questions) <= known["optimised"]
     assert best.bound <= best.error <= 1.001 * best.bound
     assert best.bound >= singular_value_bound(workload) * (1 - 1e-3)
@@ -107,7 +112,7 @@ def test_errors_are_those_of_dense_least_squares(name: str, cells: int) -> None:
 def test_the_optimum_against_a_slow_one() -> None:
     """A general minimiser over all triangular matrices with columns of length 1."""
     workload, _ = prefixes(5)
-    best = optimum(workload, gap=1e-9, steps=200)
+    best = optimal_gram(workload, gap=1e-9, steps=200)
     assert np.diag(best.gram) == pytest.approx(np.ones(5))
     assert best.error == pytest.approx(np.trace(workload @ np.linalg.inv(best.gram)))
 
@@ -125,7 +130,7 @@ def test_the_optimum_against_a_slow_one() -> None:
 def test_a_workload_without_full_rank() -> None:
     """One-way marginals: within 1 % of the bound, and every other question stays answerable."""
     workload = marginals(4).T @ marginals(4)
-    best = optimum(workload)
+    best = optimal_gram(workload)
     strategy = best.strategy()
     assert strategy.error(workload, gaussian=True) <= 1.01 * best.bound
     assert np.isfinite(strategy.solve(np.eye(64)[0])).all()
@@ -136,13 +141,13 @@ def test_eigen_design_is_feasible_and_between() -> None:
     design = eigen_design(workload)
     error = design.error(workload, gaussian=True)
     assert singular_value_bound(workload) < error < hierarchy(64, 2).error(workload, gaussian=True)
-    assert error >= optimum(workload).bound
+    assert error >= optimal_gram(workload).bound
 
 
 def test_the_gradient_of_weighted_sums() -> None:
     workload, _ = prefixes(9)
     sums = np.abs(np.sin(np.arange(27.0))).reshape(3, 9)
-    value, gradient = objective(workload, sums)
+    value, gradient = weighted_sums_objective(workload, sums)
     scale = 1 + sums.sum(axis=0)
     matrix = np.vstack([np.eye(9), sums]) / scale
     assert np.abs(matrix).sum(axis=0) == pytest.approx(np.ones(9))
@@ -150,14 +155,17 @@ def test_the_gradient_of_weighted_sums() -> None:
     for place in range(27):
         step = np.zeros(27)
         step[place] = 1e-6
-        ends = [objective(workload, sums + sign * step.reshape(3, 9))[0] for sign in (1, -1)]
+        ends = [
+            weighted_sums_objective(workload, sums + sign * step.reshape(3, 9))[0]
+            for sign in (1, -1)
+        ]
         assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-5)
 
 
 def test_weighted_sums_are_no_worse_than_their_start() -> None:
     workload, _ = prefixes(64)
     start = intervals(64, widths(64, 8)[1:-1]).astype(float)
-    stacked = whole("start", np.vstack([np.eye(64, dtype=int), start.astype(int)]))
+    stacked = integer_strategy("start", np.vstack([np.eye(64, dtype=int), start.astype(int)]))
     found = weighted_sums(workload, start)
     error = found.error(workload, gaussian=False)
     assert error < 0.85 * stacked.error(workload, gaussian=False)
@@ -171,7 +179,7 @@ def test_the_choice_is_the_best_that_was_tried(gaussian: bool) -> None:
         (prefixes(48)[0], None),
         (marginals(3).T @ marginals(3), marginals(3)),
     ):
-        choice = choose(workload, questions, gaussian=gaussian)
+        choice = choose_strategy(workload, questions, gaussian=gaussian)
         again = choice.strategy.error(workload, gaussian=gaussian)
         assert again == choice.error == min(choice.tried.values())
         fixed = [identity(len(workload)), hierarchy(len(workload), 4), wavelet(len(workload))]
@@ -184,9 +192,9 @@ def test_both_ways_to_solve_agree(weight: int) -> None:
     """Cells with rows of their own, light or heavy, twice measured or signed, and few sums more."""
     sums = np.rint(np.cos(np.arange(3 * 12)) * 9000).astype(np.int64).reshape(3, 12)
     cells = weight * np.vstack([np.eye(12, dtype=np.int64), -np.eye(12, dtype=np.int64)[:4]])
-    strategy = whole("any", np.vstack([cells, sums]))
+    strategy = integer_strategy("any", np.vstack([cells, sums]))
     gram = strategy.gram
-    assert isinstance(strategy._solver, Bordered) == (weight > 1)
+    assert isinstance(strategy._solver, DiagonalPlusLowRank) == (weight > 1)
     right = np.sin(np.arange(24.0)).reshape(12, 2)
     assert strategy.solve(right) == pytest.approx(np.linalg.solve(gram, right), rel=1e-6, abs=1e-6)
     assert strategy.solve(right[:, 0]) == pytest.approx(
@@ -199,15 +207,15 @@ def test_both_ways_to_solve_agree(weight: int) -> None:
 
 
 def test_one_cell() -> None:
-    assert choose(np.ones((1, 1)), gaussian=True).strategy.name == "cells"
-    assert choose(np.ones((1, 1)), gaussian=False).strategy.name == "cells"
+    assert choose_strategy(np.ones((1, 1)), gaussian=True).strategy.name == "cells"
+    assert choose_strategy(np.ones((1, 1)), gaussian=False).strategy.name == "cells"
 
 
 def _all_strategies() -> list[Strategy]:
     workload, _ = ranges(6)
     start = intervals(6, [3]).astype(float)
     optimised = [
-        optimum(workload).strategy(),
+        optimal_gram(workload).strategy(),
         eigen_design(workload),
         weighted_sums(workload, start),
     ]
@@ -232,7 +240,7 @@ def test_sensitivity_by_brute_force() -> None:
 
 def test_rounding_is_near_and_whole() -> None:
     matrix = np.cos(np.arange(40.0)).reshape(8, 5)
-    found = rounded("any", matrix)
+    found = rounded_strategy("any", matrix)
     assert found.matrix.dtype == np.int64
     assert np.abs(found.matrix).max() == 1 << 14
     assert found.matrix.toarray() / (1 << 14) * np.abs(matrix).max() == pytest.approx(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws import from_dict, weighted_sum
-from scumble.model.laws.base import Law, Normal
+from scumble.model.laws import law_from_dict, weighted_sum
+from scumble.model.laws.base import ErrorLaw, Normal
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 
@@ -253,7 +253,7 @@ def test_a_sum_of_nothing_has_no_error() -> None:
     assert law.method == "none"
 
 
-LAWS: list[Law] = [
+LAWS: list[ErrorLaw] = [
     Normal(2.5),
     *BASES,
     NoiseSum(BASES[0], {1: 10, 3: 2}),
@@ -262,8 +262,8 @@ LAWS: list[Law] = [
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_laws_come_back_from_json(law: Law) -> None:
-    assert from_dict(json.loads(json.dumps(law.to_dict()))) == law
+def test_laws_come_back_from_json(law: ErrorLaw) -> None:
+    assert law_from_dict(json.loads(json.dumps(law.to_dict()))) == law
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 800), Fraction(1, 10**9)])
@@ -277,7 +277,7 @@ def test_noise_that_is_nearly_always_zero(scale: Fraction) -> None:
 
 def test_bad_parameters() -> None:
     with pytest.raises(ParameterError, match="kind"):
-        from_dict({"kind": "cauchy"})
+        law_from_dict({"kind": "cauchy"})
     with pytest.raises(ParameterError, match="The 'variance' parameter of Normal must be"):
         Normal(-1)
     with pytest.raises(ParameterError, match="The 'terms' parameter of NoiseSum must be"):

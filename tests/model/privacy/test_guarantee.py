@@ -115,11 +115,11 @@ def test_the_loss_of_a_sample() -> None:
 def test_numbers_are_read_as_they_are_written() -> None:
     import numpy as np
 
-    assert guarantee.positive("X", "x", 0.1) == Fraction(1, 10)
-    assert guarantee.positive("X", "x", np.float64(0.1)) == Fraction(1, 10)
-    assert guarantee.positive("X", "x", Fraction(1, 3)) == Fraction(1, 3)
-    assert guarantee.positive("X", "x", "1/3") == Fraction(1, 3)
-    assert guarantee.share("X", "x", "0.25") == Fraction(1, 4)
+    assert guarantee.read_positive("X", "x", 0.1) == Fraction(1, 10)
+    assert guarantee.read_positive("X", "x", np.float64(0.1)) == Fraction(1, 10)
+    assert guarantee.read_positive("X", "x", Fraction(1, 3)) == Fraction(1, 3)
+    assert guarantee.read_positive("X", "x", "1/3") == Fraction(1, 3)
+    assert guarantee.read_share("X", "x", "0.25") == Fraction(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_numbers_are_read_as_they_are_written() -> None:
 )
 def test_bad_numbers(value: object) -> None:
     with pytest.raises(ParameterError, match="The 'x' parameter of X must be a number above 0"):
-        guarantee.positive("X", "x", value)
+        guarantee.read_positive("X", "x", value)
 
 
 def test_round_trip() -> None:

@@ -9,7 +9,13 @@ from fractions import Fraction
 import pytest
 
 from scumble.model.laws.base import normal_cdf
-from scumble.model.privacy.accounting import epsilon_for, log_constant, log_delta, rho_for, surprise
+from scumble.model.privacy.accounting import (
+    epsilon_for,
+    log_constant,
+    log_delta,
+    loss_tail_bound,
+    rho_for,
+)
 
 
 def gaussian_delta(rho: float, epsilon: float) -> float:
@@ -55,6 +61,6 @@ def test_a_surprise_is_as_rare_as_it_says():
     """Gaussian noise of ρ has a loss that is normal with mean ρ and variance 2ρ."""
     for rho in (Fraction(1, 100), Fraction(1), Fraction(5)):
         for delta in (1e-9, 1e-3):
-            limit = surprise(rho, delta)
+            limit = loss_tail_bound(rho, delta)
             beyond = normal_cdf(-(limit - float(rho)) / math.sqrt(2 * float(rho)))
             assert beyond <= delta

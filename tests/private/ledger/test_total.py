@@ -68,7 +68,7 @@ def test_pure_losses_add_exactly() -> None:
 def test_concentrated_losses_add_exactly() -> None:
     total = Total((PrivacyLoss(rho=TENTH), PrivacyLoss(rho=TENTH / 3), PrivacyLoss(TENTH)))
     assert total.rho == TENTH + TENTH / 3
-    assert total.concentrated == total.rho + TENTH**2 / 2
+    assert total.as_rho == total.rho + TENTH**2 / 2
     assert not total.pure
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_epsilon
 from scumble.private.perturbation.alphabeta_guarantee import odds_of
 from scumble.private.sampling.source import Keystream
@@ -72,7 +72,7 @@ def test_worked_example_of_the_paper() -> None:
     )
     assert domain.size() == 1200
     law = sc.AlphaBeta(alpha="2/3", beta="1/150").presence(domain, 6)
-    assert law == Included(6, Fraction(2, 3) + Fraction(1, 150), Fraction(1, 150))
+    assert law == InclusionProbabilities(6, Fraction(2, 3) + Fraction(1, 150), Fraction(1, 150))
     private = "25B99 27B97 21I82 32I90 33A94 36A94"  # table 1(a)
     assert sum(int(s[3:]) < 3 * int(s[:2]) for s in private.split()) == 3
     shown = "25B99 21B99 22I89 32I90 28I99 29A81 33A94 27A94 32B83 36A94 26A99 39I94"  # table 1(d)
@@ -127,7 +127,9 @@ def test_exclusive_attackers_take_the_noise_of_theorem_6_3() -> None:
 # --- the promise, by enumeration -----------------------------------------------------------------
 
 
-def _presences(law: Included, shares: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
+def _presences(
+    law: InclusionProbabilities, shares: list[Fraction]
+) -> list[tuple[Fraction, Fraction]]:
     """For each tuple: the probability to be seen if true, and if false."""
     alpha = law.kept - law.noise
     noise = [law.noise * len(shares) * share for share in shares]

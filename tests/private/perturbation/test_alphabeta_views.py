@@ -11,14 +11,14 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.private.perturbation.alphabeta_guarantee import fade_of, odds_of
 from tests.support.people import people, schema
 
 LARGE = schema(ages=2000)
 
 
-def _histories(law: Included, views: int) -> list[tuple[Fraction, Fraction]]:
+def _histories(law: InclusionProbabilities, views: int) -> list[tuple[Fraction, Fraction]]:
     """The probability of every history of a tuple, true and false, by the rule of algorithm 4."""
     found = []
     for history in product((False, True), repeat=views):
@@ -38,7 +38,7 @@ def _histories(law: Included, views: int) -> list[tuple[Fraction, Fraction]]:
 @pytest.mark.parametrize("noise", ["1/1000", "1/10", "1/4"])
 def test_odds_are_the_extremes_over_all_histories(views: int, keep: str, noise: str) -> None:
     fade = fade_of(views) if views > 1 else Fraction(1)
-    law = Included(5, Fraction(keep), Fraction(noise), most=views, fade=fade)
+    law = InclusionProbabilities(5, Fraction(keep), Fraction(noise), most=views, fade=fade)
     histories = _histories(law, views)
     assert sum(true for true, _ in histories) == sum(false for _, false in histories) == 1
     ratios = [true / false for true, false in histories]
@@ -109,7 +109,7 @@ def test_one_view_more_than_planned_is_refused() -> None:
 def test_the_report_of_several_views_has_no_bound_of_one() -> None:
     """The bounds are proved of one view; how many tuples there are is said of all."""
     mechanism = sc.AlphaBeta(alpha="2/5", beta="1/10", views=2)
-    law = Included(1000, Fraction(1, 2), Fraction(1, 10), most=2, fade=fade_of(2))
+    law = InclusionProbabilities(1000, Fraction(1, 2), Fraction(1, 10), most=2, fade=fade_of(2))
     first, second = (
         mechanism.report(LARGE, Tuples("tuples.parquet", LARGE.names, replace(law, views=views)))
         for views in (1, 2)

@@ -8,7 +8,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from scumble.model.evidence.channels import PoolLaw, bag_law
+from scumble.model.evidence.channels import PoolLaw, multiset_law_from_dict
 from scumble.private.perturbation.aroma_guarantee import (
     acceptance,
     again_in_paper,
@@ -36,7 +36,7 @@ def test_means_and_covariances(weights: tuple[int, ...], k: int, closeness: int 
             exact = chances @ ((counts @ one - mean[0]) * (counts @ other - mean[1]))
             assert law.covariances(one, other)[true] == pytest.approx(exact, abs=1e-10)
     assert law.covariances(*weigh).shape == (3, law.values)
-    assert bag_law(law.to_dict()) == law
+    assert multiset_law_from_dict(law.to_dict()) == law
 
 
 def test_moments_of_a_large_pool_with_caps() -> None:

@@ -36,7 +36,7 @@ def test_replace(size: int, dtype: type) -> None:
     prefixes, pending = Keystream(2).halves(ROWS), np.empty(ROWS, np.int64)
     codes = (Keystream(3).words(ROWS) % np.uint64(size)).astype(dtype)
     out = np.empty_like(codes)
-    count = kernels.replace(codes, prefixes, table, size, out, pending)
+    count = kernels.keep_or_replace(codes, prefixes, table, size, out, pending)
     expected = noise_reference.replace(codes.tolist(), prefixes.tolist(), table.tolist(), size)
     assert (out.tolist(), pending[:count].tolist()) == expected
 
@@ -44,7 +44,7 @@ def test_replace(size: int, dtype: type) -> None:
 @pytest.mark.parametrize("bound", [1, 3, 50, 2**32 + 1, 2**63 + 1, 2**64 - 1])
 def test_scale(bound: int) -> None:
     given, out, rows = Keystream(4).words(ROWS), np.empty(ROWS, np.uint64), np.arange(ROWS)
-    count = kernels.scale(given, np.uint64(bound), np.uint64(2**64 % bound), out, rows)
+    count = kernels.scale_words(given, np.uint64(bound), np.uint64(2**64 % bound), out, rows)
     kept, refused = noise_reference.scale(given.tolist(), bound)
     assert rows[:count].tolist() == refused
     assert {row: int(out[row]) for row in kept} == kept

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from scumble.private.sampling.bits import CHUNK
-from scumble.private.sampling.kernels import below
+from scumble.private.sampling.kernels import uniform_below
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import shuffle
 from tests.support.goodness import rejects
@@ -49,13 +49,13 @@ def test_words_that_would_bias_are_refused() -> None:
     of the words are.
     """
     words = np.array([0, 0, 1, 2**63], np.uint64)
-    assert below(words, 0, np.uint64(3)) == (0, 3)
-    assert below(words, 3, np.uint64(3)) == (1, 4)
-    assert below(words, 4, np.uint64(3))[1] == -1
-    assert below(words[:2], 0, np.uint64(3))[1] == -1
+    assert uniform_below(words, 0, np.uint64(3)) == (0, 3)
+    assert uniform_below(words, 3, np.uint64(3)) == (1, 4)
+    assert uniform_below(words, 4, np.uint64(3))[1] == -1
+    assert uniform_below(words[:2], 0, np.uint64(3))[1] == -1
     bound = 2**63 + 1
     for word in (0, 1, 2, 3, 2**62, 2**63 - 1, 2**64 - 1):
         low = word * bound % 2**64
-        number, place = below(np.array([word], np.uint64), 0, np.uint64(bound))
+        number, place = uniform_below(np.array([word], np.uint64), 0, np.uint64(bound))
         assert (place == -1) == (low < 2**64 % bound)
         assert place == -1 or number == word * bound >> 64

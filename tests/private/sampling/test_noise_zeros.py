@@ -16,44 +16,44 @@ from numpy.typing import NDArray
 from scumble.private.sampling.noise import geometric
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.sparse import (
-    Filtered,
-    Lottery,
-    Passing,
-    Sampled,
-    drawn,
-    empty_cells,
-    more_cells,
-    scattered,
-    tickets,
+    EmptyCellRule,
+    FilterRule,
+    PrioritizedCells,
+    SampleRule,
+    draw_tickets,
+    high_priority_cells,
+    next_priority_cells,
+    passing_cells,
+    priority_sample,
 )
 from tests.support.goodness import rejects
 
 RULES = [
-    Filtered(Fraction(2), 3),
-    Filtered(Fraction(1, 2), 1),
-    Filtered(Fraction(7, 3), 2, both=True),
-    Sampled(Fraction(1), 4),
-    Sampled(Fraction(10), 3),
-    Sampled(Fraction(1, 3), 1),
+    FilterRule(Fraction(2), 3),
+    FilterRule(Fraction(1, 2), 1),
+    FilterRule(Fraction(7, 3), 2, both=True),
+    SampleRule(Fraction(1), 4),
+    SampleRule(Fraction(10), 3),
+    SampleRule(Fraction(1, 3), 1),
 ]
 
 
-def kept(rule: Passing, value: int) -> Fraction:
+def kept(rule: EmptyCellRule, value: int) -> Fraction:
     """The probability that the rule keeps a noisy count, as it is defined."""
-    if isinstance(rule, Sampled):
+    if isinstance(rule, SampleRule):
         return min(Fraction(abs(value), rule.tau), Fraction(1))
-    assert isinstance(rule, Filtered)
+    assert isinstance(rule, FilterRule)
     return Fraction(value >= rule.theta or (rule.both and -value >= rule.theta))
 
 
-def noise(rule: Passing, value: int) -> float:
-    assert isinstance(rule, Filtered | Sampled)
+def noise(rule: EmptyCellRule, value: int) -> float:
+    assert isinstance(rule, FilterRule | SampleRule)
     a = exp(-1 / rule.scale)
     return (1 - a) / (1 + a) * a ** abs(value)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_chance_is_the_sum_over_all_noises(rule: Passing) -> None:
+def test_the_chance_is_the_sum_over_all_noises(rule: EmptyCellRule) -> None:
     low, high = rule.chance(200)
     assert 0 <= high - low < 1 << 20
     found = sum(noise(rule, v) * float(kept(rule, v)) for v in range(-800, 801))
@@ -75,7 +75,7 @@ def test_the_lots_of_threshold_sampling_have_the_law_of_the_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_noises_that_pass_have_the_conditional_law(rule: Passing) -> None:
+def test_noises_that_pass_have_the_conditional_law(rule: EmptyCellRule) -> None:
     """Chi-square of 20,000 noises, false alarm 1e-6."""
     values = rule.draw(Keystream(4), 20_000)
     chances = {v: noise(rule, v) * float(kept(rule, v)) for v in range(-300, 301)}
@@ -104,13 +104,15 @@ def test_geometric_numbers_follow_their_law() -> None:
     assert rejects(counts, shares(2.5 * 1.05))
 
 
-@pytest.mark.parametrize("rule", [Filtered(Fraction(4, 5), 1), Filtered(Fraction(4), 1, both=True)])
-def test_every_cell_passes_by_itself(rule: Filtered) -> None:
+@pytest.mark.parametrize(
+    "rule", [FilterRule(Fraction(4, 5), 1), FilterRule(Fraction(4), 1, both=True)]
+)
+def test_every_cell_passes_by_itself(rule: FilterRule) -> None:
     """All eight sets of three cells, chi-square of 3,000 draws, false alarm 1e-6; for a probability
     below a quarter (thrown) and above it (gone through one by one).
     """
     source = Keystream(6)
-    found = Counter(tuple(scattered(source, [3], rule).tolist()) for _ in range(3000))
+    found = Counter(tuple(passing_cells(source, [3], rule).tolist()) for _ in range(3000))
     p = rule.chance(64)[0] / 2**64
     sets = [tuple(np.flatnonzero(bits).tolist()) for bits in product((0, 1), repeat=3)]
     shares = [p ** len(some) * (1 - p) ** (3 - len(some)) for some in sets]
@@ -122,9 +124,9 @@ def test_domains_of_several_words() -> None:
     (chi-square over eight parts of the second word, false alarm 1e-6), their number binomial
     (5.5 standard deviations, false alarm 4e-8).
     """
-    rule = Filtered(Fraction(1), 62)
+    rule = FilterRule(Fraction(1), 62)
     mean = 10**30 * rule.chance(200)[0] / 2**200
-    found = scattered(Keystream(7), [10**18, 10**12], rule)
+    found = passing_cells(Keystream(7), [10**18, 10**12], rule)
     assert abs(len(found) - mean) < 5.5 * mean**0.5
     listed = [tuple(row) for row in found.tolist()]
     assert listed == sorted(set(listed))
@@ -134,7 +136,7 @@ def test_domains_of_several_words() -> None:
 
 def test_hardly_possible_cells() -> None:
     """e^-200 per cell: no cell, and no precision that is not reached."""
-    assert len(scattered(Keystream(1), [10**18], Filtered(Fraction(1), 200))) == 0
+    assert len(passing_cells(Keystream(1), [10**18], FilterRule(Fraction(1), 200))) == 0
 
 
 def priority_law(bits: int, level: int, scale: Fraction) -> dict[tuple[int, int], float]:
@@ -155,8 +157,11 @@ def test_empty_cells_of_high_priority(level: int) -> None:
     """
     scale, cells = Fraction(1), 40_000
     for found, law in (
-        (empty_cells(Keystream(8), [cells], scale, level, 3), priority_law(3, level, scale)),
-        (more_cells(Keystream(9), [cells], scale, level, 3), _ring(3, level, scale)),
+        (
+            high_priority_cells(Keystream(8), [cells], scale, level, 3),
+            priority_law(3, level, scale),
+        ),
+        (next_priority_cells(Keystream(9), [cells], scale, level, 3), _ring(3, level, scale)),
     ):
         counts = Counter(zip(found.values.tolist(), found.tickets.tolist(), strict=True))
         assert set(counts) <= set(law)
@@ -178,7 +183,7 @@ def _ring(bits: int, level: int, scale: Fraction) -> dict[tuple[int, int], float
 
 def test_long_tickets() -> None:
     """Beyond 64 bits: those that pass do, and their first bits are uniform (chi-square, 1e-6)."""
-    found = empty_cells(Keystream(3), [10**18, 10**12], Fraction(1), 87, 128)
+    found = high_priority_cells(Keystream(3), [10**18, 10**12], Fraction(1), 87, 128)
     assert len(found) > 1000
     assert found.passing(87, 128).all()
     assert 0.4 < found.passing(88, 128).mean() < 0.6
@@ -187,21 +192,21 @@ def test_long_tickets() -> None:
     assert not rejects(np.bincount(lots, minlength=8), [1 / 8] * 8)
 
 
-def _lottery(values: list[int], drawn_: list[int]) -> Lottery:
+def _lottery(values: list[int], drawn_: list[int]) -> PrioritizedCells:
     keys: NDArray[np.uint64] = np.arange(len(values), dtype=np.uint64)
-    return Lottery(keys, np.array(values), np.array(drawn_, np.uint64))
+    return PrioritizedCells(keys, np.array(values), np.array(drawn_, np.uint64))
 
 
 def test_the_highest_priorities_and_the_next() -> None:
     """6/2, -8/4 and 1/1 with tickets from 0 on; a tie goes to the first cell."""
     cells = _lottery([1, 6, -8, 2], [0, 1, 3, 1])
-    rows, threshold = drawn(cells, 2, 3)
+    rows, threshold = priority_sample(cells, 2, 3)
     assert rows.tolist() == [1, 2]
     assert threshold == 8
-    rows, threshold = drawn(cells, 3, 3)
+    rows, threshold = priority_sample(cells, 3, 3)
     assert rows.tolist() == [0, 1, 2]
     assert threshold == 8
-    rows, threshold = drawn(cells, 4)
+    rows, threshold = priority_sample(cells, 4)
     assert rows.tolist() == [0, 1, 2, 3]
     assert threshold == 0
 
@@ -209,7 +214,7 @@ def test_the_highest_priorities_and_the_next() -> None:
 def test_priorities_that_floating_point_cannot_tell_apart() -> None:
     """2^62 + 1 against 2^62, with the same ticket."""
     cells = _lottery([2**62, 2**62 + 1, 2**62 - 1, 5], [9, 9, 9, 9])
-    rows, threshold = drawn(cells, 1)
+    rows, threshold = priority_sample(cells, 1)
     assert rows.tolist() == [1]
     assert threshold == Fraction(2**62, 10) * 2**64
 
@@ -222,8 +227,8 @@ def test_priority_sampling_is_unbiased() -> None:
     source = Keystream(10)
     weights = np.zeros((4000, 5))
     for trial in weights:
-        rows, threshold = drawn(
-            Lottery(np.arange(5, dtype=np.uint64), values, tickets(source, 5)), 3
+        rows, threshold = priority_sample(
+            PrioritizedCells(np.arange(5, dtype=np.uint64), values, draw_tickets(source, 5)), 3
         )
         trial[rows] = np.sign(values[rows]) * np.maximum(np.abs(values[rows]), float(threshold))
     errors = weights.std(axis=0) / 4000**0.5

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.box_tree import Forest, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, TreeEstimator
 from scumble.model.designs.boxes import Boxes
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.splits import Buckets, noisy_partition
@@ -208,11 +208,11 @@ def test_the_tree_is_no_worse_than_others(buckets: int) -> None:
     levels, shares = bucket_tree(boxes)
     assert sum(shares) == 1
     assert np.array_equal(levels[-1][0].high, boxes.high)
-    tree = RegionTree.of_levels(levels, [np.zeros(len(b), np.int64) for b, _ in levels])
+    tree = BoxNodes.of_levels(levels, [np.zeros(len(b), np.int64) for b, _ in levels])
     noise = np.array([1 / float(share) ** 2 for share in shares])[tree.law]
     ends = np.arange(1, 9) * buckets // 9
 
-    def mean_variance(forest: Forest) -> float:
+    def mean_variance(forest: TreeEstimator) -> float:
         weights = np.zeros(len(forest.parents))
         total = 0.0
         for end in ends:
@@ -220,8 +220,8 @@ def test_the_tree_is_no_worse_than_others(buckets: int) -> None:
             total += forest.variance(weights)
         return total
 
-    found = mean_variance(Forest(tree.parents, noise))
-    alone = mean_variance(Forest(np.full(buckets, -1), np.ones(buckets)))
+    found = mean_variance(TreeEstimator(tree.parents, noise))
+    alone = mean_variance(TreeEstimator(np.full(buckets, -1), np.ones(buckets)))
     assert found <= alone * 1.05
     for _, above in levels[1:]:
         assert (np.diff(above) >= 0).all()

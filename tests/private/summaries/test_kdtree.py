@@ -14,7 +14,7 @@ from scumble.model.designs.boxes import Boxes
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.sampling.noise import geometric
-from scumble.private.sampling.selection import noisy_least
+from scumble.private.sampling.selection import report_noisy_min
 from scumble.private.sampling.source import Keystream
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
@@ -122,7 +122,7 @@ def test_cuts_have_their_probabilities() -> None:
 def test_equal_scores_are_equally_likely() -> None:
     """3 × 20,000 codes between the rows: chi-square with 2 degrees of freedom, false alarm 1e-6."""
     starts = np.arange(20_000) * 3
-    won = noisy_least(Keystream(1), np.zeros(60_000, np.int64), starts, Fraction(5)) - starts
+    won = report_noisy_min(Keystream(1), np.zeros(60_000, np.int64), starts, Fraction(5)) - starts
     seen = np.bincount(won, minlength=3)
     assert ((seen - 20_000 / 3) ** 2 / (20_000 / 3)).sum() < 27.7
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss
@@ -187,13 +187,13 @@ def test_the_error_of_a_plan(shape: tuple[int, ...], seed: int) -> None:
         assert (members(boxes, shape).sum(axis=0) == 1).all()
     laws = tuple(DiscreteLaplace(1000 / share) for share in plan.shares)
     noisy = [np.zeros(len(boxes), np.int64) for boxes, _ in plan.levels]
-    tree = RegionTree.of_levels(plan.levels, noisy)
+    tree = BoxNodes.of_levels(plan.levels, noisy)
     inside = np.flatnonzero(tree.parents >= 0)
     for child, parent in zip(inside, tree.parents[inside], strict=True):
         assert (tree.boxes.low[:, parent] <= tree.boxes.low[:, child]).all()
         assert (tree.boxes.high[:, parent] >= tree.boxes.high[:, child]).all()
     names = domain(shape).names
-    reader = RegionsReader.of_tree(tree, names, Regions(laws))
+    reader = RegionsReader.of_tree(tree, names, BoxTree(laws))
     variances = []
     for low, high in _asked(patches):
         parts = []

@@ -15,9 +15,9 @@ import pytest
 from pyarrow import csv
 
 import scumble as sc
-from scumble.model.designs.registry import design
+from scumble.model.designs.registry import design_from_dict
+from scumble.model.designs.sparse import NoiseTails
 from scumble.model.designs.sparse import Sparse as Design
-from scumble.model.designs.sparse import Tails
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.sparse import PrivateCells
@@ -151,7 +151,7 @@ def test_what_is_published(given: dict) -> None:
     assert np.array_equal(weights, np.sign(counts) * np.maximum(np.abs(counts), float(found.tau)))
     if "size" in given:
         assert len(table) == given["size"]
-    assert design(found.to_dict()) == found
+    assert design_from_dict(found.to_dict()) == found
 
 
 def test_names_that_are_taken() -> None:
@@ -189,7 +189,7 @@ def test_domains_of_10_to_the_18_and_the_30(columns: int, given: dict) -> None:
     assert peak < 60e6
     found = made(release)
     if found.theta and not found.tau:
-        expected = domain.size() * Tails(found.noise).chance(found.theta)
+        expected = domain.size() * NoiseTails(found.noise).chance(found.theta)
         assert expected <= 200
         assert abs(len(shown(release)) - 1 - expected) < 5.5 * expected**0.5 + 1
     if found.theta:
@@ -266,7 +266,7 @@ def test_thresholds_from_the_number_of_false_cells() -> None:
     """The first theta and tau that let few enough empty cells pass, and never too small a theta."""
     for cells, wanted in ((10**12, 100), (10**12, 1), (1000, 0.5)):
         mechanism = sc.Sparse(["a"], epsilon=2, neighbours="replace", false_cells=wanted)
-        tails = Tails(mechanism._noise)
+        tails = NoiseTails(mechanism._noise)
         theta, tau = mechanism._theta(cells), mechanism._tau(cells)
         assert cells * tails.chance(theta) <= wanted < cells * tails.chance(theta - 1)
         assert cells * tails.kept(tau) <= wanted < cells * tails.kept(tau * (1 - 2**-50) - 1)

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scumble.model.designs.sparse import Tails, filtered, sampled
+from scumble.model.designs.sparse import NoiseTails, filtered_empty_cell, sampled_empty_cell
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.meter.sparse import Published
+from scumble.private.meter.sparse import PublishedCells
 from scumble.private.sampling.source import Keystream
-from scumble.private.sampling.sparse import Lottery, drawn, tickets
+from scumble.private.sampling.sparse import PrioritizedCells, draw_tickets, priority_sample
 from tests.support.goodness import ALARM, rejects
 from tests.support.mechanisms.sparse_trials import behind_the_meter, cell_law, kept, pmf
 
@@ -26,7 +26,7 @@ SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(20)]
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_tails_are_sums(scale: Fraction) -> None:
-    tails = Tails(DiscreteLaplace(scale))
+    tails = NoiseTails(DiscreteLaplace(scale))
     values = np.arange(1, 3000)
     shares = np.array([pmf(float(scale), int(value)) for value in values])
     for start in (1, 2, 9):
@@ -46,12 +46,12 @@ def test_tails_are_sums(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_no_count_stands_for_more_than_itself(scale: Fraction) -> None:
     """In the mean, from the least theta on; an empty cell stands for 0."""
-    tails = Tails(DiscreteLaplace(scale))
+    tails = NoiseTails(DiscreteLaplace(scale))
     reach = int(90 * scale) + 60
 
     def means(theta: int) -> list[float]:
         noise = np.arange(-reach, reach)
-        shares, shift = pmf(float(scale), noise), filtered(tails, theta).shift
+        shares, shift = pmf(float(scale), noise), filtered_empty_cell(tails, theta).shift
         return [
             float(shares @ np.where(count + noise >= theta, count + noise, -shift)) - count
             for count in range(4 * theta + 5)
@@ -66,16 +66,16 @@ def test_no_count_stands_for_more_than_itself(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_variances_of_empty_cells(scale: Fraction) -> None:
     """By summation: what a cell without rows adds to the sum of published weights."""
-    tails, reach = Tails(DiscreteLaplace(scale)), int(90 * scale) + 60
+    tails, reach = NoiseTails(DiscreteLaplace(scale)), int(90 * scale) + 60
     values = [v for v in range(-reach, reach) if v]
     for theta in (2, 11):
-        empty = filtered(tails, theta)
+        empty = filtered_empty_cell(tails, theta)
         parts = [(pmf(float(scale), v), v if v >= theta else -empty.shift) for v in values]
         rest = 1 - sum(chance for chance, _ in parts)
         variance = sum(chance * x * x for chance, x in parts) + rest * empty.shift**2
         assert empty.variance == pytest.approx(variance, rel=1e-6)
     for tau in (1, 6, 40):
-        empty = sampled(tails, tau)
+        empty = sampled_empty_cell(tails, tau)
         variance = sum(pmf(float(scale), v) * abs(v) * max(abs(v), tau) for v in values)
         assert empty.variance == pytest.approx(variance, rel=1e-6)
         assert empty.chance == pytest.approx(
@@ -83,7 +83,7 @@ def test_variances_of_empty_cells(scale: Fraction) -> None:
         )
 
 
-def outcome(found: Published) -> tuple[tuple[int, int], ...]:
+def outcome(found: PublishedCells) -> tuple[tuple[int, int], ...]:
     return tuple(zip(found.keys.tolist(), found.counts.tolist(), strict=True))
 
 
@@ -118,16 +118,16 @@ def test_the_law_of_a_small_table(rule: str, limit: int) -> None:
 
 def dense(
     counts: list[int], scale: Fraction, size: int, theta: int, source: Keystream
-) -> Published:
+) -> PublishedCells:
     """Every cell gets noise and a ticket, one by one."""
     from scumble.private.sampling.noise import discrete_laplace
 
     values = np.array(counts) + discrete_laplace(source, scale, len(counts))
     keys = np.arange(len(counts), dtype=np.uint64)
-    cells = Lottery(keys, values, tickets(source, len(counts)))
+    cells = PrioritizedCells(keys, values, draw_tickets(source, len(counts)))
     cells = cells.only(values >= theta if theta else values != 0)
-    rows, tau = drawn(cells, size)
-    return Published(cells.keys[rows], cells.values[rows], np.empty(0), tau)
+    rows, tau = priority_sample(cells, size)
+    return PublishedCells(cells.keys[rows], cells.values[rows], np.empty(0), tau)
 
 
 @pytest.mark.parametrize("theta", [0, 2])

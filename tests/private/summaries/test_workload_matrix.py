@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.matrix import Merged, in_order
+from scumble.model.designs.matrix import MergedCells, numbered_by_appearance
 from scumble.private.summaries.workload_matrix import Questions, merging
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse
@@ -76,7 +76,7 @@ def test_cells_are_merged_if_and_only_if_nothing_tells_them_apart(name: str) -> 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_manifest_keeps_them(name: str) -> None:
     merged = _merging(WORKLOADS[name]).merged
-    again = Merged.from_dict(merged.to_dict())
+    again = MergedCells.from_dict(merged.to_dict())
     assert again.names == merged.names
     assert (again.labels == merged.labels).all()
     for one, other in zip(again.blocks, merged.blocks, strict=True):
@@ -84,7 +84,7 @@ def test_a_manifest_keeps_them(name: str) -> None:
 
 
 def test_classes_are_numbered_as_they_appear() -> None:
-    assert in_order(np.array([7, 7, 2, 9, 2])).tolist() == [0, 0, 1, 2, 1]
+    assert numbered_by_appearance(np.array([7, 7, 2, 9, 2])).tolist() == [0, 0, 1, 2, 1]
 
 
 def test_too_many_kinds_of_rows() -> None:

@@ -123,8 +123,8 @@ def test_cells_that_are_alike_have_coefficients_of_equal_powers(name: str) -> No
             for part in axis.adjoint(eye)
         ]
     )
-    for each in np.unique(axis.alike):
-        same = powers[..., axis.alike == each, :]
+    for each in np.unique(axis.cell_classes):
+        same = powers[..., axis.cell_classes == each, :]
         np.testing.assert_allclose(same, np.broadcast_to(same[..., :1, :], same.shape), atol=1e-12)
     if axis.kind == "tree" and axis.size in (4, 8, 9):
-        assert len(np.unique(axis.alike)) == 1
+        assert len(np.unique(axis.cell_classes)) == 1

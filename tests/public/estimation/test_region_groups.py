@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements import box_tree
@@ -33,7 +33,7 @@ LAWS = tuple(DiscreteLaplace(Fraction(scale)) for scale in (3, 5, 2, 4))
 GROUPINGS = [("a",), ("c", "a"), ("b", "c")]
 
 
-def _tree(seed: int) -> RegionTree:
+def _tree(seed: int) -> BoxNodes:
     """Random cuts of one attribute after the other; the second level is not measured, and for some
     seeds nothing stands above the leaves.
     """
@@ -45,8 +45,8 @@ def _tree(seed: int) -> RegionTree:
     noisy = [rng.integers(-5, 90, len(boxes)) for boxes, _ in levels]
     noisy[1] = None
     if seed % 4 == 3:
-        return RegionTree.of_leaves(levels[-1][0], noisy[-1])
-    return RegionTree.of_levels(levels, noisy)
+        return BoxNodes.of_leaves(levels[-1][0], noisy[-1])
+    return BoxNodes.of_levels(levels, noisy)
 
 
 def _weights(rng: np.random.Generator) -> list[Weights]:
@@ -73,7 +73,7 @@ def _equal(found: Readings, expected: Readings) -> None:
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int) -> None:
     monkeypatch.setattr(box_tree, "MOST_MEETINGS", most)
     prune = 20 if seed % 2 else None
-    reader = RegionsReader.of_tree(_tree(seed), NAMES, Regions(LAWS, prune))
+    reader = RegionsReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, prune))
     slow = OneByOne(SCHEMA, reader)
     cut = set()
     for weights in _weights(np.random.default_rng(seed)):
@@ -89,7 +89,7 @@ def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int)
 @pytest.mark.parametrize("seed", range(4))
 def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(50 + seed)
-    reader = RegionsReader.of_tree(_tree(seed), NAMES, Regions(LAWS, 20 if seed % 2 else None))
+    reader = RegionsReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, 20 if seed % 2 else None))
     slow = OneByOne(SCHEMA, reader)
     amounts = [
         Part(("a",), np.arange(6.0)),

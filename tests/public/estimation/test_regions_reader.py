@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.box_tree import RegionsReader
@@ -18,7 +18,7 @@ NAMES = ("a", "b", "c")
 LAWS = tuple(DiscreteLaplace(Fraction(scale)) for scale in (3, 5, 2))
 
 
-def _tree(seed: int) -> RegionTree:
+def _tree(seed: int) -> BoxNodes:
     """A tree of random cuts, one attribute after the other."""
     rng = np.random.default_rng(seed)
     levels = [(Boxes.whole(SHAPE), np.zeros(1, np.int64))]
@@ -27,7 +27,7 @@ def _tree(seed: int) -> RegionTree:
         levels.append(boxes.cut(axis, rng.integers(boxes.low[axis], boxes.high[axis] + 1)))
     noisy = [rng.integers(-5, 90, len(boxes)) for boxes, _ in levels]
     noisy[1] = None
-    return RegionTree.of_levels(levels, noisy)
+    return BoxNodes.of_levels(levels, noisy)
 
 
 def _members(boxes: Boxes) -> np.ndarray:
@@ -36,9 +36,9 @@ def _members(boxes: Boxes) -> np.ndarray:
     return inside.all(axis=0).astype(float)
 
 
-def _dense(tree: RegionTree, design: Regions) -> np.ndarray:
+def _dense(tree: BoxNodes, design: BoxTree) -> np.ndarray:
     """The matrix from noisy counts to cells: least squares for leaves, evenly spread."""
-    forest = tree.forest(design.laws)
+    forest = tree.estimator(design.laws)
     leaves = forest.leaves
     members = _members(tree.boxes)
     leaf = members[leaves]
@@ -69,7 +69,7 @@ def _questions(rng: np.random.Generator) -> list[Weights]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_dense_matrices(seed: int) -> None:
-    tree, design = _tree(seed), Regions(LAWS)
+    tree, design = _tree(seed), BoxTree(LAWS)
     reader = RegionsReader.of_tree(tree, NAMES, design)
     dense = _dense(tree, design)
     variances = np.array([*(law.variance for law in LAWS), 0.0])[tree.law]
@@ -93,7 +93,7 @@ def test_a_note_if_and_only_if_a_leaf_is_cut(seed: int) -> None:
     """Weights of 0, 1 and 2 at random, so that whole leaves, cut ones and unused ones occur."""
     rng = np.random.default_rng(100 + seed)
     tree = _tree(seed)
-    reader = RegionsReader.of_tree(tree, NAMES, Regions(LAWS))
+    reader = RegionsReader.of_tree(tree, NAMES, BoxTree(LAWS))
     leaves = _members(reader.leaves) > 0
     seen = set()
     for _ in range(30):
@@ -120,12 +120,10 @@ def test_pruned_leaves_are_the_topmost_small_nodes() -> None:
     levels = [(Boxes.whole((4,)), np.zeros(1, np.int64))]
     for _ in range(2):
         levels.append(levels[-1][0].halves())
-    tree = RegionTree.of_levels(
-        levels, [np.array([103]), np.array([4, 99]), np.array([1, 3, 2, 97])]
-    )
+    tree = BoxNodes.of_levels(levels, [np.array([103]), np.array([4, 99]), np.array([1, 3, 2, 97])])
     laws = LAWS
-    assert len(RegionsReader.of_tree(tree, ("a",), Regions(laws)).leaves) == 4
-    pruned = RegionsReader.of_tree(tree, ("a",), Regions(laws, prune=20))
+    assert len(RegionsReader.of_tree(tree, ("a",), BoxTree(laws)).leaves) == 4
+    pruned = RegionsReader.of_tree(tree, ("a",), BoxTree(laws, prune=20))
     assert pruned.leaves.low.tolist() == [[0, 2, 3]]
     assert pruned.leaves.high.tolist() == [[1, 2, 3]]
-    assert len(RegionsReader.of_tree(tree, ("a",), Regions(laws, prune=1000)).leaves) == 1
+    assert len(RegionsReader.of_tree(tree, ("a",), BoxTree(laws, prune=1000)).leaves) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.designs.residuals import MarginalTable, Residuals, Solver
+from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readings import Part, Weights
@@ -26,7 +26,7 @@ def reader() -> ResidualReader:
     )
     design = Residuals(NAMES, SIZES, tables)
     return ResidualReader.of_solver(
-        Solver(design, np.random.default_rng(1).integers(-20, 20, design.numbers))
+        ResidualSolver(design, np.random.default_rng(1).integers(-20, 20, design.numbers))
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import binom
 
 import scumble as sc
-from scumble.model.designs.sparse import Rule, Sparse, Tails
+from scumble.model.designs.sparse import NoiseTails, Rule, Sparse
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.meter.sparse import Published
+from scumble.private.meter.sparse import PublishedCells
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 from scumble.public.estimation.measurements.sparse import Amounts, SparseError, SparseMean
@@ -41,7 +41,7 @@ AMOUNTS = np.tile(np.arange(BLOCK) % 7 - 2.0, len(BLOCKS))
 RULES: list[Rule] = ["filter", "threshold", "priority", "filter priority"]
 
 
-def published(rule: Rule, source: Keystream) -> tuple[Sparse, Published]:
+def published(rule: Rule, source: Keystream) -> tuple[Sparse, PublishedCells]:
     cells = behind_the_meter(COUNTS, source)
     if rule == "filter":
         return design(rule, LAW, theta=THETA), cells.filtered(LAW, THETA)
@@ -191,7 +191,7 @@ def test_sql_finds_the_same_sums(given: dict) -> None:
     assert (nothing.value, nothing.stderr) == (0.0, 0.0)
 
 
-def _found(release: sc.Release) -> Published:
+def _found(release: sc.Release) -> PublishedCells:
     import pyarrow.parquet as pq
 
     table = pq.read_table(release.folder / release.evidence.file)
@@ -200,7 +200,7 @@ def _found(release: sc.Release) -> Published:
     keys = release.schema.cell_keys(names).pack(codes)
     made = release.evidence.design
     counts, weights = table["count"].to_numpy(), table["weight"].to_numpy()
-    return Published(keys, counts, weights, made.tau)
+    return PublishedCells(keys, counts, weights, made.tau)
 
 
 def test_a_filter_tells_how_much_may_be_missing() -> None:
@@ -220,7 +220,7 @@ def test_a_filter_tells_how_much_may_be_missing() -> None:
 def test_excess_covers_every_count_below_theta() -> None:
     """E[z²; published] is at most σ² P(published) and `excess` for each row of the cell."""
     for scale in (Fraction(1, 2), Fraction(3), Fraction(40)):
-        tails = Tails(DiscreteLaplace(scale))
+        tails = NoiseTails(DiscreteLaplace(scale))
         for theta in (tails.least_theta, 3 * tails.least_theta, 15 * tails.least_theta):
             for count in range(1, theta):
                 start = theta - count

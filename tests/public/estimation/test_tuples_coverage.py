@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 import scumble as sc
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.public.estimation.tuples.answer import TupleQuestion
 from scumble.public.estimation.tuples.sums import ReplacedMoments
 from tests.support.covered import COPIES, LEVELS, check
@@ -32,7 +32,7 @@ from tests.support.tuple_releases import (
 )
 
 TRUE = [(1, "a"), (2, "b"), (3, "b")]
-SET = Included(3, Fraction(3, 5), Fraction(1, 10))
+SET = InclusionProbabilities(3, Fraction(3, 5), Fraction(1, 10))
 SHARES = {"x": (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))}
 TINY = {
     "one view": SET,
@@ -55,7 +55,7 @@ def _by(group: str, question: str) -> str:
 def _truth(question: str, true, domain=DOMAIN) -> float:
     """The answer if all is shown and nothing false."""
     what, condition = QUESTIONS[question]
-    all_true = Included(len(true) + 1, Fraction(1), Fraction(0))
+    all_true = InclusionProbabilities(len(true) + 1, Fraction(1), Fraction(0))
     release = tuples_release(domain, true, all_true)
     return release.answer(f"SELECT {what} FROM t WHERE {condition}").value
 
@@ -70,7 +70,7 @@ def test_exact_coverage_on_a_tiny_domain(kind: str, question: str) -> None:
         outcomes = list(all_sets(DOMAIN, CELLS, TRUE, presence))
     number = sc.Attribute("outcome", "quasi", sc.IntegerRange(0, len(outcomes) - 1))
     rows = [(place, *row) for place, (_, drawn) in enumerate(outcomes) for row in drawn]
-    extra = [presence.seen] if presence.views > 1 else []
+    extra = [presence.views_column] if presence.views > 1 else []
     release = tuples_release(sc.Schema([number, *DOMAIN]), rows, presence, extra)
     answer = release.answer(_by("outcome", question))
     truth = _truth(question, TRUE)
@@ -88,7 +88,7 @@ LARGER = sc.Schema(
         sc.Attribute("y", "sensitive", sc.Category(("a", "b", "c", "d"))),
     ]
 )
-LAW = Included(40, Fraction(1, 2), Fraction(1, 20))
+LAW = InclusionProbabilities(40, Fraction(1, 2), Fraction(1, 20))
 EVEN_OR_NOT = {"y": (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 8))}
 KINDS = {
     "one view": LAW,
@@ -120,7 +120,7 @@ def copies() -> dict[str, tuple[sc.Release, list]]:
         if law.views > 1:
             masks = bits[places, which]
             drawn = [(*row, int(mask)) for row, mask in zip(drawn, masks, strict=True)]
-        extra = [law.seen] if law.views > 1 else []
+        extra = [law.views_column] if law.views > 1 else []
         found[kind] = tuples_release(domain, drawn, law, extra), true
     return found
 
@@ -189,7 +189,7 @@ def _amounts(cells, question: str) -> np.ndarray:
 
 
 def _estimates(
-    domain: sc.Schema, cells: list, question: str, presence: Replaced, bags: np.ndarray
+    domain: sc.Schema, cells: list, question: str, presence: ReplacedTuples, bags: np.ndarray
 ) -> list[sc.Estimate]:
     """The estimates from many bags, given by the cells of their rows; that from the last one is
     also asked of a release.
@@ -206,7 +206,7 @@ def _estimates(
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_exact_coverage_of_bags(question: str) -> None:
-    presence = Replaced(3, Fraction(2, 5))
+    presence = ReplacedTuples(3, Fraction(2, 5))
     chances, outcomes = zip(*all_bags(CELLS, TRUE, presence), strict=True)
     bags = np.array([[CELLS.index(row) for row in rows] for rows in outcomes])
     found = _estimates(DOMAIN, CELLS, question, presence, bags)
@@ -230,7 +230,7 @@ def test_coverage_of_many_bags(question: str, keep: Fraction) -> None:
     drawn = np.where(lost, rng.integers(0, 120, lost.shape), true)
     truth_count, total, _ = _amounts(cells, question)[:, true].sum(axis=1)
     truth = total / truth_count if question == "mean" else total
-    found = _estimates(LARGER, cells, question, Replaced(400, keep), drawn)
+    found = _estimates(LARGER, cells, question, ReplacedTuples(400, keep), drawn)
     check(found, truth)
     if question != "mean":
         values = np.array([estimate.value for estimate in found])

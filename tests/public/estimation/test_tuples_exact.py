@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.public.estimation.tuples import sums
 from scumble.public.estimation.tuples.answer import TupleQuestion
 from scumble.public.estimation.tuples.sums import HorvitzThompsonMoments, ReplacedMoments
@@ -30,7 +30,7 @@ SHARES = {
     "x": (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)),
     "y": (Fraction(2, 3), Fraction(1, 3)),
 }
-SET = Included(3, Fraction(3, 5), Fraction(1, 10))
+SET = InclusionProbabilities(3, Fraction(3, 5), Fraction(1, 10))
 TWICE = replace(SET, most=2, views=2, fade=Fraction(3, 5))
 THRICE = replace(SET, most=3, views=3, fade=Fraction(7, 10))
 QUESTIONS = [
@@ -50,7 +50,7 @@ def _sql(question: str, group: str = "") -> str:
 
 def _truth(question: str, rows: Iterable[tuple]) -> float:
     """The answer on the true tuples: nothing false, all shown."""
-    everything = Included(len(CELLS), Fraction(1), Fraction(0))
+    everything = InclusionProbabilities(len(CELLS), Fraction(1), Fraction(0))
     return tuples_release(DOMAIN, list(rows), everything).answer(_sql(question)).value
 
 
@@ -63,13 +63,13 @@ def _outcomes(outcomes: list, presence, domain: sc.Schema) -> sc.Release:
     number = sc.Attribute("outcome", "quasi", sc.IntegerRange(0, len(outcomes) - 1))
     rows = [(place, *row) for place, (_, drawn) in enumerate(outcomes) for row in drawn]
     extra = []
-    if isinstance(presence, Included):
-        extra += [presence.seen] if presence.most > 1 else []
+    if isinstance(presence, InclusionProbabilities):
+        extra += [presence.views_column] if presence.most > 1 else []
         extra += [presence.occurrence] if presence.multiplicity > 1 else []
     return tuples_release(sc.Schema([number, *domain]), rows, presence, extra)
 
 
-def _of_bags(outcomes: list, presence: Replaced, question: str):
+def _of_bags(outcomes: list, presence: ReplacedTuples, question: str):
     """For every outcome the estimate, and the estimate of its variance before it is cut to what it
     surely is. The first and the last outcome are asked through a release of their own as well.
     """
@@ -87,7 +87,7 @@ def _of_bags(outcomes: list, presence: Replaced, question: str):
     return zip(moments.sums[power], moments._covariance(power, power), strict=True)
 
 
-def _of_sets(outcomes: list, presence: Included, question: str, domain=DOMAIN):
+def _of_sets(outcomes: list, presence: InclusionProbabilities, question: str, domain=DOMAIN):
     """The same. The probabilities of a tuple do not depend on the size of the domain: the groups of
     one release are the answers themselves.
     """
@@ -113,7 +113,7 @@ def _check(chances: list[Fraction], found: Iterable[tuple[float, float]], truth:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_replaced(question: str) -> None:
-    presence = Replaced(len(BAG), Fraction(2, 5))
+    presence = ReplacedTuples(len(BAG), Fraction(2, 5))
     outcomes = list(all_bags(CELLS, BAG, presence))
     found = _of_bags(outcomes, presence, question)
     _check([chance for chance, _ in outcomes], found, _truth(question, BAG))
@@ -186,7 +186,7 @@ def test_weights_depend_on_public_numbers_alone() -> None:
 
 def test_groups_are_the_questions_asked_one_by_one() -> None:
     rows = [(1, "a"), (1, "b"), (2, "b"), (3, "a")]
-    for presence in (SET, Replaced(4, Fraction(1, 2)), replace(SET, sources=SHARES)):
+    for presence in (SET, ReplacedTuples(4, Fraction(1, 2)), replace(SET, sources=SHARES)):
         release = tuples_release(DOMAIN, rows, presence)
         for what in ("COUNT(*)", "SUM(x)", "AVG(x)"):
             grouped = release.answer(f"SELECT y, {what} FROM t WHERE x < 3 GROUP BY y")
@@ -202,7 +202,7 @@ def test_groups_that_the_condition_excludes_are_left_out() -> None:
     assert [key for key, _ in answer] == [(2, "a"), (2, "b"), (3, "a"), (3, "b")]
 
 
-@pytest.mark.parametrize("presence", [SET, Replaced(3, Fraction(1, 2)), TWICE], ids=str)
+@pytest.mark.parametrize("presence", [SET, ReplacedTuples(3, Fraction(1, 2)), TWICE], ids=str)
 def test_what_the_domain_alone_decides_is_exact(presence) -> None:
     extra = ["views"] if presence is TWICE else []
     rows = [(1, "a", 1), (2, "b", 3), (3, "b", 2)] if extra else TRUE
@@ -231,11 +231,16 @@ def test_too_many_groups_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "presence",
-    [SET, Replaced(4, Fraction(1, 2)), replace(SET, sources=SHARES), replace(SET, multiplicity=3)],
+    [
+        SET,
+        ReplacedTuples(4, Fraction(1, 2)),
+        replace(SET, sources=SHARES),
+        replace(SET, multiplicity=3),
+    ],
     ids=["set", "bag", "sources", "occurrences"],
 )
 def test_many_answers_are_the_single_ones(presence) -> None:
-    several = isinstance(presence, Included) and presence.multiplicity > 1
+    several = isinstance(presence, InclusionProbabilities) and presence.multiplicity > 1
     extra = ["occurrence"] if several else []
     rows = [(1, "a"), (1, "b"), (2, "b"), (3, "a")]
     release = tuples_release(DOMAIN, [(*row, 0)[: 2 + len(extra)] for row in rows], presence, extra)

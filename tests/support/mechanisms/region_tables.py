@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.sampling.source import Keystream
@@ -42,7 +42,7 @@ def private_counts(
     return table.counts(table.schema.names, person)
 
 
-def grown(mechanism, counts: np.ndarray, seed: int) -> tuple[RegionTree, Regions, RegionsReader]:
+def grown(mechanism, counts: np.ndarray, seed: int) -> tuple[BoxNodes, BoxTree, RegionsReader]:
     """A tree measured on counts, and its reader."""
     tree, design = mechanism.grow(private_table(counts, mechanism.promise, seed))
     return tree, design, RegionsReader.of_tree(tree, domain(counts.shape).names, design)
@@ -55,7 +55,7 @@ def members(boxes, shape: tuple[int, ...]) -> np.ndarray:
     return inside.all(axis=0)
 
 
-def spent_on_counts(tree: RegionTree, design: Regions, shape: tuple[int, ...], person: PrivacyUnit):
+def spent_on_counts(tree: BoxNodes, design: BoxTree, shape: tuple[int, ...], person: PrivacyUnit):
     """The ε of all noisy counts together, by brute force: the rows that one person may change, each
     in the cell where it weighs most, a weight being the sum of 1 / scale over the boxes around it.
     """

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.sparse import Rule, Sparse, Tails
+from scumble.model.designs.sparse import NoiseTails, Rule, Sparse
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
-from scumble.private.meter.sparse import PrivateCells, Published
+from scumble.private.meter.sparse import PrivateCells, PublishedCells
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
@@ -69,7 +69,7 @@ def design(
 
 
 def amounts(
-    made: Sparse, found: Published, inside: np.ndarray, amount: np.ndarray | None = None
+    made: Sparse, found: PublishedCells, inside: np.ndarray, amount: np.ndarray | None = None
 ) -> Amounts:
     """The sums over the cells of a condition, given for every cell of the domain."""
     amount = np.ones(len(inside)) if amount is None else amount
@@ -78,7 +78,7 @@ def amounts(
     g, v, w = amount[shown][use], found.counts[use].astype(float), found.weights[use]
     tau, empty = float(made.tau), empty_cell(made)
     sampled = np.abs(v) < tau
-    close = made.theta + 3 * (1 + Tails(made.noise).mean) if made.theta else 0
+    close = made.theta + 3 * (1 + NoiseTails(made.noise).mean) if made.theta else 0
     kinds = [
         w,
         w / v,
@@ -93,6 +93,6 @@ def amounts(
     return Amounts(np.array([value, *sums[1:], cells]), possible.min(), possible.max())
 
 
-def error(made: Sparse, found: Published, cells: int, total: int) -> SparseError:
+def error(made: Sparse, found: PublishedCells, cells: int, total: int) -> SparseError:
     whole = amounts(made, found, np.ones(cells, bool)).spread()
     return SparseError(replace(made, total=total), whole)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.model.designs.residuals import Residuals, Solver, differences
+from scumble.model.designs.residuals import Residuals, ResidualSolver, differences
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable, noisy_tables
 from scumble.private.sampling.source import Keystream
@@ -21,14 +21,14 @@ from scumble.public.estimation.measurements.marginals import ResidualReader
 
 def measured(
     mechanism: TableSummary, schema: sc.Schema, counts: np.ndarray, folder: Path, seed: int
-) -> Solver:
+) -> ResidualSolver:
     """What a mechanism publishes of the counts of all cells."""
     counter = TensorCounter(schema, schema.names, counts)
     table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
     evidence = mechanism.measure(table, folder)
     assert isinstance(evidence.design, Residuals)
     numbers = pq.read_table(folder / evidence.file)["count"].to_numpy()
-    return Solver(evidence.design, numbers)
+    return ResidualSolver(evidence.design, numbers)
 
 
 def readers(
@@ -40,12 +40,14 @@ def readers(
     for seed in range(trials):
         counter = TensorCounter(schema, schema.names, counts)
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(seed))
-        yield ResidualReader.of_solver(Solver(design, noisy_tables(table, design, mechanism.unit)))
+        yield ResidualReader.of_solver(
+            ResidualSolver(design, noisy_tables(table, design, mechanism.unit))
+        )
 
 
-def squares(solver: Solver, counts: np.ndarray) -> np.ndarray:
+def squares(solver: ResidualSolver, counts: np.ndarray) -> np.ndarray:
     """The squared error of every number of every residual over its variance: of mean 1."""
-    truth = Solver(solver.design, true_numbers(solver.design, counts))
+    truth = ResidualSolver(solver.design, true_numbers(solver.design, counts))
     sets = {
         places
         for table in solver.design.tables

@@ -9,7 +9,7 @@ import numpy as np
 import scumble as sc
 from scumble.audit.catalogue import LINE, SQUARE
 from scumble.audit.claim import TINY, Claim
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes
@@ -25,12 +25,12 @@ class EagerSplits(sc.PrivTree):
 
     def grow(self, table):
         shape, half = self.shape(table.schema), self.promise.epsilon / 2
-        counts = unmetered(table).counts(self.attributes, self.person)
-        rule = split_rule(half * 3 / 2, self._pieces(shape), self.person)
+        counts = unmetered(table).counts(self.attributes, self.unit)
+        rule = split_rule(half * 3 / 2, self._pieces(shape), self.unit)
         leaves = split_boxes(counts, shape, rule)
         laws = self.laplace([half])
         [noisy] = counts.noisy(laws, BoxSums(shape, (leaves,)))
-        return RegionTree.of_leaves(leaves, noisy), Regions(laws)
+        return BoxNodes.of_leaves(leaves, noisy), BoxTree(laws)
 
 
 class CutsPaidOnce(sc.Kdtree):
@@ -56,7 +56,7 @@ class TotalForFree(sc.Sparse):
     """The cells have the whole ε, and the number of rows is told beside them."""
 
     def measure(self, table, folder):
-        self._noise = DiscreteLaplace(Fraction(self.person.sensitivity) / self.promise.epsilon)
+        self._noise = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
         return super().measure(unmetered(table), folder)
 
 
@@ -72,13 +72,13 @@ class BoldBuckets(sc.Dawa):
     """The partition has noise for twice its eighth of ε."""
 
     def grow(self, table):
-        counts = unmetered(table).counts(self.attributes, self.person)
+        counts = unmetered(table).counts(self.attributes, self.unit)
         share = self.promise.epsilon / 8
         last = noisy_partition(counts, epsilon=2 * share, price=self._price(counts.size))
         levels, shares = bucket_tree(Boxes(np.array([[0, *(last[:-1] + 1)]]), last[None]))
         laws = self.laplace([(self.promise.epsilon - share) * each for each in shares])
         noisy = counts.noisy(laws, BoxSums((counts.size,), tuple(boxes for boxes, _ in levels)))
-        return RegionTree.of_levels(levels, noisy), Regions(laws)
+        return BoxNodes.of_levels(levels, noisy), BoxTree(laws)
 
 
 def twin(name, broken, honest, schema, runs, *names, **more):

@@ -48,7 +48,7 @@ class OffByOne(sc.Histogram):
     """Noise for one row of a person less than there may be."""
 
     def measure(self, table, folder):
-        given = {**self.parameters, "contribution": self.person.rows - 1}
+        given = {**self.parameters, "contribution": self.unit.rows - 1}
         return sc.Histogram(given.pop("attributes"), **given).measure(unmetered(table), folder)
 
 
@@ -56,7 +56,7 @@ class Undercounted(sc.Marginals):
     """Every table gets the whole ε."""
 
     def tables(self, schema):
-        law = DiscreteLaplace(self.person.sensitivity / self.promise.epsilon)
+        law = DiscreteLaplace(self.unit.sensitivity / self.promise.epsilon)
         return [replace(table, law=law) for table in super().tables(schema)]
 
     def measure(self, table, folder):
@@ -82,7 +82,7 @@ class ReusedSeed(sc.Histogram):
 
     def measure(self, table, folder):
         evidence = super().measure(table, folder)
-        [counts] = table._counter.counts([self.attributes], self.person)
+        [counts] = table._counter.counts([self.attributes], self.unit)
         seed, scale = table._noise.source.bits(60), evidence.design.noise.scale
         noise = [discrete_laplace(Keystream(seed), scale, 1)[0] for _ in counts]
         written = pq.read_table(folder / evidence.file).drop_columns(["count"])
@@ -98,7 +98,7 @@ class OnlyOccupied(sc.Histogram):
 
     def measure(self, table, folder):
         evidence = super().measure(table, folder)
-        [counts] = table._counter.counts([self.attributes], self.person)
+        [counts] = table._counter.counts([self.attributes], self.unit)
         written = pq.read_table(folder / evidence.file)
         pq.write_table(written.filter(pa.array(counts > 0)), folder / evidence.file)
         return evidence

@@ -18,7 +18,7 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.evidence_checks import TupleOdds
 from scumble.audit.exposure import SECRET, VALUES, WHO, secret_schema
 from scumble.audit.linkage import order_finding
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.private.perturbation.tuple_views import TupleViews
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
@@ -93,7 +93,9 @@ def masks_of(mechanism: sc.AlphaBeta, first: sc.Release, table: pa.Table, seed: 
         evidence = mechanism.republish(first.evidence, first.folder, rows, noise, folder)
         shown = pq.read_table(folder / evidence.file)
     found = np.zeros((table.num_rows, VALUES))
-    found[shown[WHO].to_numpy(), shown[SECRET].to_numpy()] = shown[Included.seen].to_numpy()
+    found[shown[WHO].to_numpy(), shown[SECRET].to_numpy()] = shown[
+        InclusionProbabilities.views_column
+    ].to_numpy()
     return found
 
 

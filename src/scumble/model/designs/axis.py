@@ -45,13 +45,13 @@ class Axis(Protocol):
     def signed(self) -> bool:
         """Whether some number counts rows negatively."""
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         """Whether it is sure that no two columns of A have a negative inner product, in which the
         products of numbers of a group count with its weight.
         """
 
     @property
-    def alike(self) -> Integers:
+    def cell_classes(self) -> Integers:
         """A number for each cell: of cells with the same one, the weighted sums that are theirs
         alone have equal coefficients, up to their order and signs, in every group.
         """
@@ -90,11 +90,11 @@ class IdentityAxis:
     def lengths(self) -> tuple[int, ...]:
         return (self.size,)
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         return True
 
     @property
-    def alike(self) -> Integers:
+    def cell_classes(self) -> Integers:
         return np.zeros(self.size, np.int64)
 
     def measure(self, counts: Integers) -> list[Integers]:
@@ -117,7 +117,7 @@ class IdentityAxis:
 # Which cells of an axis play the same part in it.
 
 
-def alike(size: int, fanouts: Sequence[int]) -> Integers:
+def cell_classes(size: int, fanouts: Sequence[int]) -> Integers:
     """A number for each cell below a tree; if two have the same, siblings can be exchanged for each
     other so that one takes the place of the other and the tree is as before.
 
@@ -152,7 +152,7 @@ class Transform(Protocol):
     the sum of absolute changes and as the sum of squared ones. Tests check it by brute force.
     """
 
-    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
         """Whether it is sure that no two columns have a negative inner product, every number in
         units of the Gaussian noise of its group. Then the square of the length of their difference
         is at most the sum of their squares.
@@ -171,7 +171,7 @@ class Transform(Protocol):
 class IdentityTransform:
     """Every cell as it is."""
 
-    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
         return True
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.designs.boxes import Boxes
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 Integers = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ class NodeGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class TreeEstimator:
     """Nodes by their parents (−1 for a root), each parent before its children, and the variance of
     the noise of each node: infinite for inner nodes that were not measured.
     """
@@ -156,7 +156,7 @@ NO_LAW = -1  # of a node that was not measured
 
 
 @dataclass(frozen=True)
-class Regions:
+class BoxTree:
     """One row a node of the tree: its parent, its box, its noisy count and which of `laws` the
     noise has. With `prune`, nodes whose estimate is below it count as leaves.
     """
@@ -171,9 +171,9 @@ class Regions:
         return {"kind": self.kind, "laws": laws, "prune": self.prune}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Regions:
+    def from_dict(cls, data: Mapping[str, Any]) -> BoxTree:
         laws: list[NoiseLaw] = []
-        for law in map(from_dict, data["laws"]):
+        for law in map(law_from_dict, data["laws"]):
             if not isinstance(law, NoiseLaw):
                 raise ValueError("regions have discrete Laplace or Gaussian noise")
             laws.append(law)
@@ -181,7 +181,7 @@ class Regions:
 
 
 @dataclass(frozen=True, eq=False)
-class RegionTree:
+class BoxNodes:
     """The nodes of a tree of boxes, each parent before its children; the leaves tile the domain."""
 
     boxes: Boxes
@@ -192,7 +192,7 @@ class RegionTree:
     @classmethod
     def of_levels(
         cls, levels: Sequence[tuple[Boxes, Integers]], noisy: Sequence[npt.NDArray[Any] | None]
-    ) -> RegionTree:
+    ) -> BoxNodes:
         """Levels from the top, each with the places of its parents in the level above and its noisy
         counts, or None; every measured level has a law of its own.
         """
@@ -214,7 +214,7 @@ class RegionTree:
         )
 
     @classmethod
-    def of_leaves(cls, boxes: Boxes, noisy: npt.NDArray[Any]) -> RegionTree:
+    def of_leaves(cls, boxes: Boxes, noisy: npt.NDArray[Any]) -> BoxNodes:
         """Leaves alone, all measured with one law: nothing above them was."""
         nothing = np.zeros(len(boxes), np.int64)
         return cls(boxes, nothing - 1, nothing, noisy.astype(np.int64))
@@ -230,7 +230,7 @@ class RegionTree:
         pq.write_table(table, folder / FILE, store_schema=False)
 
     @classmethod
-    def read(cls, table: pa.Table, names: Sequence[str]) -> RegionTree:
+    def read(cls, table: pa.Table, names: Sequence[str]) -> BoxNodes:
         """The tree out of the rows of its file."""
 
         def column(name: str) -> Integers:
@@ -241,10 +241,10 @@ class RegionTree:
         high = np.stack([column(_high(name)) for name in names])
         return cls(Boxes(low, high), column(PARENT), column(LAW), column(COUNT))
 
-    def forest(self, laws: Sequence[NoiseLaw]) -> Forest:
+    def estimator(self, laws: Sequence[NoiseLaw]) -> TreeEstimator:
         """The tree with the variances of its noise."""
         known = np.array([*(law.variance for law in laws), np.inf])
-        return Forest(self.parents, known[self.law])
+        return TreeEstimator(self.parents, known[self.law])
 
 
 def _low(name: str) -> str:

@@ -96,7 +96,7 @@ class Boxes:
 
         self._refuse_outside(np.array(summed.shape[len(before) :]) - 1)
         total = np.zeros(len(self), summed.dtype)
-        strides = steps(summed.shape)
+        strides = strides_of(summed.shape)
         begin = sum(
             (codes * step for codes, step in zip(before, strides, strict=False)),
             np.zeros(1, np.int64),
@@ -115,7 +115,7 @@ class Boxes:
         lengths = self.sizes[axis]
         starts = np.cumsum(lengths) - lengths
         sums = np.zeros(int(lengths.sum()), tensor.dtype)
-        own = steps(tensor.shape)
+        own = strides_of(tensor.shape)
         kernels.slice_sums(self.low, self.high, tensor.reshape(-1), own, axis, starts, sums)
         return sums, starts
 
@@ -129,7 +129,7 @@ class Boxes:
             raise IndexError("a box ends outside of the domain")
 
 
-def steps(shape: Sequence[int]) -> Integers:
+def strides_of(shape: Sequence[int]) -> Integers:
     """How far apart neighbours along each direction of a tensor stand in one row."""
     found: Integers = np.cumprod([1, *shape[:0:-1]], dtype=np.int64)[: len(shape)][::-1].copy()
     return found
@@ -158,7 +158,7 @@ class BoxSums:
     shape: tuple[int, ...]
     groups: tuple[Boxes, ...]
 
-    def acute(self, laws: Sequence[object]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[object]) -> bool:
         return True
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:

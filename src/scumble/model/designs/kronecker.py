@@ -20,7 +20,7 @@ from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ReleaseError
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
@@ -64,7 +64,7 @@ class Product:
     def signed(self) -> bool:
         return any(axis.signed for axis in self.axes)
 
-    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
         """Columns are products of columns of the axes, and so are inner products if the weights of
         the groups are.
         """
@@ -80,7 +80,7 @@ class Product:
         ]
         whole = weights.flat[0] * reduce(np.multiply.outer, along)
         return bool((weights == whole).all()) and all(
-            axis.acute(own.tolist()) for axis, own in zip(self.axes, along, strict=True)
+            axis.nonnegative_gram(own.tolist()) for axis, own in zip(self.axes, along, strict=True)
         )
 
     @property
@@ -94,12 +94,12 @@ class Product:
         return tuple(prod(each) for each in product(*(axis.lengths for axis in self.axes)))
 
     def norms(self) -> list[tuple[int, int]]:
-        return norms_of(self.axes)
+        return product_norms(self.axes)
 
     def apply(self, counts: Integers) -> list[NDArray[Any]]:
         """The numbers of all groups, each in one row."""
         places = range(len(self.axes))
-        tensors = along(counts.reshape(self.shape), places, lambda i: self.axes[i].measure)
+        tensors = apply_along(counts.reshape(self.shape), places, lambda i: self.axes[i].measure)
         # The meter adds noise in place: a group that is the counts themselves must be a copy.
         return [_own(tensor, counts) for tensor in tensors]
 
@@ -130,7 +130,7 @@ class Product:
         """What the numbers of every combination of groups of some axes add to a weighted sum of
         their cells; `weights` has a direction for each of these axes, after any others.
         """
-        return along(weights, places, lambda i: self.axes[i].adjoint)
+        return apply_along(weights, places, lambda i: self.axes[i].adjoint)
 
     def split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
         """The numbers of a file by group."""
@@ -161,12 +161,12 @@ class Product:
         laws = [_noise(law) for law in data["laws"]]
         return cls(
             tuple(map(tuple, data["names"])),
-            tuple(axis(each) for each in data["axes"]),
+            tuple(axis_from_dict(each) for each in data["axes"]),
             tuple(laws[place] for place in data["law of group"]),
         )
 
 
-def norms_of(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+def product_norms(axes: Sequence[Axis]) -> list[tuple[int, int]]:
     """The columns of a Kronecker product are products of columns; so are their norms."""
     return [
         (prod(total for total, _ in each), prod(squares for _, squares in each))
@@ -174,7 +174,7 @@ def norms_of(axes: Sequence[Axis]) -> list[tuple[int, int]]:
     ]
 
 
-def along(
+def apply_along(
     tensor: NDArray[Any], places: Sequence[int], verb: Callable[[int], Callable[[Any], list[Any]]]
 ) -> list[NDArray[Any]]:
     """A verb of each axis after the other, for all groups of those before: the last directions of
@@ -198,7 +198,7 @@ def _own(numbers: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
 
 
 def _noise(data: Mapping[str, Any]) -> NoiseLaw:
-    law = from_dict(data)
+    law = law_from_dict(data)
     if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
         raise ValueError("the noise of a product is discrete Laplace or Gaussian")
     return law
@@ -211,7 +211,7 @@ _KINDS: Mapping[str, type[Axis]] = {
 }
 
 
-def axis(data: Mapping[str, Any]) -> Axis:
+def axis_from_dict(data: Mapping[str, Any]) -> Axis:
     """The axis that `to_dict` described."""
     if data.get("kind") not in _KINDS:
         raise ReleaseError(f"This version of scumble knows no axis of kind {data.get('kind')!r}.")
@@ -227,11 +227,11 @@ class ByLaw:
 
     design: Product
 
-    def acute(self, laws: Sequence[NoiseLaw]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
         own = {
             group: law for groups, law in zip(self._members, laws, strict=True) for group in groups
         }
-        return self.design.acute([own[group] for group in range(len(own))])
+        return self.design.nonnegative_gram([own[group] for group in range(len(own))])
 
     @cached_property
     def laws(self) -> tuple[NoiseLaw, ...]:

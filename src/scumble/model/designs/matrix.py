@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Matrix:
 
     kind: ClassVar[str] = "matrix"
 
-    merged: Merged
+    merged: MergedCells
     noise: NoiseLaw
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,20 +39,20 @@ class Matrix:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Matrix:
-        noise = from_dict(data["noise"])
+        noise = law_from_dict(data["noise"])
         if not isinstance(noise, DiscreteLaplace | DiscreteGaussian):
             raise ValueError("sums of cells have discrete Laplace or Gaussian noise")
-        return cls(Merged.from_dict(data), noise)
+        return cls(MergedCells.from_dict(data), noise)
 
 
 @dataclass(frozen=True, eq=False)
 class MergedSums:
     """A strategy on merged cells, as a map from the counts of all cells."""
 
-    merged: Merged
+    merged: MergedCells
     strategy: Strategy
 
-    def acute(self, laws: Sequence[object]) -> bool:
+    def nonnegative_gram(self, laws: Sequence[object]) -> bool:
         return not self.strategy.signed
 
     def apply(self, counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
@@ -95,7 +95,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class AttributeBlock:
     """Attributes, and the class of every cell of the product of their domains, the last attribute
     fastest. Classes are numbered as they appear.
     """
@@ -118,10 +118,10 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergedCells:
     """Blocks, and the merged cell of every cell of the product of their classes."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[AttributeBlock, ...]
     labels: Labels
 
     @property
@@ -153,12 +153,12 @@ class Merged:
         return {"blocks": blocks, "labels": _runs(self.labels)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Merged:
-        blocks = [Block(tuple(b["names"]), _labels(b["labels"])) for b in data["blocks"]]
+    def from_dict(cls, data: Mapping[str, Any]) -> MergedCells:
+        blocks = [AttributeBlock(tuple(b["names"]), _labels(b["labels"])) for b in data["blocks"]]
         return cls(tuple(blocks), _labels(data["labels"]))
 
 
-def in_order(labels: npt.NDArray[Any]) -> Labels:
+def numbered_by_appearance(labels: npt.NDArray[Any]) -> Labels:
     """The same classes, numbered as they appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
@@ -248,8 +248,8 @@ class Strategy:
         return np.asarray((self.matrix.T @ self.matrix).toarray(), np.float64)
 
     @cached_property
-    def _solver(self) -> Solver:
-        return solver(self.matrix)
+    def _solver(self) -> NormalEquations:
+        return normal_equations(self.matrix)
 
     def solve(self, right: Floats) -> Floats:
         """(A'A)⁻¹ times a vector, or times every column of a matrix."""
@@ -275,7 +275,7 @@ class Strategy:
         return (squares if gaussian else absolute * absolute) * self.total(workload)
 
 
-def whole(name: str, matrix: Any) -> Strategy:
+def integer_strategy(name: str, matrix: Any) -> Strategy:
     """A matrix of whole numbers as it is."""
     from scipy.sparse import csr_array
 
@@ -284,9 +284,9 @@ def whole(name: str, matrix: Any) -> Strategy:
     return Strategy(name, found)
 
 
-def rounded(name: str, matrix: Floats) -> Strategy:
+def rounded_strategy(name: str, matrix: Floats) -> Strategy:
     """The nearest matrix on a grid with 2^14 steps up to the largest entry."""
-    return whole(name, np.rint(matrix * (GRID / np.abs(matrix).max())).astype(np.int64))
+    return integer_strategy(name, np.rint(matrix * (GRID / np.abs(matrix).max())).astype(np.int64))
 
 
 # Normal equations of a strategy, solved by the cheapest way that its matrix allows.
@@ -299,7 +299,7 @@ def rounded(name: str, matrix: Floats) -> Strategy:
 _STEEPEST = 1e7  # of BD⁻¹B': the difference keeps eight digits
 
 
-class Solver(Protocol):
+class NormalEquations(Protocol):
     """(A'A)⁻¹ without the matrix itself."""
 
     def solve(self, right: Floats) -> Floats:
@@ -311,7 +311,7 @@ class Solver(Protocol):
         ...
 
 
-def solver(matrix: Any) -> Solver:
+def normal_equations(matrix: Any) -> NormalEquations:
     """For a matrix in compressed rows."""
     single = np.diff(matrix.indptr) == 1
     others = int(np.sum(~single))
@@ -321,11 +321,11 @@ def solver(matrix: Any) -> Solver:
     if weights.all() and 2 * others <= matrix.shape[1]:
         rest = matrix[~single].astype(np.float64).toarray()
         if (rest**2 / weights).sum(axis=1).max(initial=0.0) <= _STEEPEST:
-            return Bordered(weights, rest)
-    return Dense(np.asarray((matrix.T @ matrix).toarray(), np.float64))
+            return DiagonalPlusLowRank(weights, rest)
+    return DenseCholesky(np.asarray((matrix.T @ matrix).toarray(), np.float64))
 
 
-class Bordered:
+class DiagonalPlusLowRank:
     """Cells with rows of their own, and a few rows more."""
 
     def __init__(self, weights: Floats, others: Floats) -> None:
@@ -356,7 +356,7 @@ class Bordered:
         return plain - float(np.trace(cho_solve(self._inner, through, check_finite=False)))
 
 
-class Dense:
+class DenseCholesky:
     """Any matrix of full column rank."""
 
     def __init__(self, gram: Floats) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
 
@@ -39,7 +39,7 @@ DESIGNS = {
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
     ),
     "regions": DesignEntry(
-        "scumble.model.designs.box_tree:Regions", f"{_READERS}.box_tree:RegionsReader"
+        "scumble.model.designs.box_tree:BoxTree", f"{_READERS}.box_tree:RegionsReader"
     ),
     "residuals": DesignEntry(
         "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"
@@ -48,7 +48,7 @@ DESIGNS = {
 }
 
 
-def design(data: Mapping[str, Any]) -> Design:
+def design_from_dict(data: Mapping[str, Any]) -> Design:
     """Return the design that a manifest holds as `data`."""
     found: Design = loaded(DESIGNS[data["kind"]].design).from_dict(data)
     return found
@@ -77,7 +77,7 @@ class Cells:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cells:
-        noise = from_dict(data["noise"])
+        noise = law_from_dict(data["noise"])
         if not isinstance(noise, DiscreteLaplace):
             raise ValueError("cells have discrete Laplace noise")
         return cls(data["count"], noise)

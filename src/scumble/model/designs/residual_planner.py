@@ -40,8 +40,8 @@ def closure(sets: Sequence[Places]) -> list[Places]:
     return sorted(found, key=lambda places: (len(places), places))
 
 
-def residuals(
-    workload: MarginalWeights, sizes: Sequence[int], person: PrivacyUnit, rho: Fraction
+def plan_residuals(
+    workload: MarginalWeights, sizes: Sequence[int], unit: PrivacyUnit, rho: Fraction
 ) -> list[MarginalTable]:
     """The residuals of all subsets with the Gaussian noise that makes the loss least for ρ.
 
@@ -53,8 +53,8 @@ def residuals(
     while True:
         shares = {each: 1.0 if each in wholes else _share(each, sizes) for each in needs}
         spread = {each: _rounded(math.sqrt(shares[each] / needs[each])) for each in needs}
-        units = [Priced(p, 0.5 / spread[p], shares[p], p not in wholes) for p in needs]
-        factor = total(units, sizes, person, pure=False) / (float(rho) * _MARGIN)
+        units = [TableCost(p, 0.5 / spread[p], shares[p], p not in wholes) for p in needs]
+        factor = largest_cost(units, sizes, unit, pure=False) / (float(rho) * _MARGIN)
         laws = {each: DiscreteGaussian(_above(factor * each)) for each in set(spread.values())}
         tables = [
             MarginalTable(each, "marginal" if each in wholes else "residual", laws[spread[each]])
@@ -66,10 +66,10 @@ def residuals(
         wholes |= rough
 
 
-def marginals(
+def plan_marginals(
     workload: MarginalWeights,
     sizes: Sequence[int],
-    person: PrivacyUnit,
+    unit: PrivacyUnit,
     loss: Fraction,
     *,
     gaussian: bool,
@@ -79,29 +79,29 @@ def marginals(
     for Gaussian noise.
     """
     needs = {places: weight * prod(sizes[p] for p in places) for places, weight in workload.items()}
-    return _scaled(needs, "marginal", sizes, person, loss, gaussian=gaussian)
+    return _scaled(needs, "marginal", sizes, unit, loss, gaussian=gaussian)
 
 
-def even(
+def plan_equal_noise(
     sets: Sequence[Places],
     sizes: Sequence[int],
-    person: PrivacyUnit,
+    unit: PrivacyUnit,
     loss: Fraction,
     *,
     gaussian: bool,
 ) -> list[MarginalTable]:
     """Marginals that all have the same noise."""
-    return _scaled(dict.fromkeys(sets, 1.0), "marginal", sizes, person, loss, gaussian=gaussian)
+    return _scaled(dict.fromkeys(sets, 1.0), "marginal", sizes, unit, loss, gaussian=gaussian)
 
 
-def contrasts(
-    workload: MarginalWeights, sizes: Sequence[int], person: PrivacyUnit, epsilon: Fraction
+def plan_contrasts(
+    workload: MarginalWeights, sizes: Sequence[int], unit: PrivacyUnit, epsilon: Fraction
 ) -> list[MarginalTable]:
     """The one contrast of every subset, for attributes of two values, with budgets ∝ s^(1/3). A
     cell of a marginal of k attributes has 1/2^k of each, so that s is Σ weight/2^k.
     """
     needs = {places: need / 2 ** len(places) for places, need in _needs(workload, sizes).items()}
-    return _scaled(needs, "contrast", sizes, person, epsilon, gaussian=False)
+    return _scaled(needs, "contrast", sizes, unit, epsilon, gaussian=False)
 
 
 def ordered(tables: Sequence[MarginalTable]) -> list[MarginalTable]:
@@ -130,7 +130,7 @@ def _scaled(
     needs: Mapping[Places, float],
     form: Form,
     sizes: Sequence[int],
-    person: PrivacyUnit,
+    unit: PrivacyUnit,
     loss: Fraction,
     *,
     gaussian: bool,
@@ -139,16 +139,16 @@ def _scaled(
     power = -1 / 2 if gaussian else -1 / 3
     spread = {places: _rounded(need**power) for places, need in needs.items()}
     turning = form == "contrast"
-    units = [Priced(places, (0.5 if gaussian else 1) / each, 1.0, turning)
+    units = [TableCost(places, (0.5 if gaussian else 1) / each, 1.0, turning)
              for places, each in spread.items()]  # fmt: skip
-    factor = total(units, sizes, person, pure=not gaussian) / (float(loss) * _MARGIN)
+    factor = largest_cost(units, sizes, unit, pure=not gaussian) / (float(loss) * _MARGIN)
     kind = DiscreteGaussian if gaussian else DiscreteLaplace
     laws = {each: kind(_above(factor * each)) for each in set(spread.values())}
     return ordered([MarginalTable(places, form, laws[each]) for places, each in spread.items()])
 
 
 def _share(places: Places, sizes: Sequence[int]) -> float:
-    return float(share(tuple(sorted(sizes[place] for place in places))))
+    return float(row_share(tuple(sorted(sizes[place] for place in places))))
 
 
 def _near(table: MarginalTable, sizes: Sequence[int]) -> bool:
@@ -228,13 +228,13 @@ def closeness(sizes: tuple[int, ...], variance: float) -> float:
 
 
 @lru_cache(maxsize=1 << 12)
-def share(sizes: tuple[int, ...]) -> Fraction:
+def row_share(sizes: tuple[int, ...]) -> Fraction:
     """The squared length of one row in the residual of attributes of these sizes."""
     return prod((Fraction(size - 1, size) for size in sizes), start=Fraction(1))
 
 
 @dataclass(frozen=True)
-class Priced:
+class TableCost:
     """A table as its price sees it: `unit` is the cost of a change of length 1, `moved` that of one
     row in these terms. `turning` tables are moved by a swap according to the signs of a contrast,
     the others by twice what a row moves them.
@@ -246,39 +246,41 @@ class Priced:
     turning: bool
 
 
-def priced(table: MarginalTable, sizes: Sequence[int]) -> Priced:
+def table_cost(table: MarginalTable, sizes: Sequence[int]) -> TableCost:
     """How a table is priced; whether a residual has the lower price follows from its noise."""
     contrast = table.form == "contrast"
     if isinstance(table.law, DiscreteLaplace):
-        return Priced(table.places, float(1 / table.law.scale), 1.0, contrast)
+        return TableCost(table.places, float(1 / table.law.scale), 1.0, contrast)
     unit = float(1 / (2 * table.law.parameter))
     own = tuple(sorted(sizes[place] for place in table.places))
     if table.form == "residual" and closeness(own, float(table.law.parameter)) < NEAR:
-        return Priced(table.places, unit, float(share(own)), True)
-    return Priced(table.places, unit, 1.0, contrast)
+        return TableCost(table.places, unit, float(row_share(own)), True)
+    return TableCost(table.places, unit, 1.0, contrast)
 
 
-def cost(tables: Sequence[MarginalTable], sizes: Sequence[int], person: PrivacyUnit) -> PrivacyLoss:
+def privacy_cost(
+    tables: Sequence[MarginalTable], sizes: Sequence[int], unit: PrivacyUnit
+) -> PrivacyLoss:
     """The loss of publishing all tables: pure ε for Laplace noise, ρ for Gaussian noise."""
     pure = all(isinstance(table.law, DiscreteLaplace) for table in tables)
     if not pure and not all(isinstance(table.law, DiscreteGaussian) for table in tables):
         raise ValueError("tables with noise of two kinds have no common price")
-    found = total([priced(table, sizes) for table in tables], sizes, person, pure=pure)
+    found = largest_cost([table_cost(table, sizes) for table in tables], sizes, unit, pure=pure)
     loss = Fraction(found)
     return PrivacyLoss(loss) if pure else PrivacyLoss(rho=loss)
 
 
-def total(
-    tables: Sequence[Priced], sizes: Sequence[int], person: PrivacyUnit, *, pure: bool
+def largest_cost(
+    tables: Sequence[TableCost], sizes: Sequence[int], unit: PrivacyUnit, *, pure: bool
 ) -> float:
     """The largest cost over all changes of one person's rows, rounded up."""
     found = math.fsum(each.unit * each.moved for each in tables)
-    if person.neighbours == "replace":
+    if unit.neighbours == "replace":
         found = max(found, _swapped(tables, sizes, pure=pure))
-    return found * (person.rows if pure else person.rows**2) * (1 + _ROUNDING)
+    return found * (unit.rows if pure else unit.rows**2) * (1 + _ROUNDING)
 
 
-def _swapped(tables: Sequence[Priced], sizes: Sequence[int], *, pure: bool) -> float:
+def _swapped(tables: Sequence[TableCost], sizes: Sequence[int], *, pure: bool) -> float:
     """The largest cost of moving one row to another cell.
 
     In a residual of A the two rows have the inner product |P e_u|² · Π over A∩D of -1/(n-1), so
@@ -323,7 +325,7 @@ _MOST_TRIED = 64
 
 
 @dataclass(frozen=True)
-class Cube:
+class CuboidLattice:
     """The lattice of cuboids: `asked` are to be answered, `possible` may be measured; `noise` is
     the variance of each of so many measured ones, up to a factor.
     """

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.cache import Cache
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
@@ -98,7 +98,7 @@ class Residuals:
     def from_dict(cls, data: Mapping[str, Any]) -> Residuals:
         laws = []
         for each in data["laws"]:
-            law = from_dict(each)
+            law = law_from_dict(each)
             if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
                 raise ValueError("tables have discrete Laplace or Gaussian noise")
             laws.append(law)
@@ -120,7 +120,7 @@ class Residuals:
 Tensor = npt.NDArray[np.float64]
 
 
-def split(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> Tensor:
+def to_contrasts(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> Tensor:
     """A table in orthonormal coordinates, along some axes (all by default)."""
     found = np.asarray(table, np.float64)
     for axis in range(found.ndim) if axes is None else axes:
@@ -128,7 +128,7 @@ def split(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> Tensor:
     return found
 
 
-def join(coordinates: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+def from_contrasts(coordinates: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The table that `split` took apart; also the transpose of that map."""
     found = coordinates
     for axis in range(found.ndim) if axes is None else axes:
@@ -169,7 +169,7 @@ def differences(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return found
 
 
-def residual(differences: npt.NDArray[Any]) -> Tensor:
+def residual_of_differences(differences: npt.NDArray[Any]) -> Tensor:
     """The table whose sums along every axis are 0 and whose differences are given."""
     found = np.asarray(differences, np.float64)
     for axis in range(found.ndim):
@@ -192,7 +192,7 @@ Places = tuple[int, ...]
 _MOST_KEPT = 1 << 24  # coordinates of residuals that are kept for the next question
 
 
-class Solver:
+class ResidualSolver:
     """The weighted least squares estimate of every marginal that the tables determine."""
 
     def __init__(self, design: Residuals, numbers: npt.NDArray[np.int64]) -> None:
@@ -285,7 +285,7 @@ class Solver:
                 block = tuple(slice(1, None) if axis in chosen else 0 for axis in axes)
                 others = self.cells(places[axis] for axis in axes if axis not in chosen)
                 coordinates[block] = part / sqrt(others)
-        return join(coordinates)
+        return from_contrasts(coordinates)
 
     def residual(self, places: Places) -> Tensor:
         """The estimated residual of these attributes in orthonormal coordinates."""
@@ -297,7 +297,7 @@ class Solver:
         for number in self._telling(places):
             total += self.rates[number] * self._told(number, places)
         inner = (slice(1, None),) * len(places)
-        return split(total)[inner] / self.rate(places)
+        return to_contrasts(total)[inner] / self.rate(places)
 
     def _telling(self, places: Places) -> npt.NDArray[np.intp]:
         whole = self.wholes[self.members[:, list(places)].all(axis=1)]
@@ -310,14 +310,14 @@ class Solver:
         if table.form == "marginal":
             others = tuple(axis for axis, place in enumerate(table.places) if place not in places)
             return np.asarray(numbers.sum(axis=others), np.float64)
-        return residual(numbers)
+        return residual_of_differences(numbers)
 
 
 # The error of a weighted sum of estimated cells: its variance, and what its tails depend on.
 
 
 @dataclass(frozen=True)
-class Error:
+class SumError:
     """A sum of independent noises with coefficients cᵢ and fourth cumulants κᵢ: its variance,
     Σ κᵢ cᵢ⁴, and the largest |cᵢ|.
     """
@@ -327,7 +327,7 @@ class Error:
     largest: float
 
 
-def error(solver: Solver, places: Places, weights: Tensor) -> Error:
+def sum_error(solver: ResidualSolver, places: Places, weights: Tensor) -> SumError:
     """Of Σ weights · estimated counts, over the cells of these attributes.
 
     Let ω be the weights in orthonormal coordinates and g = ω/rate, block by block. The variance is
@@ -335,30 +335,30 @@ def error(solver: Solver, places: Places, weights: Tensor) -> Error:
     it shares with the question, turned back into a table over C and repeated along the others.
     """
     cells = solver.cells(places)
-    omega = split(weights)
+    omega = to_contrasts(weights)
     scaled = omega / solver.block_rates(places)
     found = [_wholes(solver, places, scaled), _singles(solver, places, scaled)]
-    return Error(
+    return SumError(
         float((omega * scaled).sum()) / cells,
         sum(fourth for fourth, _ in found),
         max(largest for _, largest in found),
     )
 
 
-def covariance(
-    solver: Solver, first: tuple[Places, Tensor], second: tuple[Places, Tensor]
+def sum_covariance(
+    solver: ResidualSolver, first: tuple[Places, Tensor], second: tuple[Places, Tensor]
 ) -> float:
     """Of the errors of two such sums."""
     common = tuple(place for place in first[0] if place in second[0])
     one, other = (
-        _along(split(weights), [places.index(place) for place in common])
+        _along(to_contrasts(weights), [places.index(place) for place in common])
         for places, weights in (first, second)
     )
     product = float((one * other / solver.block_rates(common)).sum())
     return product / sqrt(solver.cells(first[0]) * solver.cells(second[0]))
 
 
-def _wholes(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, float]:
+def _wholes(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[float, float]:
     """What the noises of whole marginals add; those that share the same attributes at once."""
     fourth = largest = 0.0
     shared = solver.members[:, list(places)] @ (1 << np.arange(len(places)))
@@ -366,7 +366,9 @@ def _wholes(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, floa
         axes = [axis for axis in range(len(places)) if code >> axis & 1]
         numbers = solver.wholes[shared == code]
         kept = tuple(places[axis] for axis in axes)
-        table = join(_along(scaled, axes)) * sqrt(solver.cells(kept) / solver.cells(places))
+        table = from_contrasts(_along(scaled, axes)) * sqrt(
+            solver.cells(kept) / solver.cells(places)
+        )
         rates = solver.rates[numbers]
         repeated = solver.cell_numbers[numbers] / solver.cells(kept)
         fourths = float((solver.fourths[numbers] * rates**4 * repeated).sum())
@@ -375,7 +377,7 @@ def _wholes(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, floa
     return fourth, largest
 
 
-def _singles(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, float]:
+def _singles(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[float, float]:
     """What the noises of tables that tell one residual only add."""
     fourth = largest = 0.0
     for size in range(len(places) + 1):
@@ -389,7 +391,7 @@ def _singles(solver: Solver, places: Places, scaled: Tensor) -> tuple[float, flo
     return fourth, largest
 
 
-def _coefficients(solver: Solver, number: int, scaled: Tensor) -> Tensor:
+def _coefficients(solver: ResidualSolver, number: int, scaled: Tensor) -> Tensor:
     """Up to the table's rate and 1/√N, the coefficients of the noises of one residual."""
     inner = (slice(1, None),) * scaled.ndim
     table = solver.design.tables[number]
@@ -397,7 +399,7 @@ def _coefficients(solver: Solver, number: int, scaled: Tensor) -> Tensor:
         return scaled[inner]
     alone = np.zeros_like(scaled)
     alone[inner] = scaled[inner]
-    return join(alone) * sqrt(solver.cells(table.places))
+    return from_contrasts(alone) * sqrt(solver.cells(table.places))
 
 
 def _along(coordinates: Tensor, axes: Any) -> Tensor:

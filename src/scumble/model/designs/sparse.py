@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from scumble.model.laws import from_dict
+from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
 Rule = Literal["filter", "threshold", "priority", "filter priority"]
@@ -79,7 +79,7 @@ class Sparse:
 
 
 def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
-    noise = from_dict(data)
+    noise = law_from_dict(data)
     if not isinstance(noise, DiscreteLaplace):
         raise ValueError("sparse cells have discrete Laplace noise")
     return noise
@@ -92,7 +92,7 @@ def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
 
 
 @dataclass(frozen=True)
-class Tails:
+class NoiseTails:
     """Moments of the noise from some whole number, 1 at least, upwards."""
 
     noise: DiscreteLaplace
@@ -172,7 +172,7 @@ class EmptyCell:
     sampling: float
 
 
-def filtered(tails: Tails, theta: int, tau: float = 0.0) -> EmptyCell:
+def filtered_empty_cell(tails: NoiseTails, theta: int, tau: float = 0.0) -> EmptyCell:
     """Noise of theta at least, and of that (with a tau) a sample."""
     chance, first = tails.chance(theta), tails.first(theta)
     shift = first / (1 - chance)
@@ -181,7 +181,7 @@ def filtered(tails: Tails, theta: int, tau: float = 0.0) -> EmptyCell:
     return EmptyCell(chance, shift, second - shift * shift + sampling, sampling)
 
 
-def sampled(tails: Tails, tau: float) -> EmptyCell:
+def sampled_empty_cell(tails: NoiseTails, tau: float) -> EmptyCell:
     """A sample of all noises, with a tau of any size; with none all of them."""
     sampling = 2 * tails.sampled(tau)
     chance = tails.kept(tau) if tau >= 1 else 2 * tails.chance(1)

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from scumble.model.designs.matrix import GRID, Floats, Integers, Strategy, rounded, whole
+from scumble.model.designs.matrix import (
+    GRID,
+    Floats,
+    Integers,
+    Strategy,
+    integer_strategy,
+    rounded_strategy,
+)
 
 _SMALL = 1024  # cells up to which no time is saved
 _MOST_SUMS = 512
@@ -34,7 +41,7 @@ class Choice:
         return self.tried[self.strategy.name]
 
 
-def choose(
+def choose_strategy(
     workload: Floats,
     questions: Floats | None = None,
     *,
@@ -52,7 +59,7 @@ def choose(
         for strategy in _known(cells, gaussian=gaussian):
             choice.consider(strategy)
         if gaussian:
-            best = optimum(workload, gap=1e-3 if cells <= _SMALL else 2e-2)
+            best = optimal_gram(workload, gap=1e-3 if cells <= _SMALL else 2e-2)
             choice.consider(best.strategy(), best.bound)
             if cells <= _SMALL:
                 choice.consider(eigen_design(workload))
@@ -136,7 +143,7 @@ _CONVEX_RIDGE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
+class OptimalGram:
     """A feasible X with its total error, and what no strategy goes below."""
 
     gram: Floats
@@ -146,10 +153,10 @@ class Optimum:
     def strategy(self) -> Strategy:
         """A triangular matrix A with A'A = X, on a grid of whole numbers."""
         triangle: Floats = np.asarray(np.linalg.cholesky(self.gram).T, np.float64)
-        return rounded("optimised", triangle)
+        return rounded_strategy("optimised", triangle)
 
 
-def optimum(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_STEPS) -> Optimum:
+def optimal_gram(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_STEPS) -> OptimalGram:
     """The best X for W'W; it stops when the error is within `gap` of the lower bound."""
     multipliers = np.ones(len(workload))
     best, diagonal = _at(workload, multipliers)
@@ -162,10 +169,10 @@ def optimum(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_STEPS) 
         found, diagonal = _at(workload, multipliers)
         bound = max(bound, found.bound)
         best = min(best, found, key=lambda each: each.error)
-    return Optimum(best.gram, best.error, bound)
+    return OptimalGram(best.gram, best.error, bound)
 
 
-def _at(workload: Floats, multipliers: Floats) -> tuple[Optimum, Floats]:
+def _at(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
     """The X of some multipliers, made feasible, with its error and their bound; and the diagonal
     that it had before.
     """
@@ -182,7 +189,7 @@ def _at(workload: Floats, multipliers: Floats) -> tuple[Optimum, Floats]:
     spread = scale[:, None] * vectors
     error = float(np.sum(np.einsum("ij,ij->j", spread, workload @ spread) / np.sqrt(values)))
     half = vectors / scale[:, None] * values**0.25
-    return Optimum(half @ half.T, error, bound), diagonal
+    return OptimalGram(half @ half.T, error, bound), diagonal
 
 
 def singular_value_bound(workload: Floats) -> float:
@@ -200,12 +207,12 @@ def identity(cells: int) -> Strategy:
     """Every cell by itself."""
     from scipy.sparse import eye_array
 
-    return whole("cells", eye_array(cells, dtype=np.int64))
+    return integer_strategy("cells", eye_array(cells, dtype=np.int64))
 
 
 def hierarchy(cells: int, fanout: int) -> Strategy:
     """Every cell, every interval of `fanout` cells, of `fanout`² cells, ..., and all cells."""
-    return whole(hierarchy_name(fanout), _stacked(cells, widths(cells, fanout)))
+    return integer_strategy(hierarchy_name(fanout), _stacked(cells, widths(cells, fanout)))
 
 
 def hierarchy_name(fanout: int) -> str:
@@ -245,7 +252,9 @@ def wavelet(cells: int) -> Strategy:
             row += 1
         level = below
     places = np.concatenate(rows), np.concatenate(columns)
-    return whole("wavelet", csr_array((np.concatenate(entries), places), shape=(row, cells)))
+    return integer_strategy(
+        "wavelet", csr_array((np.concatenate(entries), places), shape=(row, cells))
+    )
 
 
 def _stacked(cells: int, widths: Sequence[int]) -> Any:
@@ -281,7 +290,7 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
 
     raised = workload / np.trace(workload) + _SUMS_RIDGE / len(workload) * np.eye(len(workload))
     found: Any = minimize(
-        lambda theta: objective(raised, theta.reshape(start.shape)),
+        lambda theta: weighted_sums_objective(raised, theta.reshape(start.shape)),
         start.reshape(-1),
         jac=True,
         method="L-BFGS-B",
@@ -292,10 +301,12 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
     scale = 1 + sums.sum(axis=0)
     unit = GRID / max(float((1 / scale).max()), float((sums / scale).max()))
     cells = np.diag(np.maximum(np.rint(unit / scale), 1))  # at least 1: every cell is measured
-    return whole("cells and weighted sums", np.vstack([cells, np.rint(unit * sums / scale)]))
+    return integer_strategy(
+        "cells and weighted sums", np.vstack([cells, np.rint(unit * sums / scale)])
+    )
 
 
-def objective(workload: Floats, sums: Floats) -> tuple[float, Floats]:
+def weighted_sums_objective(workload: Floats, sums: Floats) -> tuple[float, Floats]:
     """f and its gradient."""
     scale = 1 + sums.sum(axis=0)
     inner = np.linalg.inv(np.eye(len(sums)) + sums @ sums.T)
@@ -335,4 +346,4 @@ def eigen_design(workload: Floats) -> Strategy:
     left = np.sqrt(np.maximum(1 - norms / norms.max(), 0.0))
     designed = np.sqrt(weights)[:, None] * vectors.T
     filled = np.diag(left)[left > 1e-3]
-    return rounded("eigen-design", np.vstack([designed, filled]))
+    return rounded_strategy("eigen-design", np.vstack([designed, filled]))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.designs.axis import Floats, Integers
-from scumble.model.designs.tree import Families, TreeSquares
+from scumble.model.designs.tree import FamilyGroups, LevelLeastSquares
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Taxonomy:
         return len(self.order)
 
     @cached_property
-    def steps(self) -> tuple[Families, ...]:
-        return tuple(Families(sizes) for sizes in self.families)
+    def steps(self) -> tuple[FamilyGroups, ...]:
+        return tuple(FamilyGroups(sizes) for sizes in self.families)
 
     @cached_property
     def forth(self) -> NDArray[np.intp]:
@@ -104,14 +104,14 @@ class TaxonomyTree:
         return ((1, 1),) * sum(self._measured)
 
     @cached_property
-    def _squares(self) -> TreeSquares:
-        return TreeSquares(self.size, self.taxonomy.steps, self.weights)
+    def _squares(self) -> LevelLeastSquares:
+        return LevelLeastSquares(self.size, self.taxonomy.steps, self.weights)
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         return True
 
     @property
-    def alike(self) -> Integers:
+    def cell_classes(self) -> Integers:
         return np.arange(self.size)
 
     def measure(self, counts: Integers) -> list[Integers]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.designs.axis import Floats, Integers, alike
+from scumble.model.designs.axis import Floats, Integers, cell_classes
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Tree:
     weights: tuple[float, ...]
 
     @cached_property
-    def _steps(self) -> tuple[Runs, ...]:
-        steps: list[Runs] = []
+    def _steps(self) -> tuple[EqualGroups, ...]:
+        steps: list[EqualGroups] = []
         below = self.size
         for children in self.fanouts:
-            steps.append(Runs(below, children))
+            steps.append(EqualGroups(below, children))
             below = steps[-1].above
         return tuple(steps)
 
@@ -57,15 +57,15 @@ class Tree:
         return ((1, 1),) * sum(self._measured)
 
     @cached_property
-    def _squares(self) -> TreeSquares:
-        return TreeSquares(self.size, self._steps, self.weights)
+    def _squares(self) -> LevelLeastSquares:
+        return LevelLeastSquares(self.size, self._steps, self.weights)
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         return True
 
     @property
-    def alike(self) -> Integers:
-        return alike(self.size, self.fanouts)
+    def cell_classes(self) -> Integers:
+        return cell_classes(self.size, self.fanouts)
 
     def measure(self, counts: Integers) -> list[Integers]:
         levels = [counts]
@@ -104,7 +104,7 @@ class Tree:
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-class Step(Protocol):
+class Grouping(Protocol):
     """The children of every node of a level."""
 
     @property
@@ -119,7 +119,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Runs:
+class EqualGroups:
     """Every node has the same number of children, but the last one, which may have fewer."""
 
     below: int
@@ -144,7 +144,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Families:
+class FamilyGroups:
     """Every parent has a number of children of its own."""
 
     sizes: tuple[int, ...]
@@ -173,13 +173,13 @@ class Families:
 # Rastogi, Miklau, Suciu, VLDB 2010, for any fan-outs and any weights).
 
 
-class TreeSquares:
+class LevelLeastSquares:
     """The estimate of all leaves from all levels, and the transpose of that map.
 
     A level runs along the middle direction of tensors of three. Levels go from the leaves up.
     """
 
-    def __init__(self, leaves: int, steps: Sequence[Step], weights: Sequence[float]) -> None:
+    def __init__(self, leaves: int, steps: Sequence[Grouping], weights: Sequence[float]) -> None:
         self._steps = tuple(steps)
         self._own: list[Floats] = []  # how much of a node's estimate is its own measurement
         self._shares: list[Floats] = []  # of what a parent knows better, by child

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.designs.axis import Floats, Integers, alike
+from scumble.model.designs.axis import Floats, Integers, cell_classes
 from scumble.model.designs.taxonomy import Taxonomy
 
 
@@ -52,15 +52,15 @@ class Haar:
     def norms(self) -> tuple[tuple[int, int], ...]:
         return ((1, 1),) * (len(self._levels) + 1)
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         """Two cells share the sum and, with equal signs, the differences of blocks whose one half
         holds both; with opposite signs only one, that of the halves that part them.
         """
         return all(weight <= weights[-1] for weight in weights)
 
     @property
-    def alike(self) -> Integers:
-        return alike(self.size, (2,) * len(self._levels))
+    def cell_classes(self) -> Integers:
+        return cell_classes(self.size, (2,) * len(self._levels))
 
     def measure(self, counts: Integers) -> list[Integers]:
         groups, sums = [], counts
@@ -170,7 +170,7 @@ class Nominal:
             for sizes, factors in both
         )
 
-    def acute(self, weights: Sequence[Fraction]) -> bool:
+    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         """Two cells share the sum and, with a product of k² f (f - 1), the families of one node
         above both; that of f nodes which parts them gives 2 · -k² (f - 1) + (f - 2) k² = -k² f.
         """
@@ -182,7 +182,7 @@ class Nominal:
         )
 
     @property
-    def alike(self) -> Integers:
+    def cell_classes(self) -> Integers:
         return np.arange(self.size)
 
     def measure(self, counts: Integers) -> list[Integers]:

@@ -120,7 +120,9 @@ class MultisetChannel:
         if data["layout"] not in ("counts", "codes"):
             raise ValueError("unknown layout of bags")
         columns = tuple(data["columns"])
-        return cls(tuple(data["attributes"]), data["layout"], columns, bag_law(data["law"]))
+        return cls(
+            tuple(data["attributes"]), data["layout"], columns, multiset_law_from_dict(data["law"])
+        )
 
 
 Channel = UniformChannel | PartitionChannel | MultisetChannel
@@ -129,7 +131,7 @@ _KINDS: Mapping[str, Any] = {
 }
 
 
-def channel(data: Mapping[str, Any]) -> Channel:
+def channel_from_dict(data: Mapping[str, Any]) -> Channel:
     """A channel out of a manifest."""
     found: Channel = _KINDS[data["kind"]].from_dict(data)
     return found
@@ -166,7 +168,7 @@ class MultisetLaw(Protocol):
     def __hash__(self) -> int: ...
 
 
-def bag_law(data: Mapping[str, Any]) -> MultisetLaw:
+def multiset_law_from_dict(data: Mapping[str, Any]) -> MultisetLaw:
     """A law out of a manifest."""
     kinds: Mapping[str, Any] = {kind.kind: kind for kind in (PoolLaw, SubsetLaw)}
     law: MultisetLaw = kinds[data["kind"]].from_dict(data)

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from scumble.model.designs.registry import Design, design
-from scumble.model.evidence.channels import Channel, PartitionChannel, channel
-from scumble.model.evidence.presence import Presence, presence
+from scumble.model.designs.registry import Design, design_from_dict
+from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
+from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 
@@ -67,7 +67,7 @@ class Records:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Records:
-        channels = tuple(map(channel, data["channels"]))
+        channels = tuple(map(channel_from_dict, data["channels"]))
         return cls(data["file"], tuple(data["columns"]), channels, int(data["rows"]))
 
 
@@ -104,7 +104,7 @@ class Tuples:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
-        return cls(data["file"], tuple(data["columns"]), presence(data["presence"]))
+        return cls(data["file"], tuple(data["columns"]), presence_from_dict(data["presence"]))
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,14 @@ class Measurements:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        return cls(data["file"], tuple(data["columns"]), design(data["design"]))
+        return cls(data["file"], tuple(data["columns"]), design_from_dict(data["design"]))
 
 
 Evidence = Records | Tuples | Groups | Measurements
 _KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Tuples, Groups, Measurements)}
 
 
-def evidence(data: Mapping[str, Any]) -> Evidence:
+def evidence_from_dict(data: Mapping[str, Any]) -> Evidence:
     """Evidence out of a manifest."""
     found: Evidence = _KINDS[data["kind"]].from_dict(data)
     return found

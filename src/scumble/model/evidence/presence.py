@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
-class Replaced:
+class ReplacedTuples:
     """A bag: every true tuple is kept with probability `keep`, else replaced by a uniform one of
     the whole domain. The view has as many rows as the table.
     """
@@ -23,12 +23,12 @@ class Replaced:
         return {"kind": self.kind, "rows": self.rows, "keep": str(self.keep)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Replaced:
+    def from_dict(cls, data: Mapping[str, Any]) -> ReplacedTuples:
         return cls(int(data["rows"]), Fraction(data["keep"]))
 
 
 @dataclass(frozen=True)
-class Included:
+class InclusionProbabilities:
     """A set: a true tuple is in the view with probability `kept`, a false one with `noise`.
 
     With `sources` (attribute to weights that add up to 1, for all or some attributes; the others
@@ -46,7 +46,7 @@ class Included:
 
     kind: ClassVar[str] = "included"
     occurrence: ClassVar[str] = "occurrence"
-    seen: ClassVar[str] = "views"
+    views_column: ClassVar[str] = "views"
 
     rows: int
     kept: Fraction
@@ -78,7 +78,7 @@ class Included:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Included:
+    def from_dict(cls, data: Mapping[str, Any]) -> InclusionProbabilities:
         given = data["sources"]
         return cls(
             rows=int(data["rows"]),
@@ -93,11 +93,11 @@ class Included:
         )
 
 
-Presence = Replaced | Included
-_KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Replaced, Included)}
+Presence = ReplacedTuples | InclusionProbabilities
+_KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (ReplacedTuples, InclusionProbabilities)}
 
 
-def presence(data: Mapping[str, Any]) -> Presence:
+def presence_from_dict(data: Mapping[str, Any]) -> Presence:
     """A presence out of a manifest."""
     found: Presence = _KINDS[data["kind"]].from_dict(data)
     return found

@@ -13,22 +13,22 @@ from fractions import Fraction
 from typing import Any
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import Discrete, Law, Normal
+from scumble.model.laws.base import DiscreteLaw, ErrorLaw, Normal
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 
 __all__ = [
-    "Discrete",
     "DiscreteGaussian",
     "DiscreteLaplace",
-    "Law",
+    "DiscreteLaw",
+    "ErrorLaw",
     "NoiseSum",
     "Normal",
-    "from_dict",
+    "law_from_dict",
 ]
 
 
-def from_dict(data: Mapping[str, Any]) -> Law:
+def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
     """The law that `to_dict` described."""
     kind = data.get("kind")
     if kind == "normal":
@@ -38,10 +38,10 @@ def from_dict(data: Mapping[str, Any]) -> Law:
     if kind == "discrete gaussian":
         return DiscreteGaussian(Fraction(data["parameter"]))
     if kind == "noise sum":
-        base = from_dict(data["base"])
+        base = law_from_dict(data["base"])
         if isinstance(base, DiscreteLaplace | DiscreteGaussian):
             return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})
-    raise ParameterError.of("from_dict", "kind", "the name of an error law", kind)
+    raise ParameterError.of("law_from_dict", "kind", "the name of an error law", kind)
 
 
 def _weight(value: Any) -> int | float:

@@ -18,7 +18,7 @@ from scumble.model.errors import ParameterError
 Floats = NDArray[np.float64]
 
 
-class Law(Protocol):
+class ErrorLaw(Protocol):
     """What every error law can say."""
 
     @property
@@ -32,7 +32,7 @@ class Law(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-class Discrete(Law, Protocol):
+class DiscreteLaw(ErrorLaw, Protocol):
     """A law on the whole numbers, of which sums can be made."""
 
     def pmf(self, k: int) -> float: ...
@@ -109,21 +109,21 @@ class Normal:
 # Checks of the exact numbers that samplers and laws are given.
 
 
-def probability(owner: str, parameter: str, value: Fraction | int) -> Fraction:
+def check_probability(owner: str, parameter: str, value: Fraction | int) -> Fraction:
     """An exact number from 0 to 1."""
     if not _exact(value) or not 0 <= value <= 1:
         raise ParameterError.of(owner, parameter, "a Fraction from 0 to 1", value)
     return Fraction(value)
 
 
-def positive(owner: str, parameter: str, value: Fraction | int) -> Fraction:
+def check_positive(owner: str, parameter: str, value: Fraction | int) -> Fraction:
     """An exact number above 0."""
     if not _exact(value) or value <= 0:
         raise ParameterError.of(owner, parameter, "a Fraction above 0", value)
     return Fraction(value)
 
 
-def whole(owner: str, parameter: str, value: int, least: int = 0) -> int:
+def check_whole(owner: str, parameter: str, value: int, least: int = 0) -> int:
     """A whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ParameterError.of(owner, parameter, f"a whole number of at least {least}", value)

@@ -17,10 +17,10 @@ import numpy as np
 from scumble.model.laws.base import (
     Floats,
     check_level,
+    check_positive,
     check_share,
     normal_cdf,
     normal_quantile,
-    positive,
 )
 
 
@@ -31,7 +31,7 @@ class DiscreteLaplace:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive("DiscreteLaplace", "scale", self.scale))
+        object.__setattr__(self, "scale", check_positive("DiscreteLaplace", "scale", self.scale))
 
     @property
     def _inverse(self) -> float:
@@ -131,7 +131,7 @@ class Geometric:
     scale: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive("Geometric", "scale", self.scale))
+        object.__setattr__(self, "scale", check_positive("Geometric", "scale", self.scale))
 
     @property
     def _inverse(self) -> float:
@@ -193,7 +193,7 @@ class DiscreteGaussian:
     parameter: Fraction
 
     def __post_init__(self) -> None:
-        checked = positive("DiscreteGaussian", "parameter", self.parameter)
+        checked = check_positive("DiscreteGaussian", "parameter", self.parameter)
         object.__setattr__(self, "parameter", checked)
 
     @property

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import (
-    Discrete,
+    DiscreteLaw,
     Floats,
     check_level,
     check_share,
@@ -116,7 +116,7 @@ class NoiseSum:
         return normal_distance(self._reduced)
 
     @property
-    def _table(self) -> Tabled:
+    def _table(self) -> TabulatedLaw:
         return _tabled(self)
 
     def cdf(self, x: float) -> float:
@@ -171,7 +171,7 @@ class NoiseSum:
 
 
 @lru_cache(maxsize=16)
-def _tabled(law: NoiseSum) -> Tabled:
+def _tabled(law: NoiseSum) -> TabulatedLaw:
     """The table of a law; shared, because many answers have the same law and tables are large."""
     reduced = law._reduced
     if law.unit:
@@ -200,7 +200,7 @@ _REACH = 8.0  # a normal variable is beyond this many standard deviations less o
 class NoiseTerms:
     """Independent copies of one law: weights above 0, and how many copies have each."""
 
-    base: Discrete
+    base: DiscreteLaw
     weights: Floats
     counts: Floats
 
@@ -263,7 +263,7 @@ class NoiseTerms:
 
 
 @dataclass(frozen=True)
-class Tabled:
+class TabulatedLaw:
     """A symmetric law as a table: P(sum <= points[i]) = below[i]; intervals add `slack` to
     cover.
     """
@@ -299,7 +299,7 @@ def lattice_size(terms: NoiseTerms) -> int:
     return 1 << math.ceil(math.log2(2 * terms.tail(NEGLIGIBLE) + 3))
 
 
-def lattice_law(terms: NoiseTerms, size: int) -> Tabled:
+def lattice_law(terms: NoiseTerms, size: int) -> TabulatedLaw:
     """Shares of a sum with whole weights: one Fourier transform; the tails beyond it fold in,
     `NEGLIGIBLE`.
     """
@@ -307,10 +307,10 @@ def lattice_law(terms: NoiseTerms, size: int) -> Tabled:
     shares = np.fft.irfft(terms.characteristic(angles), size)
     shares = np.maximum(np.roll(shares, size // 2), 0.0)
     shares[0] = 0.0  # the point -size/2 has no mirror image
-    return Tabled(np.arange(-(size // 2), size // 2 + 0.0), _from_below(shares), 0.0, True)
+    return TabulatedLaw(np.arange(-(size // 2), size // 2 + 0.0), _from_below(shares), 0.0, True)
 
 
-def smoothed_law(terms: NoiseTerms) -> Tabled:
+def smoothed_law(terms: NoiseTerms) -> TabulatedLaw:
     """The law of the sum plus a small normal variable, with the widening that makes up for it.
 
     |sum| <= h follows from |sum + small| <= h - a and |small| <= a, so a table of the smoothed law
@@ -332,7 +332,7 @@ def smoothed_law(terms: NoiseTerms) -> Tabled:
     below = shares + np.roll(np.fft.irfft(series, size), size // 2)
     points = (2 * shares - 1) * reach
     slack = _REACH * spread + moved + 2 * reach / size
-    return Tabled(points, np.maximum.accumulate(np.clip(below, 0.0, 1.0)), slack, False)
+    return TabulatedLaw(points, np.maximum.accumulate(np.clip(below, 0.0, 1.0)), slack, False)
 
 
 def _from_below(shares: Floats) -> Floats:

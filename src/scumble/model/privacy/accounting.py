@@ -37,7 +37,7 @@ class PrivacyLoss:
         return self.rho == 0
 
     @property
-    def concentrated(self) -> Fraction:
+    def as_rho(self) -> Fraction:
         """The loss as ρ."""
         return self.epsilon**2 / 2 if self.pure else self.rho
 
@@ -67,7 +67,7 @@ class PrivacyUnit:
         """By how much the counts of disjoint cells can change in all."""
         return self.rows * (2 if self.neighbours == "replace" else 1)
 
-    def squared(self, *, acute: bool) -> int:
+    def squared_sensitivity(self, *, nonnegative_gram: bool) -> int:
         """By how much the squared length of numbers can change in which one row has a squared
         length of at most one.
 
@@ -77,7 +77,7 @@ class PrivacyUnit:
         """
         if self.neighbours == "add_remove":
             return self.rows**2
-        return self.rows**2 * (2 if acute else 4)
+        return self.rows**2 * (2 if nonnegative_gram else 4)
 
 
 # Privacy accounts: a promise, what was charged to it, and the refusal of what would break it.
@@ -118,7 +118,7 @@ class BudgetAccount:
         self.charges.append((reason, cost))
 
     def _amount(self, loss: PrivacyLoss) -> Fraction:
-        return loss.epsilon if self.promise.pure else loss.concentrated
+        return loss.epsilon if self.promise.pure else loss.as_rho
 
 
 # Zero-concentrated differential privacy in terms of ε and δ, and back.
@@ -165,7 +165,7 @@ def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     return Fraction(low)
 
 
-def surprise(rho: Fraction | float, delta: Fraction | float) -> float:
+def loss_tail_bound(rho: Fraction | float, delta: Fraction | float) -> float:
     """A loss that is exceeded with a probability of at most δ under ρ-zCDP: ρ + 2√(ρ ln(1/δ)).
 
     Bun, Steinke, TCC 2016, lemma 3.5. It bounds what an attacker's odds can grow by, which the ε of

@@ -62,7 +62,9 @@ class Guarantee:
     @property
     def claim(self) -> str:
         """The statement with its numbers."""
-        numbers = (f"{name} = {figure(name, value)}" for name, value in self.parameters.items())
+        numbers = (
+            f"{name} = {format_parameter(name, value)}" for name, value in self.parameters.items()
+        )
         return f"{self.statement} ({', '.join(numbers)})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,24 +87,24 @@ class Guarantees(tuple[Guarantee, ...]):
 # --- reading numbers -----------------------------------------------------------------------------
 
 
-def positive(owner: str, parameter: str, value: object) -> Fraction:
+def read_positive(owner: str, parameter: str, value: object) -> Fraction:
     """A number above 0 as the exact fraction that was written (0.1 is one tenth)."""
     return _number(owner, parameter, value, "a number above 0", lambda number: number > 0)
 
 
-def loss(owner: str, value: object) -> Fraction:
+def read_epsilon(owner: str, value: object) -> Fraction:
     """An ε: above 0, and not so large that the word privacy means nothing (e^100 is 10^43)."""
     allowed = f"a number above 0 and at most {LARGEST_EPSILON}"
     return _number(owner, "epsilon", value, allowed, lambda number: 0 < number <= LARGEST_EPSILON)
 
 
-def share(owner: str, parameter: str, value: object) -> Fraction:
+def read_share(owner: str, parameter: str, value: object) -> Fraction:
     """A number strictly between 0 and 1 as the exact fraction that was written."""
     allowed = "a number between 0 and 1 (both excluded)"
     return _number(owner, parameter, value, allowed, lambda number: 0 < number < 1)
 
 
-def delta_share(owner: str, value: object) -> Fraction:
+def read_delta(owner: str, value: object) -> Fraction:
     """A δ as the exact fraction that was written: not so small that tails of noise, and the δ
     itself, are 0 in floating point, where a promise would seem to be kept by too little noise.
     """
@@ -190,7 +192,7 @@ def epsilon_for_exposure(success: float, values: int) -> float:
     return max(0.0, math.log((values - 1) * success / (1 - success))) if success > 0 else 0.0
 
 
-def large_loss(epsilon: float | Fraction) -> str:
+def large_epsilon_warning(epsilon: float | Fraction) -> str:
     """A warning about a privacy loss that hides next to nothing; empty if it is not so large."""
     given = Fraction(epsilon)
     if given <= _HIDES_LITTLE:
@@ -237,7 +239,7 @@ def at_least(number: float | Fraction, digits: int = 4) -> str:
     return _rounded(number, digits, ROUND_FLOOR)
 
 
-def figure(name: str, value: float) -> str:
+def format_parameter(name: str, value: float) -> str:
     """A parameter of a promise in a few digits, rounded as sentences round it: shares have three
     digits, as percentages have.
     """

@@ -14,10 +14,10 @@ from scumble.model.privacy.guarantee import (
     Guarantee,
     at_most,
     gamma_above_epsilon,
-    loss,
     percent_at_most,
-    positive,
     posterior_at_most,
+    read_epsilon,
+    read_positive,
 )
 from scumble.private.journal.entries import check_word
 from scumble.private.ledger.cost import ReleaseClaim
@@ -72,13 +72,13 @@ class DatabaseTerms:
             allowed = "'auto', 'exact', 'histogram' or 'disjoint'"
             raise ParameterError.of("Database", "tracker", allowed, tracker)
         parts = {
-            name: positive("Database", "quotas", part) for name, part in (quotas or {}).items()
+            name: read_positive("Database", "quotas", part) for name, part in (quotas or {}).items()
         }
         for name in parts:
             check_word("analyst", name)
         found = cls(
-            epsilon=loss("Database", epsilon),
-            noise=positive("Database", "noise", noise),
+            epsilon=read_epsilon("Database", epsilon),
+            noise=read_positive("Database", "noise", noise),
             tracker=tracker,  # type: ignore[arg-type]  # it is one of them
             buckets=_whole("buckets", buckets, 1, 10_000_000),
             relax=_whole("relax", relax, 0, 20),

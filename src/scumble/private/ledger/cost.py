@@ -171,7 +171,7 @@ def _bill(
     if reason:
         return Bill(method, parameters, promise, None, reason)
     costs = [(steps(each.loss, _times(each, terms)), _how(each, terms)) for each in fitting]
-    cost, how = min(costs, key=lambda pair: pair[0].concentrated)
+    cost, how = min(costs, key=lambda pair: pair[0].as_rho)
     return Bill(method, parameters, promise, cost, how)
 
 

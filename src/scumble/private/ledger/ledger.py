@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from scumble.model.errors import ParameterError, PromiseError, SourceError
-from scumble.model.privacy.guarantee import delta_share
+from scumble.model.privacy.guarantee import read_delta
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.cost import Bill, ReleaseClaim, bill_of_database
@@ -115,7 +115,7 @@ class Ledger:
         return Statement(
             self.terms,
             totals_of(found),
-            self.terms.delta if delta is None else delta_share("Ledger", delta),
+            self.terms.delta if delta is None else read_delta("Ledger", delta),
             sum(each.counted for each in found),
             sum(each.listed for each in found),
         )

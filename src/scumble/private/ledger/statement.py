@@ -50,7 +50,7 @@ class Statement:
     def _size(self, total: Total) -> Fraction:
         """By which totals are compared: as ε if all are pure or there is a δ, else as ρ."""
         if self.delta is None and not all(each.pure for each in self.totals.values()):
-            return total.concentrated
+            return total.as_rho
         return self._epsilon(total) or Fraction(0)
 
     @property
@@ -66,9 +66,7 @@ class Statement:
             return "Nothing is charged yet."
         costs = "1 release costs" if self.counted == 1 else f"{self.counted} releases cost together"
         if self.epsilon is None:
-            return (
-                f"{costs} ρ = {at_most(self.total.concentrated)} (zCDP; name a δ to have it as ε)."
-            )
+            return f"{costs} ρ = {at_most(self.total.as_rho)} (zCDP; name a δ to have it as ε)."
         also = "" if self.pure or self.delta is None else f", δ = {at_most(self.delta)}"
         whom = "" if self.worst is None else f" for people with {self.terms.parts} = {self.worst}"
         return f"{costs} ε = {at_most(self.epsilon)}{also}{whom}."
@@ -88,9 +86,7 @@ class Statement:
 
     def _number(self, total: Total) -> str:
         epsilon = self._epsilon(total)
-        return (
-            f"ρ = {at_most(total.concentrated)}" if epsilon is None else f"ε = {at_most(epsilon)}"
-        )
+        return f"ρ = {at_most(total.as_rho)}" if epsilon is None else f"ε = {at_most(epsilon)}"
 
     def left(self) -> str:
         """What still fits for who loses most: of pure ε, or of Gaussian noise."""
@@ -131,7 +127,7 @@ class Statement:
             "epsilon": None if epsilon is None else float_at_least(epsilon),
             "delta": None if delta is None else float_at_least(Fraction(delta)),
             "part": self.worst,
-            "rho": float_at_least(self.total.concentrated),
+            "rho": float_at_least(self.total.as_rho),
             "left epsilon": limit and _down(limit.left_epsilon(self.total)),
             "left rho": limit and _down(limit.left_rho(self.total)),
             "left epsilon with delta": limit and _down(limit.left_gaussian(self.total)),

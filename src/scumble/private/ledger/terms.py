@@ -16,7 +16,13 @@ from scumble.model.errors import LedgerError, ParameterError, named, setting
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
 from scumble.model.privacy.accounting import PrivacyLoss
-from scumble.model.privacy.guarantee import at_least, at_most, delta_share, loss, positive
+from scumble.model.privacy.guarantee import (
+    at_least,
+    at_most,
+    read_delta,
+    read_epsilon,
+    read_positive,
+)
 from scumble.private.journal.entries import check_word
 
 KIND = "owner's ledger"
@@ -72,14 +78,14 @@ class LedgerTerms:
             check_word("sensitive", each)
         if parts is not None:
             _check_parts(parts, neighbours, contribution, names)
-        most = None if epsilon is None else loss("Ledger", epsilon)
+        most = None if epsilon is None else read_epsilon("Ledger", epsilon)
         return cls(
             name,
             neighbours,  # type: ignore[arg-type]  # it is one of them
             whole("Ledger", "contribution", contribution, least=1),
             tuple(sorted(set(names))),
             most,
-            None if delta is None else delta_share("Ledger", delta),
+            None if delta is None else read_delta("Ledger", delta),
             Fraction(0) if pure is None else _part(pure, most, delta),
             parts,
         )
@@ -150,7 +156,7 @@ def _part(pure: object, epsilon: Fraction | None, delta: object) -> Fraction:
             f"A ledger takes {named('pure')} as a part of {named('epsilon')}, together with a "
             f"{named('delta')}."
         )
-    found = positive("Ledger", "pure", pure)
+    found = read_positive("Ledger", "pure", pure)
     if found >= epsilon:
         raise ParameterError.of("Ledger", "pure", f"below epsilon ({float(epsilon):g})", pure)
     return found
@@ -211,7 +217,7 @@ class Limit:
 
     def divergence(self, loss: PrivacyLoss) -> Fraction:
         """Of the order of this limit, at most."""
-        most = self.order * loss.concentrated
+        most = self.order * loss.as_rho
         return min(loss.epsilon, most) if loss.pure else most
 
     def allows(self, total: Total) -> bool:
@@ -297,9 +303,9 @@ class Total:
         return sum((loss.rho for loss in self.losses), Fraction(0))
 
     @property
-    def concentrated(self) -> Fraction:
+    def as_rho(self) -> Fraction:
         """The sum of all as ρ, a pure one being ε²/2."""
-        return sum((loss.concentrated for loss in self.losses), Fraction(0))
+        return sum((loss.as_rho for loss in self.losses), Fraction(0))
 
     def at(self, delta: Fraction) -> Fraction:
         """An ε with which all together are (ε, δ)-DP, by the best of two ways to add up.
@@ -310,7 +316,7 @@ class Total:
         if not self.losses:
             return Fraction(0)
         others = Fraction(0) if self.pure else _epsilon(self.rho, delta)
-        return min(self.epsilon + others, _epsilon(self.concentrated, delta))
+        return min(self.epsilon + others, _epsilon(self.as_rho, delta))
 
 
 def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:

@@ -68,9 +68,9 @@ class NoisySteps:
         """Return the place of the least score of each list after geometric noise of the scale of
         `law` is subtracted; list k begins at `starts[k]`.
         """
-        from scumble.private.sampling.selection import noisy_least
+        from scumble.private.sampling.selection import report_noisy_min
 
-        return noisy_least(self.source, scores, starts, law.scale)
+        return report_noisy_min(self.source, scores, starts, law.scale)
 
     def cheapest(
         self, costs: Integers, law: DiscreteLaplace, choose: Callable[[Integers], Integers]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.sparse import Tails
+from scumble.model.designs.sparse import NoiseTails
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.noise import check_scale
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scumble.model.schema.cell_keys import CellKeys
     from scumble.private.meter.table import PrivateTable
-    from scumble.private.sampling.sparse import Lottery, Passing
+    from scumble.private.sampling.sparse import EmptyCellRule, PrioritizedCells
     from scumble.private.tables.counter import Occupied
 
 Keys = npt.NDArray[np.uint64]
@@ -37,7 +37,7 @@ _WORD = 64
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedCells:
     """The cells that a rule published, in the order of the domain; `weights` stand for them in
     sums, and `tau` is the threshold below which cells were sampled.
     """
@@ -53,67 +53,67 @@ class PrivateCells:
     charged for.
     """
 
-    def __init__(self, table: PrivateTable, names: Sequence[str], person: PrivacyUnit) -> None:
+    def __init__(self, table: PrivateTable, names: Sequence[str], unit: PrivacyUnit) -> None:
         self.names = tuple(names)
-        self.person = person
+        self.unit = unit
         self.radix: CellKeys = table.schema.cell_keys(names)
         self._table = table
         self._noise = table._noise
         self._source = table._noise.source
 
     def total(self, law: DiscreteLaplace) -> int:
-        """The number of rows plus noise; one person has at most `person.rows` of them."""
-        self._charge("noisy number of rows", law, self.person.rows)
+        """The number of rows plus noise; one person has at most `unit.rows` of them."""
+        self._charge("noisy number of rows", law, self.unit.rows)
         rows = np.array([self._cells.counts.sum()])
         self._noise.add(rows, law)
         return int(rows[0])
 
-    def filtered(self, law: DiscreteLaplace, theta: int) -> Published:
+    def filtered(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
         """The cells whose noisy counts are theta at least."""
-        self._charge("filtered cells", law, self.person.sensitivity)
+        self._charge("filtered cells", law, self.unit.sensitivity)
         keys, counts = self._filtered(law, theta)
-        return Published(keys, counts, counts.astype(float), Fraction(0))
+        return PublishedCells(keys, counts, counts.astype(float), Fraction(0))
 
-    def sampled(self, law: DiscreteLaplace, tau: int) -> Published:
+    def sampled(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
         """A cell of noisy count v with probability min(|v|/tau, 1)."""
         from scumble.private.sampling.bits import integers
-        from scumble.private.sampling.sparse import Sampled
+        from scumble.private.sampling.sparse import SampleRule
 
-        self._charge("sampled cells", law, self.person.sensitivity)
+        self._charge("sampled cells", law, self.unit.sensitivity)
         counts = self._noisy(law)
         kept = np.flatnonzero(integers(self._source, tau, len(counts)) < np.abs(counts))
-        keys, counts = self._joined(kept, counts, Sampled(law.scale, tau))
+        keys, counts = self._joined(kept, counts, SampleRule(law.scale, tau))
         return _weighted(keys, counts, Fraction(tau))
 
-    def drawn(self, law: DiscreteLaplace, size: int) -> Published:
+    def drawn(self, law: DiscreteLaplace, size: int) -> PublishedCells:
         """A priority sample of `size` cells."""
         from scumble.private.sampling import sparse
 
-        self._charge("drawn cells", law, self.person.sensitivity)
+        self._charge("drawn cells", law, self.unit.sensitivity)
         level = _first_level(self.radix.size, law, size)
         bits = _WORD * max(1, -(-level // _WORD))
         counts = self._noisy(law)
-        tickets = sparse.tickets(self._source, len(counts), bits)
-        own = sparse.Lottery(self._cells.keys, counts, tickets)
+        tickets = sparse.draw_tickets(self._source, len(counts), bits)
+        own = sparse.PrioritizedCells(self._cells.keys, counts, tickets)
         capacities = self.radix.capacities
-        empty = sparse.empty_cells(self._source, capacities, law.scale, level, bits)
+        empty = sparse.high_priority_cells(self._source, capacities, law.scale, level, bits)
         empty = empty.only(~isin_sorted(empty.keys, own.keys))
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
             level -= 1
-            more = sparse.more_cells(self._source, capacities, law.scale, level, bits)
+            more = sparse.next_priority_cells(self._source, capacities, law.scale, level, bits)
             new = ~isin_sorted(more.keys, own.keys) & ~isin_sorted(more.keys, _in_order(empty).keys)
             empty = empty + more.only(new)
         cells = _in_order(own.only(own.passing(level, bits)) + empty)
         return _prioritised(cells, size, bits)
 
-    def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> Published:
+    def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
         """A priority sample of `size` among the cells whose noisy counts are theta at least."""
         from scumble.private.sampling import sparse
 
-        self._charge("drawn cells", law, self.person.sensitivity)
+        self._charge("drawn cells", law, self.unit.sensitivity)
         keys, counts = self._filtered(law, theta)
-        tickets = sparse.tickets(self._source, len(counts))
-        return _prioritised(sparse.Lottery(keys, counts, tickets), size, sparse.BITS)
+        tickets = sparse.draw_tickets(self._source, len(counts))
+        return _prioritised(sparse.PrioritizedCells(keys, counts, tickets), size, sparse.BITS)
 
     def _charge(self, what: str, law: DiscreteLaplace, sensitivity: int) -> None:
         check_scale(law)
@@ -122,26 +122,26 @@ class PrivateCells:
 
     @cached_property
     def _cells(self) -> Occupied:
-        return self._table._counter.occupied(self.names, self.person)
+        return self._table._counter.occupied(self.names, self.unit)
 
     def _noisy(self, law: DiscreteLaplace) -> npt.NDArray[np.int64]:
         return self._noise.cells(self._cells.keys, self._cells.counts, law)
 
     def _filtered(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
-        from scumble.private.sampling.sparse import Filtered
+        from scumble.private.sampling.sparse import FilterRule
 
         counts = self._noisy(law)
-        return self._joined(np.flatnonzero(counts >= theta), counts, Filtered(law.scale, theta))
+        return self._joined(np.flatnonzero(counts >= theta), counts, FilterRule(law.scale, theta))
 
     def _joined(
-        self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: Passing
+        self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: EmptyCellRule
     ) -> tuple[Keys, npt.NDArray[np.int64]]:
         """Occupied cells that passed and empty ones that do, in order, so that nothing tells them
         apart.
         """
-        from scumble.private.sampling.sparse import scattered
+        from scumble.private.sampling.sparse import passing_cells
 
-        keys = scattered(self._source, self.radix.capacities, rule)
+        keys = passing_cells(self._source, self.radix.capacities, rule)
         keys = keys[~isin_sorted(keys, self._cells.keys)]
         values = rule.draw(self._source, len(keys))
         together = np.concatenate([self._cells.keys[kept], keys])
@@ -151,26 +151,26 @@ class PrivateCells:
 
 def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
     """A level at which more cells than needed have so high a priority, were all of them empty."""
-    wanted, tails = 1.5 * (size + 1) + 20, Tails(law)
+    wanted, tails = 1.5 * (size + 1) + 20, NoiseTails(law)
     level = max(0, math.ceil(math.log2(cells / wanted * (1 + tails.mean))))
     while level and cells * tails.kept(2.0**level) < wanted:
         level -= 1
     return level
 
 
-def _prioritised(cells: Lottery, size: int, bits: int) -> Published:
-    from scumble.private.sampling.sparse import drawn
+def _prioritised(cells: PrioritizedCells, size: int, bits: int) -> PublishedCells:
+    from scumble.private.sampling.sparse import priority_sample
 
-    rows, tau = drawn(cells, size, bits)
+    rows, tau = priority_sample(cells, size, bits)
     return _weighted(cells.keys[rows], cells.values[rows], tau)
 
 
-def _weighted(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> Published:
+def _weighted(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> PublishedCells:
     weights = np.sign(counts) * np.maximum(np.abs(counts), float(tau))
-    return Published(keys, counts, weights, tau)
+    return PublishedCells(keys, counts, weights, tau)
 
 
-def _in_order(cells: Lottery) -> Lottery:
+def _in_order(cells: PrioritizedCells) -> PrioritizedCells:
     return cells.only(_order(cells.keys))
 
 

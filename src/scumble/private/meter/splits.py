@@ -35,7 +35,7 @@ def median_cuts(
     together are at most `sensitivity`, so that scale = 2 · sensitivity / ε makes it e^ε. Codes
     between two rows have equal scores: an interval is taken in proportion to its length.
     """
-    law = DiscreteLaplace(2 * counts.person.sensitivity / epsilon)
+    law = DiscreteLaplace(2 * counts.unit.sensitivity / epsilon)
     check_scale(law)
     counts.charge("medians", PrivacyLoss(epsilon))
     last: Integers = boxes.high[axis].copy()
@@ -68,7 +68,7 @@ def mean_cuts(
     size of the largest box, and the count by 1; each gets half of ε.
     """
     longest = int(boxes.sizes[axis].max()) - 1
-    half = epsilon / (2 * counts.person.sensitivity)
+    half = epsilon / (2 * counts.unit.sensitivity)
     laws = [DiscreteLaplace(max(most, 1) / half) for most in (longest, 1)]
     for law in laws:
         check_scale(law)
@@ -103,7 +103,7 @@ class SplitRule:
     scale: Fraction
     decay: int
 
-    def loss(self, person: PrivacyUnit) -> Fraction:
+    def loss(self, unit: PrivacyUnit) -> Fraction:
         """A bound on how much one person changes the logarithm of the probability of any tree.
 
         Let x = c - d · decay, p(x) = P(x + noise > 0) and ρ(x) = ln p(x) - ln p(x - 1). With
@@ -119,7 +119,7 @@ class SplitRule:
         That no further box is split becomes less probable by a factor of at most exp(1 / scale).
         A row less turns these round. Replacing a row is one less and one more: the sum of both.
         """
-        return _loss(self.scale, self.decay, person.rows, person.neighbours == "replace")
+        return _loss(self.scale, self.decay, unit.rows, unit.neighbours == "replace")
 
 
 @lru_cache(maxsize=256)
@@ -147,7 +147,7 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
     """
     law = DiscreteLaplace(rule.scale)
     check_scale(law)
-    counts.charge("splits", PrivacyLoss(rule.loss(counts.person)))
+    counts.charge("splits", PrivacyLoss(rule.loss(counts.unit)))
     summed = summed_area(counts._counts.reshape(shape))
     boxes, depth, leaves = Boxes.whole(shape), 0, []
     while len(boxes):
@@ -175,10 +175,10 @@ def noisy_partition(
     wins if the noise of B is at least some whole number, which moves by at most 2: 1 for the cost
     of P, 1 for the best of the others. As P(noise >= t + 2) >= exp(-2 / scale) P(noise >= t), the
     probability of P changes by a factor of at most exp(2 / scale). That is for one row; they are
-    changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a person.
+    changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a unit.
     Equally cheap partitions are told apart by their shape alone, which leaves all this as it is.
     """
-    law = DiscreteLaplace(2 * counts.person.sensitivity / epsilon)
+    law = DiscreteLaplace(2 * counts.unit.sensitivity / epsilon)
     check_scale(law)
     counts.charge("partition", PrivacyLoss(epsilon))
     buckets = Buckets(counts.size)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.axis import IdentityTransform, Transform
-from scumble.model.designs.residual_planner import cost
+from scumble.model.designs.residual_planner import privacy_cost
 from scumble.model.designs.residuals import MarginalTable, Residuals, differences
 from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -44,28 +44,28 @@ class PrivateTable:
         return self._counter.schema
 
     def noisy_counts(
-        self, names: Sequence[str], person: PrivacyUnit, *, epsilon: Fraction
+        self, names: Sequence[str], unit: PrivacyUnit, *, epsilon: Fraction
     ) -> tuple[Counts, DiscreteLaplace]:
         """The count of every cell of the product of some attributes, plus discrete Laplace noise.
 
-        Cells are disjoint, so a person changes at most `person.sensitivity` of all counts together;
+        Cells are disjoint, so a person changes at most `unit.sensitivity` of all counts together;
         noise of scale sensitivity/ε on each makes the whole array ε-DP.
         """
         self._account.charge(f"noisy counts of {', '.join(names)}", PrivacyLoss(epsilon))
-        law = DiscreteLaplace(Fraction(person.sensitivity) / epsilon)
-        [counts] = self._counter.counts([names], person)
+        law = DiscreteLaplace(Fraction(unit.sensitivity) / epsilon)
+        [counts] = self._counter.counts([names], unit)
         self._noise.add(counts, law)
         return counts, law
 
-    def counts(self, names: Sequence[str], person: PrivacyUnit) -> PrivateCounts:
+    def counts(self, names: Sequence[str], unit: PrivacyUnit) -> PrivateCounts:
         """The counts of every cell of the product of some attributes, behind the meter."""
-        return self.marginals([names], person)[0]
+        return self.marginals([names], unit)[0]
 
-    def marginals(self, sets: Sequence[Sequence[str]], person: PrivacyUnit) -> list[PrivateCounts]:
+    def marginals(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[PrivateCounts]:
         """The counts of several products of attributes, found in one pass over the rows."""
-        found = self._counter.counts(sets, person)
+        found = self._counter.counts(sets, unit)
         return [
-            PrivateCounts(tuple(names), counts, person, self._account, self._noise)
+            PrivateCounts(tuple(names), counts, unit, self._account, self._noise)
             for names, counts in zip(sets, found, strict=True)
         ]
 
@@ -84,12 +84,12 @@ class PrivateCounts:
         self,
         names: tuple[str, ...],
         counts: Counts,
-        person: PrivacyUnit,
+        unit: PrivacyUnit,
         account: BudgetAccount,
         noise: NoisySteps,
     ) -> None:
         self.names = names
-        self.person = person
+        self.unit = unit
         self._counts = counts
         self._account = account
         self._noise = noise
@@ -114,7 +114,9 @@ class PrivateCounts:
             raise ParameterError(f"{len(norms)} groups of numbers need as many laws of noise.")
         for law in laws:
             check_scale(law)
-        self.charge("noisy sums", self._cost(laws, norms, acute=chosen.acute(laws)))
+        self.charge(
+            "noisy sums", self._cost(laws, norms, nonnegative_gram=chosen.nonnegative_gram(laws))
+        )
         numbers = [np.ascontiguousarray(group) for group in chosen.apply(self._counts)]
         for group, law in zip(numbers, laws, strict=True):
             self._noise.add(group.reshape(-1), law)
@@ -125,9 +127,12 @@ class PrivateCounts:
         self._account.charge(f"{what} of {', '.join(self.names)}", cost)
 
     def _cost(
-        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, acute: bool
+        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, nonnegative_gram: bool
     ) -> PrivacyLoss:
-        total, square = self.person.sensitivity, self.person.squared(acute=acute)
+        total, square = (
+            self.unit.sensitivity,
+            self.unit.squared_sensitivity(nonnegative_gram=nonnegative_gram),
+        )
         epsilon = rho = Fraction(0)
         for law, (absolute, squares) in zip(laws, norms, strict=True):
             if isinstance(law, DiscreteLaplace):
@@ -144,17 +149,17 @@ Integers = npt.NDArray[np.int64]
 _TOGETHER = 1 << 12  # tables whose noise is drawn at once: the call costs more than small tables
 
 
-def noisy_tables(table: PrivateTable, design: Residuals, person: PrivacyUnit) -> Integers:
+def noisy_tables(table: PrivateTable, design: Residuals, unit: PrivacyUnit) -> Integers:
     """The numbers of all tables of a design, one after the other.
 
     What they cost together is in `designs.residual_price`, with its proof.
     """
     for each in design.tables:
         check_scale(each.law)
-    loss = cost(design.tables, design.sizes, person)
+    loss = privacy_cost(design.tables, design.sizes, unit)
     table._account.charge(f"noisy tables of {', '.join(design.attributes)}", loss)
     sets = [[design.attributes[place] for place in each.places] for each in design.tables]
-    counted = table.marginals(sets, person)
+    counted = table.marginals(sets, unit)
     numbers = np.empty(design.numbers, np.int64)
     slices = list(design.slices())
     for run in _runs(design.tables):

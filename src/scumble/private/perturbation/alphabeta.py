@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from scumble.model import parameters
 from scumble.model.errors import ParameterError, PromiseError, SchemaError, named, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
-from scumble.model.evidence.presence import Included
-from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
+from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.alphabeta_guarantee import Promise, Request, in_shares
@@ -115,7 +115,7 @@ class AlphaBeta(Publisher):
     def _request(self) -> Request:
         numbers = {name: _number(name, value) for name, value in self._given.items()}
         exclusive = self._adversary == "exclusive"
-        keep = _HALF if self._keep is None else share("AlphaBeta", "keep", self._keep)
+        keep = _HALF if self._keep is None else read_share("AlphaBeta", "keep", self._keep)
         if "alpha" in numbers:
             if self._keep is not None:
                 raise ParameterError(
@@ -158,7 +158,10 @@ class AlphaBeta(Publisher):
     def check(self, schema: Schema) -> None:
         if not schema.published:
             raise SchemaError("AlphaBeta needs at least one attribute that is not an identifier.")
-        taken = {Included.occurrence: self._multiplicity > 1, Included.seen: self._views > 1}
+        taken = {
+            InclusionProbabilities.occurrence: self._multiplicity > 1,
+            InclusionProbabilities.views_column: self._views > 1,
+        }
         for attribute in schema:
             if taken.get(attribute.name.lower()):
                 raise SchemaError(
@@ -184,7 +187,7 @@ class AlphaBeta(Publisher):
         """How many tuples there can be, copies of one included."""
         return schema.size() * self._multiplicity
 
-    def presence(self, schema: Schema, rows: int) -> Included:
+    def presence(self, schema: Schema, rows: int) -> InclusionProbabilities:
         """The probabilities for a table of so many different tuples."""
         found = self._asked.presence(self.size(schema), rows)
         collapsed = self._duplicates == "collapse"  # as a rule: whether it happened is private
@@ -200,7 +203,11 @@ class AlphaBeta(Publisher):
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         law = evidence.presence if isinstance(evidence, Tuples) else None
-        return report(self._asked, law, self.size(schema)) if isinstance(law, Included) else {}
+        return (
+            report(self._asked, law, self.size(schema))
+            if isinstance(law, InclusionProbabilities)
+            else {}
+        )
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The samplers are slow to import, and parameters are checked without them.
@@ -222,7 +229,7 @@ class AlphaBeta(Publisher):
         from scumble.private.tables.sorted_keys import true_tuples
 
         law = evidence.presence
-        if not isinstance(law, Included) or law.views == law.most:
+        if not isinstance(law, InclusionProbabilities) or law.views == law.most:
             raise PromiseError(
                 f"All views that the promise covers ({self._views}) are published; plan more from "
                 f"the start, as {setting('views', 3)}."
@@ -241,10 +248,10 @@ class AlphaBeta(Publisher):
 
 def _number(name: str, value: object) -> Fraction:
     if name == "epsilon":
-        return loss("AlphaBeta", value)
+        return read_epsilon("AlphaBeta", value)
     if name != "k":
-        return share("AlphaBeta", name, value)
-    number = positive("AlphaBeta", name, value)
+        return read_share("AlphaBeta", name, value)
+    number = read_positive("AlphaBeta", name, value)
     if number < 1:
         allowed = "a number of at least 1: a table of n rows gives some row a prior of n/m"
         raise ParameterError.of("AlphaBeta", name, allowed, value)
@@ -263,7 +270,7 @@ def _shares(sources: Mapping[str, Sequence[float]]) -> dict[str, tuple[Fraction,
         raise ParameterError.of("AlphaBeta", "sources", allowed, sources)
     found = {}
     for name, given in sources.items():
-        weights = [positive("AlphaBeta", "sources", weight) for weight in given]
+        weights = [read_positive("AlphaBeta", "sources", weight) for weight in given]
         found[name] = tuple(weight / sum(weights) for weight in weights)
     return found
 
@@ -279,7 +286,7 @@ def _plain(weights: Sequence[float]) -> list[Any]:
 FAILURE = 0.05
 
 
-def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
+def report(asked: Request, law: InclusionProbabilities, size: int) -> dict[str, Any]:
     """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
     the rest to the nearest.
     """
@@ -305,7 +312,7 @@ def report(asked: Request, law: Included, size: int) -> dict[str, Any]:
     }
 
 
-def rho(asked: Request, law: Included, size: int) -> float:
+def rho(asked: Request, law: InclusionProbabilities, size: int) -> float:
     """ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own choice of a, else theorem 4.4."""
     rows = max(law.rows, 1)
     plain = not asked.exclusive and law.most == 1 and not law.sources
@@ -318,7 +325,7 @@ def rho(asked: Request, law: Included, size: int) -> float:
     return sqrt(2 * (float(ratio) + 1) * log(2 / FAILURE))
 
 
-def reach(law: Included, size: int) -> float:
+def reach(law: InclusionProbabilities, size: int) -> float:
     """How far any one count can be off, but with probability ε, in one view: Bernstein's inequality
     for a sum of independent presences of variance at most n/4 + β·m.
     """

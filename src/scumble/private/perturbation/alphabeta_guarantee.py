@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, exp, prod
 
 from scumble.model.errors import PromiseError
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.privacy.guarantee import (
     Guarantee,
     Neighbourhood,
@@ -49,7 +49,7 @@ class Promise:
     """The probabilities of a release, and what they were made for."""
 
     asked: Request
-    found: Included
+    found: InclusionProbabilities
     size: int
     duplicates: str
 
@@ -236,7 +236,7 @@ class Odds:
         return posterior_at_most(prior, self.spread)
 
 
-def odds_of(presence: Included) -> Odds:
+def odds_of(presence: InclusionProbabilities) -> Odds:
     """The odds of all views that were planned; those of fewer views lie between."""
     if presence.sources:
         return _of_sources(presence)
@@ -244,7 +244,7 @@ def odds_of(presence: Included) -> Odds:
     return Odds(max(ratios), min(ratios))
 
 
-def extremes(presence: Included) -> tuple[Fraction, Fraction]:
+def extremes(presence: InclusionProbabilities) -> tuple[Fraction, Fraction]:
     """The smallest and the largest probability of a false tuple in the first view."""
     shares = (presence.sources or {}).values()
     low = prod((len(each) * min(each) for each in shares), start=presence.noise)
@@ -252,7 +252,7 @@ def extremes(presence: Included) -> tuple[Fraction, Fraction]:
     return Fraction(low), Fraction(high)
 
 
-def _of_sources(presence: Included) -> Odds:
+def _of_sources(presence: InclusionProbabilities) -> Odds:
     """Seen: (α + β(t)) / β(t), most where β(t) is smallest. Not seen: (1 − α − β(t)) / (1 − β(t)),
     least where it is largest.
     """
@@ -261,7 +261,7 @@ def _of_sources(presence: Included) -> Odds:
     return Odds((alpha + low) / low, (1 - alpha - high) / (1 - high))
 
 
-def _of_views(presence: Included) -> Iterator[Fraction]:
+def _of_views(presence: InclusionProbabilities) -> Iterator[Fraction]:
     """The ratios of the histories that can be extreme.
 
     A history is: never, or first in view j and then in s of the v − j later ones. With a = `kept`,
@@ -324,7 +324,7 @@ class Request:
         """The posterior allowed."""
         return Fraction(1) if self.gamma is None else self.gamma
 
-    def presence(self, size: int, rows: int) -> Included:
+    def presence(self, size: int, rows: int) -> InclusionProbabilities:
         """The probabilities for a table of that many different tuples, or a refusal that says
         which k would do; of several views, it says how many would.
         """
@@ -351,7 +351,7 @@ class Request:
             return f"{where} no k will do."
         return f"{where} k may be at most {at_least(_two_digits(low), 2)}."
 
-    def _presence(self, size: int, rows: int) -> Included:
+    def _presence(self, size: int, rows: int) -> InclusionProbabilities:
         found = self._chosen(size, rows)
         if self.beta is None:
             self._require(found, size, rows)
@@ -370,7 +370,7 @@ class Request:
             )
         return found
 
-    def _chosen(self, size: int, rows: int) -> Included:
+    def _chosen(self, size: int, rows: int) -> InclusionProbabilities:
         """The smallest noise that the proof for one tuple allows."""
         noise = self.beta
         if noise is None:
@@ -382,7 +382,9 @@ class Request:
                 "epsilon, a smaller prior, or fewer views."
             )
         fade = Fraction(1) if self.views == 1 else fade_of(self.views)
-        return Included(rows, self.keep, noise, sources=self.sources, most=self.views, fade=fade)
+        return InclusionProbabilities(
+            rows, self.keep, noise, sources=self.sources, most=self.views, fade=fade
+        )
 
     def _growth(self, prior: Fraction) -> Fraction:
         """By how much the odds may grow: G = γ(1−d)/(d(1−γ)), or e^ε."""
@@ -409,7 +411,9 @@ class Request:
         long as that prior is below γ.
         """
         if self.k is None:
-            low, _ = extremes(Included(rows, self.keep, Fraction(1), sources=self.sources))
+            low, _ = extremes(
+                InclusionProbabilities(rows, self.keep, Fraction(1), sources=self.sources)
+            )
             return self.keep / (low * (growth - 1) + 1)
         end = self._limit / (1 - self._limit)
         largest = self._largest_share(size)
@@ -418,7 +422,9 @@ class Request:
 
     def _largest_share(self, size: int) -> Fraction:
         """max p(t), which is 1/m without sources."""
-        _, high = extremes(Included(0, self.keep, Fraction(1, size), sources=self.sources))
+        _, high = extremes(
+            InclusionProbabilities(0, self.keep, Fraction(1, size), sources=self.sources)
+        )
         return high
 
     def _require_room(self, prior: Fraction) -> None:
@@ -429,7 +435,7 @@ class Request:
                 "k or a larger gamma, or publish more attributes."
             )
 
-    def _require(self, found: Included, size: int, rows: int) -> None:
+    def _require(self, found: InclusionProbabilities, size: int, rows: int) -> None:
         """Refuse what no noise can keep."""
         prior = self.prior(size, rows)
         factor = self.k if self.k is not None else prior * size / max(rows, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from scumble.private.sampling.kernels import below
+from scumble.private.sampling.kernels import uniform_below
 
 Array = Any
 _compiled = numba.njit(cache=True, nogil=True)
@@ -37,7 +37,7 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
         taken = size - start
         for pick in range(taken):
             last = end - 1 - pick
-            offset, place = below(words, place, np.uint64(last - start + 1))
+            offset, place = uniform_below(words, place, np.uint64(last - start + 1))
             if place < 0:
                 return made
             other = start + np.int64(offset)

@@ -18,7 +18,7 @@ from scumble.model import parameters
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.channels import PoolLaw
 from scumble.model.evidence.evidence import Evidence, Records
-from scumble.model.privacy.guarantee import Guarantee, loss, positive, share
+from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
@@ -103,7 +103,7 @@ def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 
 def _weight(given: object) -> Fraction:
-    return positive("Aroma", "pool", given)
+    return read_positive("Aroma", "pool", given)
 
 
 def _plain(weight: Any) -> Any:
@@ -182,13 +182,15 @@ class Aroma(Publisher):
         if "k" in self._given:
             self.k = parameters.whole("Aroma", "k", k, least=2, most=LARGEST_K)
         else:
-            self._count = loss("Aroma", epsilon), share("Aroma", "f", f)
+            self._count = read_epsilon("Aroma", epsilon), read_share("Aroma", "f", f)
             self.k = k_for(*self._count)
             if self.k > LARGEST_K:
                 allowed = f"such that k is at most {LARGEST_K}; ask for more, or for a larger f"
                 raise ParameterError.of("Aroma", "epsilon", allowed, epsilon)
         self._pool = WrittenPool(pool)
-        self._closeness = None if closeness is None else positive("Aroma", "closeness", closeness)
+        self._closeness = (
+            None if closeness is None else read_positive("Aroma", "closeness", closeness)
+        )
         if identifier is not None and not isinstance(identifier, str):
             raise ParameterError.of("Aroma", "identifier", "the name of a column", identifier)
         self._written = {"closeness": closeness, "identifier": identifier}
@@ -284,7 +286,7 @@ class Aroma(Publisher):
         """The least δ for which the sensitive values of a row have (ε, δ)-LDP, rounded up."""
         from scumble.private.perturbation.aroma_guarantee import profile
 
-        return profile(self.law(schema), (float(loss("Aroma.profile", epsilon)),))[0]
+        return profile(self.law(schema), (float(read_epsilon("Aroma.profile", epsilon)),))[0]
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         from scumble.private.perturbation.aroma_guarantee import acceptance, again_in_paper

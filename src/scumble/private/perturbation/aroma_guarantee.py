@@ -24,8 +24,8 @@ from scumble.model.privacy.guarantee import (
     gamma_for_epsilon,
     percent_at_least,
     percent_at_most,
-    positive,
-    share,
+    read_positive,
+    read_share,
 )
 
 EPSILONS = (0.5, 1.0, 2.0)
@@ -62,8 +62,8 @@ def k_for(epsilon: float | Fraction, f: float | Fraction) -> int:
     >>> k_for(0.5, 0.2)
     20
     """
-    loss = positive("k_for", "epsilon", epsilon)
-    part = share("k_for", "f", f)
+    loss = read_positive("k_for", "epsilon", epsilon)
+    part = read_share("k_for", "f", f)
     return max(-(-bound.numerator // bound.denominator) for bound in k_bounds(loss, part))
 
 

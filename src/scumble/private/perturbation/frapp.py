@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from scumble.model import parameters
 from scumble.model.errors import ParameterError, PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
-from scumble.model.evidence.presence import Replaced
+from scumble.model.evidence.presence import ReplacedTuples
 from scumble.model.privacy.guarantee import (
     Guarantee,
     at_least,
@@ -27,9 +27,9 @@ from scumble.model.privacy.guarantee import (
     gamma_for_rho,
     percent_at_least,
     percent_at_most,
-    positive,
     posterior_at_most,
-    share,
+    read_positive,
+    read_share,
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
@@ -203,16 +203,16 @@ class Frapp(Publisher):
                 "Less than one row is kept on average: answers say next to nothing. Publish fewer "
                 "attributes, or ask for less privacy."
             )
-        return Tuples(FILE, tuple(names), Replaced(view.rows, keep))
+        return Tuples(FILE, tuple(names), ReplacedTuples(view.rows, keep))
 
 
 def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
     """The numbers of the published reading, where γ is a posterior."""
-    k = positive(owner, "k", given["k"])
+    k = read_positive(owner, "k", given["k"])
     if k < 1:
         raise ParameterError.of(owner, "k", "a number of at least 1", given["k"])
     if "gamma" in given:
-        return {"k": k, "gamma": share(owner, "gamma", given["gamma"])}
+        return {"k": k, "gamma": read_share(owner, "gamma", given["gamma"])}
     return {"k": k, **parameters.numbers(owner, {"keep": given["keep"]})}
 
 

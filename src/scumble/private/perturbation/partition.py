@@ -24,7 +24,7 @@ from scumble.model.privacy.guarantee import (
     gamma_for_rho,
     percent_at_least,
     percent_at_most,
-    share,
+    read_share,
 )
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -102,7 +102,7 @@ class Partition(Publisher):
         self._given = {"rho1": rho1, "rho2": rho2, "confidence": confidence}
         numbers = parameters.numbers("Partition", {"rho1": rho1, "rho2": rho2})
         self._rho1, self._rho2 = numbers["rho1"], numbers["rho2"]
-        self._confidence = share("Partition", "confidence", confidence)
+        self._confidence = read_share("Partition", "confidence", confidence)
         self._plain = parameters.flag("Partition", "plain", plain)
         parameters.require_privacy("Partition", self._gamma, "a smaller rho2, or a larger rho1")
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.model.evidence.presence import Included
+from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import IntegerRange
@@ -122,12 +122,12 @@ Masks = npt.NDArray[np.uint64]
 class TupleViews:
     """The views of one table under one law. Keys are in order and each there once."""
 
-    def __init__(self, schema: Schema, law: Included) -> None:
+    def __init__(self, schema: Schema, law: InclusionProbabilities) -> None:
         self._law = law
         self._attributes = list(schema.published)
         names = [attribute.name for attribute in self._attributes]
         if law.multiplicity > 1:
-            self._attributes.append(_numbers(Included.occurrence, law.multiplicity))
+            self._attributes.append(_numbers(InclusionProbabilities.occurrence, law.multiplicity))
         self.radix = CellKeys([attribute.size for attribute in self._attributes])
         self._sources = {names.index(name): p for name, p in (law.sources or {}).items()}
 
@@ -169,7 +169,10 @@ class TupleViews:
         columns: list[npt.NDArray[Any]] = self.radix.unpack(keys)
         attributes = self._attributes
         if self._law.most > 1:
-            attributes = [*attributes, _numbers(Included.seen, 1 << self._law.most)]
+            attributes = [
+                *attributes,
+                _numbers(InclusionProbabilities.views_column, 1 << self._law.most),
+            ]
             columns.append(np.ones(len(keys), np.uint64) if masks is None else masks)
         with ViewWriter(folder / FILE, attributes) as view:
             view.add(columns)
@@ -178,7 +181,7 @@ class TupleViews:
         """The tuples of a file that `write` made, and which views have them."""
         table = pq.read_table(path)
         keys = self.radix.pack([each.encode(table[each.name])[0] for each in self._attributes])
-        return keys, table[Included.seen].to_numpy().astype(np.uint64)
+        return keys, table[InclusionProbabilities.views_column].to_numpy().astype(np.uint64)
 
 
 def _without(keys: Keys, others: Keys) -> Keys:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.laws.base import probability as check
-from scumble.model.laws.base import whole
+from scumble.model.laws.base import check_probability as check
+from scumble.model.laws.base import check_whole
 from scumble.private.sampling.source import Keystream
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
@@ -150,7 +150,7 @@ def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
     The high word of word * bound is the number; a low word below 2**64 mod bound is refused and
     drawn again, which leaves every number exactly the same share (Lemire, 2019).
     """
-    bound = whole("integers", "bound", bound, least=1)
+    bound = check_whole("integers", "bound", bound, least=1)
     if bound > _WORD:
         return _long(source, bound, size)
     if bound == _WORD:
@@ -164,7 +164,7 @@ def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
         rows = np.arange(len(target))
         while len(rows):
             words = source.words(len(rows))
-            count = kernels.scale(words, np.uint64(bound), refuse, target, rows)
+            count = kernels.scale_words(words, np.uint64(bound), refuse, target, rows)
             rows = rows[:count]
     return out
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import probability as check
-from scumble.model.laws.base import whole
+from scumble.model.laws.base import check_probability as check
+from scumble.model.laws.base import check_whole
 from scumble.private.sampling.bits import Cuts, bernoulli, chunks
 from scumble.private.sampling.noise import Enclosure, exponential, floors
 from scumble.private.sampling.source import Keystream
@@ -32,7 +32,7 @@ def binomial(source: Keystream, trials: int, probability: Fraction, size: int) -
     About half remain, so all steps together read two bits a trial.
     """
     probability = check("binomial", "probability", probability)
-    if whole("binomial", "trials", trials) > _MOST:
+    if check_whole("binomial", "trials", trials) > _MOST:
         raise ParameterError.of("binomial", "trials", "at most 2**62", trials)
     if probability == 1:
         return np.full(size, trials, np.int64)

@@ -31,7 +31,7 @@ def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: A
 
 
 @_compiled
-def replace(
+def keep_or_replace(
     codes: Array, prefixes: Array, table: Array, keep: int, out: Array, pending: Array
 ) -> int:
     """Replace each code by the table's entry, unless that is `keep`, or `keep + 1`: left open."""
@@ -62,7 +62,7 @@ def high_word(left: Any, right: Any) -> Any:
 
 
 @_compiled
-def scale(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int:
+def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int:
     """Spread words over 0 to below `bound`; moves the refused rows to the front and counts them."""
     count = 0
     for index in range(len(words)):
@@ -164,7 +164,7 @@ def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> 
 
 
 @_compiled
-def tally_packed(
+def count_members_packed(
     words: Array, blocks: int, table: Array, packed: Array, open_: int, out: Array, rows: Array
 ) -> int:
     """Add outcomes as 16 counters of a byte each, in two words; returns how many were left open.
@@ -205,7 +205,7 @@ def tally_packed(
 
 
 @_compiled
-def tally(
+def count_members(
     words: Array, blocks: int, table: Array, members: Array, open_: int, out: Array, rows: Array
 ) -> int:
     """Count the members of outcomes, one counter a value; returns how many were left open."""
@@ -229,7 +229,7 @@ def tally(
 
 
 @_compiled
-def tally_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None:
+def count_members_in_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None:
     """Count the members of outcomes in the rows that they belong to."""
     for place in range(len(rows)):
         for member in range(members.shape[1]):
@@ -240,7 +240,7 @@ def tally_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None
 
 
 @_compiled
-def below(words: Array, place: int, bound: Any) -> Any:
+def uniform_below(words: Array, place: int, bound: Any) -> Any:
     """A uniform number below `bound` (uint64), made of the words from `place` on, and the place
     after them; the place is -1 if there were too few words.
 
@@ -256,7 +256,7 @@ def below(words: Array, place: int, bound: Any) -> Any:
 
 
 @_compiled
-def exchange(words: Array, items: Array, starts: Array, part: int, row: int) -> tuple[int, int]:
+def fisher_yates(words: Array, items: Array, starts: Array, part: int, row: int) -> tuple[int, int]:
     """Fisher and Yates within each part, forwards, from a row of a part on, as far as the words
     reach; returns where to go on.
     """
@@ -264,7 +264,7 @@ def exchange(words: Array, items: Array, starts: Array, part: int, row: int) -> 
     while part < len(starts) - 1:
         start = starts[part]
         while row < starts[part + 1]:
-            offset, place = below(words, place, np.uint64(row - start + 1))
+            offset, place = uniform_below(words, place, np.uint64(row - start + 1))
             if place < 0:
                 return part, row
             other = start + np.int64(offset)
@@ -278,7 +278,7 @@ def exchange(words: Array, items: Array, starts: Array, part: int, row: int) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def choose(
+def choose_subsets(
     words: Array,
     codes: Array,
     held: Array,
@@ -324,7 +324,9 @@ def choose(
 
 
 @_compiled
-def draw(urns: Array, words: Array, starts: Array, balls: Array, left: Array, out: Array) -> int:
+def draw_balls(
+    urns: Array, words: Array, starts: Array, balls: Array, left: Array, out: Array
+) -> int:
     """One ball for each row; returns how many rows the words were enough for, or -1 at an empty
     urn.
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.laws.base import positive
+from scumble.model.laws.base import check_positive
 from scumble.private.sampling.bits import Cuts, Floors, chunks, decide_below
 from scumble.private.sampling.source import Keystream
 
@@ -39,7 +39,7 @@ def discrete_laplace(source: Keystream, scale: Fraction, size: int) -> NDArray[A
     A number that no 64-bit integer holds has, below that scale, probability under exp(-128); if it
     is drawn the array returned holds Python integers too. Nothing wraps or is cut off.
     """
-    scale = positive("discrete_laplace", "scale", scale)
+    scale = check_positive("discrete_laplace", "scale", scale)
     return _drawn(_sampler(scale).draw, source, scale, size)
 
 
@@ -47,7 +47,7 @@ def geometric(source: Keystream, scale: Fraction, size: int) -> NDArray[Any]:
     """Independent geometric numbers, P(k) proportional to exp(-k / scale) from 0 on: what a
     magnitude above 0 has beyond 1. Of the types of `discrete_laplace`.
     """
-    scale = positive("geometric", "scale", scale)
+    scale = check_positive("geometric", "scale", scale)
     return _drawn(_sampler(scale).geometric, source, scale, size)
 
 
@@ -250,7 +250,7 @@ def discrete_gaussian(source: Keystream, variance: Fraction, size: int) -> NDArr
 
     `variance` is the parameter of the law; the variance of the numbers is a little smaller.
     """
-    law = _constants(positive("discrete_gaussian", "variance", variance))
+    law = _constants(check_positive("discrete_gaussian", "variance", variance))
     out: NDArray[Any] = np.empty(size, object if variance >= _WIDE_VARIANCE else np.int64)
     for part in chunks(size, _STEP):
         target = out[part]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import whole
+from scumble.model.laws.base import check_whole
 from scumble.private.sampling.bits import chunks
 from scumble.private.sampling.source import Keystream
 
@@ -41,7 +41,7 @@ class Pool:
 
     def counts(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
         """How often each value (columns) came in `draws` draws, for every row."""
-        draws = whole("Pool.counts", "draws", draws, least=1)
+        draws = check_whole("Pool.counts", "draws", draws, least=1)
         if self.values > _LANES or draws > 255:
             out = np.zeros((size, self.values), np.min_scalar_type(draws))
             for block, times in self._blocks(draws):
@@ -54,7 +54,7 @@ class Pool:
 
     def members(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
         """The `draws` values that came, in no particular order, for every row."""
-        draws = whole("Pool.members", "draws", draws, least=1)
+        draws = check_whole("Pool.members", "draws", draws, least=1)
         parts = [
             block.members[block.outcomes.draw(source, size * times)].reshape(size, -1)
             for block, times in self._blocks(draws)
@@ -87,14 +87,16 @@ class _Block:
         """Add the counts of `times` bags to every row, a byte each."""
         from scumble.private.sampling import kernels
 
-        rows = self._sweep(source, times, out, kernels.tally_packed, self._packed)
+        rows = self._sweep(source, times, out, kernels.count_members_packed, self._packed)
         self._finish(source, rows, out.view(np.uint8))
 
     def tally(self, source: Keystream, times: int, out: NDArray[Any]) -> None:
         """Add the counts of `times` bags to every row, one number each."""
         from scumble.private.sampling import kernels
 
-        self._finish(source, self._sweep(source, times, out, kernels.tally, self.members), out)
+        self._finish(
+            source, self._sweep(source, times, out, kernels.count_members, self.members), out
+        )
 
     def _sweep(
         self, source: Keystream, times: int, out: NDArray[Any], kernel: Any, added: NDArray[Any]
@@ -118,7 +120,7 @@ class _Block:
 
         if len(rows):
             found = self.outcomes.rest.draw(source, len(rows))
-            kernels.tally_rows(found, self.members, rows, out)
+            kernels.count_members_in_rows(found, self.members, rows, out)
 
 
 def _orders(bag: Sequence[int]) -> int:

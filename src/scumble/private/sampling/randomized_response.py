@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import probability, whole
+from scumble.model.laws.base import check_probability, check_whole
 from scumble.private.sampling.bits import (
     MOST,
     Cuts,
@@ -102,8 +102,8 @@ def keep_or_replace(
     Codes must be unsigned and below `size`; they are not looked at beyond being copied. The
     replacement may be the same code again.
     """
-    keep = probability("keep_or_replace", "keep", keep)
-    size = whole("keep_or_replace", "size", size, least=1)
+    keep = check_probability("keep_or_replace", "keep", keep)
+    size = check_whole("keep_or_replace", "size", size, least=1)
     codes = np.ascontiguousarray(codes)
     if keep == 1 or size == 1:
         return codes.copy()
@@ -120,7 +120,7 @@ def _by_table(source: Keystream, codes: NDArray[Any], size: int, keep: Fraction)
     out = np.empty_like(codes)
 
     def decide(part: slice, prefixes: NDArray[np.uint16], pending: NDArray[np.int64]) -> int:
-        return int(kernels.replace(codes[part], prefixes, table, size, out[part], pending))
+        return int(kernels.keep_or_replace(codes[part], prefixes, table, size, out[part], pending))
 
     rows, prefixes = sweep(source, len(codes), decide)
     outcomes = cuts.decide(source, prefixes)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import positive
+from scumble.model.laws.base import check_positive
 from scumble.private.sampling.bits import decide_below
 from scumble.private.sampling.noise import exponential, floors, geometric
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import shuffle
 
 
-def noisy_least(
+def report_noisy_min(
     source: Keystream, scores: NDArray[np.int64], starts: NDArray[np.int64], scale: Fraction
 ) -> NDArray[np.int64]:
     """In each list of scores, which begins at one of `starts`, the place of the least score after
@@ -74,7 +74,7 @@ def permute_and_flip(source: Keystream, scores: Sequence[Score], rate: Fraction)
 
 def _gaps(owner: str, scores: Sequence[Score], rate: Fraction) -> list[Fraction]:
     """rate · (best - score) of every candidate."""
-    rate = positive(owner, "rate", rate)
+    rate = check_positive(owner, "rate", rate)
     if not scores or any(not isinstance(q, int | Fraction) or isinstance(q, bool) for q in scores):
         allowed = "one or more whole numbers or Fractions"
         raise ParameterError(f"The 'scores' parameter of {owner} must be {allowed}.")

@@ -29,7 +29,7 @@ _DENSE = Fraction(1, 4)  # from this probability on, cells are gone through one 
 _CLOSE_BITS = 40  # bits to which a fraction above the probability agrees with it
 
 
-class Sieve(Protocol):
+class CellSieve(Protocol):
     """What lets cells pass; equal ones do so with the same probability."""
 
     def chance(self, precision: int) -> Enclosure:
@@ -39,7 +39,7 @@ class Sieve(Protocol):
     def __hash__(self) -> int: ...
 
 
-def scattered(source: Keystream, capacities: Sequence[int], sieve: Sieve) -> Keys:
+def passing_cells(source: Keystream, capacities: Sequence[int], sieve: CellSieve) -> Keys:
     """The cells that pass, in order; a cell is a number below each of the capacities (2^64 at
     most).
 
@@ -55,7 +55,7 @@ def scattered(source: Keystream, capacities: Sequence[int], sieve: Sieve) -> Key
 
 
 @lru_cache(maxsize=32)
-def _tables(sieve: Sieve) -> tuple[Fraction, Cuts]:
+def _tables(sieve: CellSieve) -> tuple[Fraction, Cuts]:
     """The fraction B with which cells are taken, and the coin p/B; where many pass, the coin p."""
     bound = _just_above(sieve.chance)
     if bound >= _DENSE:
@@ -133,7 +133,7 @@ def _distinct(keys: Keys) -> Keys:
 _INT64 = 1 << 63
 
 
-class Passing(Sieve, Protocol):
+class EmptyCellRule(CellSieve, Protocol):
     """A rule, as it treats empty cells; their chance is irrational because e^(-1/scale) is
     transcendental.
     """
@@ -144,7 +144,7 @@ class Passing(Sieve, Protocol):
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilterRule:
     """Noise of at least `theta`, which is 1 or more; with `both` signs, at most -theta too.
 
     It passes with probability a^theta/(1 + a), or twice that; beyond theta it is geometric.
@@ -167,7 +167,7 @@ class Filtered:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampleRule:
     """Noise v that is kept with probability min(|v|/tau, 1).
 
     That is min(|v|, tau) out of tau numbered lots, and so the number |v| of a kept noise, together
@@ -219,7 +219,7 @@ _CLOSE_QUOTIENT = 1e-14  # quotients of floating point are that good, and a litt
 
 
 @dataclass(frozen=True)
-class Lottery:
+class PrioritizedCells:
     """Cells with their noisy counts and tickets (from 0 on: one less than in the text)."""
 
     keys: Keys
@@ -229,11 +229,11 @@ class Lottery:
     def __len__(self) -> int:
         return len(self.values)
 
-    def only(self, rows: NDArray[Any]) -> Lottery:
-        return Lottery(self.keys[rows], self.values[rows], self.tickets[rows])
+    def only(self, rows: NDArray[Any]) -> PrioritizedCells:
+        return PrioritizedCells(self.keys[rows], self.values[rows], self.tickets[rows])
 
-    def __add__(self, other: Lottery) -> Lottery:
-        return Lottery(
+    def __add__(self, other: PrioritizedCells) -> PrioritizedCells:
+        return PrioritizedCells(
             np.concatenate([self.keys, other.keys]),
             np.concatenate([self.values, other.values]),
             np.concatenate([self.tickets, other.tickets]),
@@ -246,7 +246,7 @@ class Lottery:
         return held
 
 
-def tickets(source: Keystream, size: int, bits: int = BITS) -> NDArray[Any]:
+def draw_tickets(source: Keystream, size: int, bits: int = BITS) -> NDArray[Any]:
     """Independent tickets: uint64 up to 64 bits, Python integers beyond."""
     return integers(source, 1 << bits, size)
 
@@ -255,8 +255,8 @@ def tickets(source: Keystream, size: int, bits: int = BITS) -> NDArray[Any]:
 class _Between:
     """A cell passes below, given that it does not pass above."""
 
-    below: Sampled
-    above: Sampled
+    below: SampleRule
+    above: SampleRule
 
     def chance(self, precision: int) -> Enclosure:
         one = 1 << precision
@@ -264,37 +264,37 @@ class _Between:
         return quotient((low - most, high - least), (one - most, one - least), precision)
 
 
-def empty_cells(
+def high_priority_cells(
     source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
-) -> Lottery:
+) -> PrioritizedCells:
     """The cells of an empty table whose priority is 2^level at least."""
-    rule = Sampled(scale, 1 << level)
-    keys = scattered(source, capacities, rule)
+    rule = SampleRule(scale, 1 << level)
+    keys = passing_cells(source, capacities, rule)
     values, found = _kept(source, rule, len(keys), level, bits)
-    return Lottery(keys, values, found)
+    return PrioritizedCells(keys, values, found)
 
 
-def more_cells(
+def next_priority_cells(
     source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
-) -> Lottery:
+) -> PrioritizedCells:
     """Cells whose priority is 2^level at least and below 2^(level + 1), as those of an empty
     table are of which it is known that they are below the latter.
     """
-    here = Sampled(scale, 1 << level)
-    keys = scattered(source, capacities, _Between(here, Sampled(scale, 2 << level)))
-    found = Lottery(keys[:0], np.empty(0, np.int64), tickets(source, 0, bits))
+    here = SampleRule(scale, 1 << level)
+    keys = passing_cells(source, capacities, _Between(here, SampleRule(scale, 2 << level)))
+    found = PrioritizedCells(keys[:0], np.empty(0, np.int64), draw_tickets(source, 0, bits))
     while len(found) < len(keys):
         place = len(found)
         rest = keys[place:]
-        drawn = Lottery(rest, *_kept(source, here, len(rest), level, bits))
+        drawn = PrioritizedCells(rest, *_kept(source, here, len(rest), level, bits))
         drawn = drawn.only(~drawn.passing(level + 1, bits))
-        kept = Lottery(keys[place : place + len(drawn)], drawn.values, drawn.tickets)
+        kept = PrioritizedCells(keys[place : place + len(drawn)], drawn.values, drawn.tickets)
         found = found + kept
     return found
 
 
 def _kept(
-    source: Keystream, rule: Sampled, size: int, level: int, bits: int
+    source: Keystream, rule: SampleRule, size: int, level: int, bits: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Noises that are kept, and their tickets: the lot is the first `level` bits of it."""
     values, lots = rule.lots(source, size)
@@ -304,7 +304,9 @@ def _kept(
     return values, (lots.astype(np.uint64) << np.uint64(bits - level) if level else 0) | rest
 
 
-def drawn(cells: Lottery, size: int, bits: int = BITS) -> tuple[NDArray[np.intp], Fraction]:
+def priority_sample(
+    cells: PrioritizedCells, size: int, bits: int = BITS
+) -> tuple[NDArray[np.intp], Fraction]:
     """The rows of the `size` cells of highest priority, in order, and the priority of the next one;
     0 if there is none.
 
@@ -323,10 +325,10 @@ def drawn(cells: Lottery, size: int, bits: int = BITS) -> tuple[NDArray[np.intp]
     return np.sort(np.array(chosen, np.intp)), threshold
 
 
-def _exact(cells: Lottery, row: int) -> Fraction:
+def _exact(cells: PrioritizedCells, row: int) -> Fraction:
     return Fraction(abs(int(cells.values[row])), int(cells.tickets[row]) + 1)
 
 
-def _place(cells: Lottery, row: int) -> tuple[int, ...]:
+def _place(cells: PrioritizedCells, row: int) -> tuple[int, ...]:
     key = cells.keys[row]
     return (int(key),) if cells.keys.ndim == 1 else tuple(key.tolist())

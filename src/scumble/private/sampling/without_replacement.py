@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.base import probability, whole
+from scumble.model.laws.base import check_probability, check_whole
 from scumble.private.sampling.bits import CHUNK, bernoulli, chunks
 from scumble.private.sampling.source import Keystream
 
@@ -45,7 +45,7 @@ class Urns:
 
         LookupError if an urn is empty: no ball of that row and the following ones is drawn.
         """
-        from scumble.private.sampling.kernels import draw
+        from scumble.private.sampling.kernels import draw_balls
 
         out = np.empty(len(urns), np.int64)
         for part in chunks(len(urns)):
@@ -55,7 +55,9 @@ class Urns:
                 # A word that is refused has to be replaced, and then the last rows find none.
                 words = source.words(len(asked) - done)
                 more = int(
-                    draw(asked[done:], words, self._starts, self._balls, self._left, drawn[done:])
+                    draw_balls(
+                        asked[done:], words, self._starts, self._balls, self._left, drawn[done:]
+                    )
                 )
                 if more < 0:
                     raise LookupError("an urn is empty")
@@ -78,7 +80,7 @@ def shuffle(source: Keystream, items: NDArray[Any], starts: NDArray[np.int64]) -
     words = np.empty(min(len(items) + 1, CHUNK), np.uint64)
     while part < parts:
         source.fill(words)
-        part, row = kernels.exchange(words, items, starts, part, row)
+        part, row = kernels.fisher_yates(words, items, starts, part, row)
 
 
 # Sets of a fixed size that hold a given value with an exact probability, all else being equal.
@@ -95,9 +97,9 @@ def subsets(
     It holds the code with probability `inclusion`; the rest of it is a uniform choice among the
     other values, by Floyd's algorithm on exact bounded draws.
     """
-    values = whole("subsets", "values", values, least=2)
-    size = whole("subsets", "size", size, least=1)
-    held = bernoulli(source, probability("subsets", "inclusion", inclusion), len(codes))
+    values = check_whole("subsets", "values", values, least=2)
+    size = check_whole("subsets", "size", size, least=1)
+    held = bernoulli(source, check_probability("subsets", "inclusion", inclusion), len(codes))
     out = np.empty((len(codes), size), np.min_scalar_type(values - 1))
     for begin in range(0, len(codes), _STEP):
         part = slice(begin, begin + _STEP)
@@ -120,6 +122,6 @@ def _fill(
     while len(rows):
         words = np.empty(len(rows) * out.shape[1], np.uint32)
         source.fill(words)
-        count = kernels.choose(words, codes, held, refuse, last_seen, stamp, out, rows)
+        count = kernels.choose_subsets(words, codes, held, refuse, last_seen, stamp, out, rows)
         stamp += len(rows)
         rows = rows[:count]

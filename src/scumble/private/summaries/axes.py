@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scumble.model.designs.axis import Axis, Floats
-from scumble.model.designs.kronecker import NUMBER, ByLaw, NoiseLaw, Product, norms_of
+from scumble.model.designs.kronecker import NUMBER, ByLaw, NoiseLaw, Product, product_norms
 from scumble.model.designs.taxonomy import Taxonomy
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence, Measurements
@@ -56,7 +56,7 @@ class AxisSummary(WithDelta):
         super().__post_init__()
         self.taxonomies = written(type(self).__name__, self.taxonomy, self.names)
         self.taxonomy = self.taxonomies or None
-        check_scale(self._law(1, 1, Fraction(1), acute=True))
+        check_scale(self._law(1, 1, Fraction(1), nonnegative_gram=True))
 
     @abstractmethod
     def planned(self, schema: Schema, name: str) -> Planned:
@@ -66,26 +66,28 @@ class AxisSummary(WithDelta):
         """What is measured, and with which noise."""
         plans = [self.planned(schema, name) for name in self.names]
         axes = tuple(plan.axis for plan in plans)
-        acute = all(self._acute(plan) for plan in plans)
+        nonnegative_gram = all(self._nonnegative_gram(plan) for plan in plans)
         shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
         laws = tuple(
-            self._law(total, squares, share, acute=acute)
-            for (total, squares), share in zip(norms_of(axes), shares, strict=True)
+            self._law(total, squares, share, nonnegative_gram=nonnegative_gram)
+            for (total, squares), share in zip(product_norms(axes), shares, strict=True)
         )
         return Product(tuple((name,) for name in self.names), axes, laws)
 
-    def _acute(self, plan: Planned) -> bool:
+    def _nonnegative_gram(self, plan: Planned) -> bool:
         """Whether no two rows change the numbers of an axis in opposite directions on the whole;
         the noise makes a group weigh as much as its share over the square of a row in it.
         """
         both = zip(plan.shares, plan.axis.norms, strict=True)
-        return plan.axis.acute([share / squares for share, (_, squares) in both])
+        return plan.axis.nonnegative_gram([share / squares for share, (_, squares) in both])
 
-    def _law(self, total: int, squares: int, share: Fraction, *, acute: bool) -> NoiseLaw:
+    def _law(
+        self, total: int, squares: int, share: Fraction, *, nonnegative_gram: bool
+    ) -> NoiseLaw:
         """The noise of a group of these norms that may cost this share of the promise."""
         if not self.gaussian:
             return DiscreteLaplace(self.unit.sensitivity * total / (self.promise.epsilon * share))
-        moved = self.unit.squared(acute=acute) * squares
+        moved = self.unit.squared_sensitivity(nonnegative_gram=nonnegative_gram) * squares
         return DiscreteGaussian(moved / (2 * self.promise.rho * share))
 
     def check(self, schema: Schema) -> None:

@@ -24,12 +24,12 @@ from scumble.model.privacy.guarantee import (
     NEIGHBOURS,
     Guarantee,
     at_most,
-    delta_share,
     float_at_least,
     gamma_above_epsilon,
-    loss,
     percent_at_most,
     posterior_at_most,
+    read_delta,
+    read_epsilon,
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
@@ -74,9 +74,9 @@ class AttributeSummary(Summary):
         self.attributes = self.names = names
         rows = whole(owner, "contribution", self.contribution, least=1)
         self.unit = PrivacyUnit(self.neighbours, rows, self.person)
-        self._epsilon = loss(owner, self.epsilon)
+        self._epsilon = read_epsilon(owner, self.epsilon)
         given_delta = self._given_delta()
-        self._delta = None if given_delta is None else delta_share(owner, given_delta)
+        self._delta = None if given_delta is None else read_delta(owner, given_delta)
         self._promise = self._paid()
 
     def _given_delta(self) -> float | None:
@@ -155,7 +155,7 @@ class AttributeSummary(Summary):
         """
         if self._delta is None:
             return steps * self._epsilon
-        return Fraction(accounting.surprise(steps**2 * self._promise.rho, self._delta))
+        return Fraction(accounting.loss_tail_bound(steps**2 * self._promise.rho, self._delta))
 
     def _but(self) -> str:
         if self._delta is None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_planner import MOST_ATTRIBUTES, Cube, places_of
+from scumble.model.designs.residual_planner import MOST_ATTRIBUTES, CuboidLattice, places_of
 from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import whole
-from scumble.model.privacy.guarantee import positive
+from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
 from scumble.private.summaries.base import WithDelta
 from scumble.private.summaries.marginals import MOST_CELLS, Places, TableSummary
@@ -60,7 +60,7 @@ class Datacube(WithDelta, TableSummary):
         asked = most if self.ways is None else self.ways
         self.ways = self._ways = whole("Datacube", "ways", asked, least=1, most=most)
         given = self.within
-        self._within = None if given is None else positive("Datacube", "within", given)
+        self._within = None if given is None else read_positive("Datacube", "within", given)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -82,16 +82,18 @@ class Datacube(WithDelta, TableSummary):
 
     def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
         loss = self.promise.rho if self.gaussian else self.promise.epsilon
-        return residual_planner.even(sets, sizes, self.unit, loss, gaussian=self.gaussian)
+        return residual_planner.plan_equal_noise(
+            sets, sizes, self.unit, loss, gaussian=self.gaussian
+        )
 
-    def _cube(self, schema: Schema) -> Cube:
+    def _cube(self, schema: Schema) -> CuboidLattice:
         sizes = self._sizes(schema)
         number = np.arange(1 << len(sizes))
         attributes = sum((number >> bit & 1 for bit in range(len(sizes))), np.zeros_like(number))
         [one] = self._tables([()], sizes)
         power = 1 if self.gaussian else 2
         variance = one.law.variance
-        cube = Cube(
+        cube = CuboidLattice(
             sizes, attributes <= self._ways, number >= 0, lambda count: variance * count**power
         )
-        return Cube(sizes, cube.asked, cube.cells <= MOST_CELLS, cube.noise)
+        return CuboidLattice(sizes, cube.asked, cube.cells <= MOST_CELLS, cube.noise)

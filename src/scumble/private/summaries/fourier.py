@@ -60,4 +60,4 @@ class Fourier(TableSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked = dict.fromkeys(sets_of(len(self.names), self.ways), 1.0)
         sizes = self._sizes(schema)
-        return residual_planner.contrasts(asked, sizes, self.unit, self.promise.epsilon)
+        return residual_planner.plan_contrasts(asked, sizes, self.unit, self.promise.epsilon)

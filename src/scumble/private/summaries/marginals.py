@@ -25,7 +25,7 @@ from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
 from scumble.model.privacy.accounting import PrivacyLoss
-from scumble.model.privacy.guarantee import positive
+from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary, WithDelta
@@ -209,9 +209,9 @@ class Marginals(WithDelta, TableSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked, sizes = self.workload(schema), self._sizes(schema)
         if self.gaussian:
-            return residual_planner.residuals(asked, sizes, self.unit, self.promise.rho)
+            return residual_planner.plan_residuals(asked, sizes, self.unit, self.promise.rho)
         epsilon = self.promise.epsilon
-        return residual_planner.marginals(asked, sizes, self.unit, epsilon, gaussian=False)
+        return residual_planner.plan_marginals(asked, sizes, self.unit, epsilon, gaussian=False)
 
     def _checked_sets(self, sets: Sequence[Sequence[str]]) -> list[Places]:
         allowed = "a list of different sets of the attributes, each a list of one or more names"
@@ -234,7 +234,7 @@ class Marginals(WithDelta, TableSummary):
             if weights not in ("cells", "tables"):
                 raise ParameterError.of("Marginals", "weights", allowed, weights)
             return weights
-        found = tuple(float(positive("Marginals", "weights", weight)) for weight in weights)
+        found = tuple(float(read_positive("Marginals", "weights", weight)) for weight in weights)
         if len(found) != len(self._asked):
             raise ParameterError.of("Marginals", "weights", allowed, list(found))
         return found

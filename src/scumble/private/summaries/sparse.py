@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from scumble.model.designs.sparse import RULES, Rule, Tails
+from scumble.model.designs.sparse import RULES, NoiseTails, Rule
 from scumble.model.designs.sparse import Sparse as Design
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name, whole
-from scumble.model.privacy.guarantee import positive, share
+from scumble.model.privacy.guarantee import read_positive, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -25,7 +25,7 @@ from scumble.private.summaries.base import OFTEN, AttributeSummary
 
 if TYPE_CHECKING:
     from scumble.model.schema.cell_keys import CellKeys
-    from scumble.private.meter.sparse import PrivateCells, Published
+    from scumble.private.meter.sparse import PrivateCells, PublishedCells
 
 MOST_PUBLISHED = 10**7
 MOST_CELLS = 10**100
@@ -83,11 +83,11 @@ class Sparse(AttributeSummary):
         if self.rule not in RULES:
             raise ParameterError.of("Sparse", "rule", f"one of {', '.join(RULES)}", self.rule)
         self.size = self._checked_size(self.size)
-        self._false_cells = float(positive("Sparse", "false_cells", self.false_cells))
+        self._false_cells = float(read_positive("Sparse", "false_cells", self.false_cells))
         if self._false_cells > MOST_PUBLISHED:
             allowed = f"a number above 0 and at most {MOST_PUBLISHED:.0e}"
             raise ParameterError.of("Sparse", "false_cells", allowed, self.false_cells)
-        spent = share("Sparse", "total", self.total) * self.promise.epsilon
+        spent = read_share("Sparse", "total", self.total) * self.promise.epsilon
         self._total_noise = DiscreteLaplace(self.unit.rows / spent)
         self._noise = DiscreteLaplace(
             Fraction(self.unit.sensitivity) / (self.promise.epsilon - spent)
@@ -116,7 +116,7 @@ class Sparse(AttributeSummary):
         design = getattr(evidence, "design", None)
         if not isinstance(design, Design):
             return {}
-        cells, tails = schema.size(self.names), Tails(self._noise)
+        cells, tails = schema.size(self.names), NoiseTails(self._noise)
         told: dict[str, Any] = {"cells of the domain": cells, "rows, noisy": design.total}
         if design.theta:
             expected = cells * tails.chance(design.theta)
@@ -129,7 +129,7 @@ class Sparse(AttributeSummary):
         """From which size on a cell is published, and below which it is not."""
         if "filter" not in self.rule:
             return ()
-        theta, tails = self._theta(schema.size(self.names)), Tails(self._noise)
+        theta, tails = self._theta(schema.size(self.names)), NoiseTails(self._noise)
         far = max(math.ceil(float(self._noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
         kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
         lost = f", one that {theta - far} or fewer have will be left out as often"
@@ -149,7 +149,7 @@ class Sparse(AttributeSummary):
         weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
         if not len(weights):
             return (f"No combination of values stands out of the noise. {_shown_better()}",)
-        false = schema.size(self.names) * Tails(self._noise).first(design.theta)
+        false = schema.size(self.names) * NoiseTails(self._noise).first(design.theta)
         held = (pc.sum(weights).as_py() - false) / design.total
         if held >= _MOST_ROWS:
             return ()
@@ -173,7 +173,7 @@ class Sparse(AttributeSummary):
         _write(folder / "cells.parquet", table.schema, self.names, design, cells.radix, found)
         return Measurements("cells.parquet", self.names, design)
 
-    def _published(self, cells: PrivateCells, theta: int) -> Published:
+    def _published(self, cells: PrivateCells, theta: int) -> PublishedCells:
         if self.rule == "filter":
             return cells.filtered(self._noise, theta)
         if self.rule == "threshold":
@@ -185,14 +185,14 @@ class Sparse(AttributeSummary):
 
     def _theta(self, cells: int) -> int:
         """The first threshold that lets few enough empty cells pass."""
-        tails = Tails(self._noise)
+        tails = NoiseTails(self._noise)
         ratio = cells * tails.chance(0) / self._false_cells
         wanted = math.ceil(self._noise.scale * Fraction(max(math.log(ratio), 0.0)))
         return max(wanted, tails.least_theta)
 
     def _tau(self, cells: int) -> int:
         """The first tau, to 53 bits, that keeps few enough empty cells."""
-        tails = Tails(self._noise)
+        tails = NoiseTails(self._noise)
         below, above = 0, 1
         while cells * tails.kept(float(above)) > self._false_cells:
             below, above = above, 2 * above
@@ -221,7 +221,7 @@ def _write(
     names: Sequence[str],
     design: Design,
     radix: CellKeys,
-    found: Published,
+    found: PublishedCells,
 ) -> None:
     from scumble.private.tables.writer import decoded, table_writer
 

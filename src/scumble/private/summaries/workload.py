@@ -158,14 +158,14 @@ class _Plan:
     """The strategy for the questions, the law of its noise, and what follows for their errors."""
 
     def __init__(self, release: Workload, questions: Questions) -> None:
-        from scumble.model.designs.strategies import choose
+        from scumble.model.designs.strategies import choose_strategy
 
         self.questions = questions
         gram = questions.gram()
         rows = np.unique(questions.matrix, axis=0)
         few = rows.astype(np.float64) if len(rows) <= questions.merged.cells else None
         price = _price(release)
-        choice = choose(gram, few, gaussian=release.gaussian, signed_price=price)
+        choice = choose_strategy(gram, few, gaussian=release.gaussian, signed_price=price)
         self.strategy = choice.strategy
         norms, signed = self.strategy.norms()[0], self.strategy.signed
         self.law = _law(release, norms, signed=signed)
@@ -202,14 +202,20 @@ def _law(
     if not release.gaussian:
         return DiscreteLaplace(Fraction(person.sensitivity * absolute) / promise.epsilon)
     return DiscreteGaussian(
-        Fraction(person.squared(acute=not signed) * squares) / (2 * promise.rho)
+        Fraction(person.squared_sensitivity(nonnegative_gram=not signed) * squares)
+        / (2 * promise.rho)
     )
 
 
 def _price(release: Workload) -> float:
     """How much more a row costs that may move sums up and down."""
     person = release.unit
-    return person.squared(acute=False) / person.squared(acute=True) if release.gaussian else 1.0
+    return (
+        person.squared_sensitivity(nonnegative_gram=False)
+        / person.squared_sensitivity(nonnegative_gram=True)
+        if release.gaussian
+        else 1.0
+    )
 
 
 def _named(asked: Asked) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.matrix import Block, Labels, Merged, in_order
+from scumble.model.designs.matrix import AttributeBlock, Labels, MergedCells, numbered_by_appearance
 from scumble.model.errors import ParameterError
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
@@ -46,7 +46,7 @@ class Questions:
     """Counts over merged cells: `matrix` is 1 where a cell is counted, a row a question."""
 
     asked: tuple[Asked, ...]
-    merged: Merged
+    merged: MergedCells
     matrix: npt.NDArray[np.uint8]
 
     def gram(self) -> npt.NDArray[np.float64]:
@@ -99,7 +99,7 @@ class _Product:
         self._places: dict[str, int] = {}
         self._truths: dict[Expression, tuple[int, Truth]] = {}
         self._codes: dict[str, tuple[int, Labels]] = {}
-        self.blocks: list[Block] = []
+        self.blocks: list[AttributeBlock] = []
         for names in _tied(named, schema):
             self._add(names, clauses, groups, engine)
         # A clause without attributes is true or false everywhere.
@@ -126,17 +126,17 @@ class _Product:
         truths = _Truths(own, names, engine, prod(sizes))
         labels = np.zeros(prod(sizes), np.int64)
         for column in codes.values():
-            labels = in_order(labels * (int(column.max()) + 1) + column)
+            labels = numbered_by_appearance(labels * (int(column.max()) + 1) + column)
         for part in truths.parts():
             labels = _refined(labels, list(part.values()))
-        block = Block(names, labels)
+        block = AttributeBlock(names, labels)
         first, place = block.first(), len(self.blocks)
         self.blocks.append(block)
         self._codes |= {name: (place, column[first]) for name, column in codes.items()}
         for part in truths.parts():
             self._truths |= {clause: (place, truth[first]) for clause, truth in part.items()}
 
-    def merged(self, asked: Sequence[Asked]) -> Merged:
+    def merged(self, asked: Sequence[Asked]) -> MergedCells:
         """The product of the classes, with cells merged that no count tells apart."""
         shape = [block.classes for block in self.blocks]
         counted = prod(len(block.labels) for block in self.blocks)
@@ -151,9 +151,9 @@ class _Product:
         for begin in range(0, len(asked), _BITS):
             truths = [self._truth(each, every, shape) for each in asked[begin : begin + _BITS]]
             labels = _refined(labels, truths)
-        return Merged(tuple(self.blocks), labels)
+        return MergedCells(tuple(self.blocks), labels)
 
-    def matrix(self, asked: Sequence[Asked], merged: Merged) -> npt.NDArray[np.uint8]:
+    def matrix(self, asked: Sequence[Asked], merged: MergedCells) -> npt.NDArray[np.uint8]:
         first = np.unique(merged.labels, return_index=True)[1]
         rows = [self._truth(each, first, merged.shape) for each in asked]
         return np.array(rows, np.uint8).reshape(len(asked), merged.cells)
@@ -215,8 +215,8 @@ def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
     key = np.zeros(len(labels), np.int64)
     for truth in truths:
         key = (key << 1) | truth
-    told = in_order(key)
-    return in_order(labels * (int(told.max()) + 1) + told)
+    told = numbered_by_appearance(key)
+    return numbered_by_appearance(labels * (int(told.max()) + 1) + told)
 
 
 # Statements: the questions of a workload, from a file or a list.

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import FILE, Regions, RegionTree
+from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
@@ -55,7 +55,7 @@ class RegionSummary(AttributeSummary):
             )
 
     @abstractmethod
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The boxes that are published, with their noisy counts and the laws of the noise."""
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:

@@ -12,7 +12,7 @@ from math import ceil, log
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.errors import ParameterError
 from scumble.model.schema.schema import Schema
@@ -70,7 +70,7 @@ class Dawa(RegionSummary):
                 f"most {MOST_CODES}. Choose coarser bins, or the method privtree."
             )
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured tree over buckets."""
         counts = table.counts(self.names, self.unit)
         chosen = self.promise.epsilon * _FOR_BUCKETS
@@ -80,7 +80,7 @@ class Dawa(RegionSummary):
         levels, shares = bucket_tree(buckets)
         laws = self.laplace([left * share for share in shares])
         noisy = counts.noisy(laws, BoxSums((counts.size,), tuple(boxes for boxes, _ in levels)))
-        return RegionTree.of_levels(levels, noisy), Regions(laws)
+        return BoxNodes.of_levels(levels, noisy), BoxTree(laws)
 
     def _price(self, codes: int) -> int:
         """What a bucket costs beside its distances: the noise of a count, and what the luckiest of
@@ -130,7 +130,7 @@ def _planned(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
     """The mean variance of the ranges asked, and budgets that follow what they take of each level:
     its variance is Σ s/ε² over levels, so that ε grows as the cube root of s.
     """
-    tree = RegionTree.of_levels(levels, [np.zeros(len(boxes), np.int64) for boxes, _ in levels])
+    tree = BoxNodes.of_levels(levels, [np.zeros(len(boxes), np.int64) for boxes, _ in levels])
     leaves, _ = levels[-1]
     asked = _asked(leaves)
     shares = level_shares([1.0] * len(levels), 1.0)
@@ -150,12 +150,12 @@ def _asked(leaves: Boxes) -> Floats:
     return taken
 
 
-def _taken(tree: RegionTree, asked: Floats, shares: Sequence[Fraction]) -> Floats:
+def _taken(tree: BoxNodes, asked: Floats, shares: Sequence[Fraction]) -> Floats:
     """The squared coefficients of the noise of each level, summed over the ranges asked."""
-    from scumble.model.designs.box_tree import Forest
+    from scumble.model.designs.box_tree import TreeEstimator
 
     inverse = np.array([1 / float(share) ** 2 for share in shares])
-    forest = Forest(tree.parents, inverse[tree.law])
+    forest = TreeEstimator(tree.parents, inverse[tree.law])
     weights = np.zeros(len(tree.parents))
     total = np.zeros(len(shares))
     for row in asked:

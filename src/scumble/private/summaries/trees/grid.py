@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.parameters import flag
 from scumble.private.meter.table import PrivateTable
@@ -60,7 +60,7 @@ class Grid(RegionSummary):
         super().__post_init__()
         flag("Grid", "adaptive", self.adaptive)
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured grids."""
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
@@ -75,13 +75,13 @@ class Grid(RegionSummary):
         coarse = self._refined(whole[0], rows, 1)
         if not self.adaptive:
             [noisy] = look([left], [coarse])
-            return RegionTree.of_leaves(coarse[0], noisy), Regions(self.laplace([left]))
+            return BoxNodes.of_leaves(coarse[0], noisy), BoxTree(self.laplace([left]))
         [seen] = look([left * _FOR_SHAPE], [coarse])
         left *= 1 - _FOR_SHAPE
         levels = [coarse, self._refined(coarse[0], seen, 2)]
         epsilons = [left * _FOR_COARSE, left * (1 - _FOR_COARSE)]
-        tree = RegionTree.of_levels(levels, look(epsilons, levels))
-        return tree, Regions(self.laplace(epsilons))
+        tree = BoxNodes.of_levels(levels, look(epsilons, levels))
+        return tree, BoxTree(self.laplace(epsilons))
 
     def _refined(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
         """The pieces that balance noise and unevenness: their number grows with rows · ε."""

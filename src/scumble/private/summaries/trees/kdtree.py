@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.errors import ParameterError
 from scumble.private.meter.splits import mean_cuts, median_cuts
@@ -80,7 +80,7 @@ class Kdtree(RegionSummary):
         if self.split not in SPLITS:
             raise ParameterError.of("Kdtree", "split", "'median' or 'noisy_mean'", self.split)
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured tree."""
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
@@ -90,7 +90,7 @@ class Kdtree(RegionSummary):
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
         noisy = counts.noisy(laws, BoxSums(shape, tuple(boxes for boxes, _ in levels)))
-        return RegionTree.of_levels(levels, noisy), Regions(laws, self.prune)
+        return BoxNodes.of_levels(levels, noisy), BoxTree(laws, self.prune)
 
     def _cuts(self, shape: tuple[int, ...]) -> int:
         """How many levels are cut near medians."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.private.meter.splits import split_boxes
 from scumble.private.meter.table import PrivateCounts, PrivateTable
@@ -59,7 +59,7 @@ class Mosaic(RegionSummary):
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured patches and groups."""
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
@@ -67,7 +67,7 @@ class Mosaic(RegionSummary):
         plan = patch_plan(leaves, patches, origin)
         laws = self.laplace([left * share for share in plan.shares])
         noisy = counts.noisy(laws, BoxSums(shape, tuple(boxes for boxes, _ in plan.levels)))
-        return RegionTree.of_levels(plan.levels, noisy), Regions(laws)
+        return BoxNodes.of_levels(plan.levels, noisy), BoxTree(laws)
 
     def shaped(
         self, counts: PrivateCounts, shape: tuple[int, ...]

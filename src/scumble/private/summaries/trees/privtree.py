@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.private.meter.splits import SplitRule, split_boxes
@@ -44,7 +44,7 @@ class PrivTree(RegionSummary):
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The leaves, measured."""
         shape = self.shape(table.schema)
         half = self.promise.epsilon / 2
@@ -53,7 +53,7 @@ class PrivTree(RegionSummary):
         leaves = split_boxes(counts, shape, rule)
         laws = self.laplace([self.promise.epsilon - rule.loss(self.unit)])
         [noisy] = counts.noisy(laws, BoxSums(shape, (leaves,)))
-        return RegionTree.of_leaves(leaves, noisy), Regions(laws)
+        return BoxNodes.of_leaves(leaves, noisy), BoxTree(laws)
 
     def _pieces(self, shape: Sequence[int]) -> int:
         """How many pieces a box is halved into at most."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scumble.model.designs.box_tree import Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.private.meter.table import PrivateTable
@@ -58,21 +58,21 @@ class Quadtree(WithDelta, RegionSummary):
         self.height = self._optional("height", self.height, least=1, most=64)
         self.prune = self._optional("prune", self.prune, least=1)
 
-    def grow(self, table: PrivateTable) -> tuple[RegionTree, Regions]:
+    def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured tree."""
         shape = self.shape(table.schema)
         levels = regular(shape, self.height)
         laws = self._laws(shape, levels)
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
         noisy = table.counts(self.names, self.unit).noisy(laws, sums)
-        return RegionTree.of_levels(levels, noisy), Regions(laws, self.prune)
+        return BoxNodes.of_levels(levels, noisy), BoxTree(laws, self.prune)
 
     def _laws(
         self, shape: tuple[int, ...], levels: Sequence[Level]
     ) -> tuple[DiscreteLaplace | DiscreteGaussian, ...]:
         taken = [touched(shape, level) for level in range(len(levels))]
         if self.gaussian:
-            square = Fraction(self.unit.squared(acute=True))
+            square = Fraction(self.unit.squared_sensitivity(nonnegative_gram=True))
             rhos = [self.promise.rho * share for share in level_shares(taken, 1 / 2)]
             return tuple(DiscreteGaussian(square / (2 * rho)) for rho in rhos)
         shares = level_shares(taken, 1 / 3)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import Forest, NodeGroups, Regions, RegionTree
+from scumble.model.designs.box_tree import BoxNodes, BoxTree, NodeGroups, TreeEstimator
 from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
@@ -37,20 +37,20 @@ class RegionsReader:
     method = "sum over the leaves of a tree, fitted by least squares"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
-        if not isinstance(evidence.design, Regions):
+        if not isinstance(evidence.design, BoxTree):
             raise TypeError("the measurements are of no regions")
-        tree = RegionTree.read(engine.rows("SELECT * FROM view"), evidence.columns)
+        tree = BoxNodes.read(engine.rows("SELECT * FROM view"), evidence.columns)
         self._start(tree, evidence.columns, evidence.design)
 
     @classmethod
-    def of_tree(cls, tree: RegionTree, names: Sequence[str], design: Regions) -> RegionsReader:
+    def of_tree(cls, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> RegionsReader:
         """A reader of a tree that is in memory."""
         reader = cls.__new__(cls)
         reader._start(tree, names, design)
         return reader
 
-    def _start(self, tree: RegionTree, names: Sequence[str], design: Regions) -> None:
-        forest = tree.forest(design.laws)
+    def _start(self, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> None:
+        forest = tree.estimator(design.laws)
         fitted = forest.estimates(tree.noisy)
         ends = np.flatnonzero(_ends(forest, fitted, design.prune))
         variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
@@ -117,7 +117,7 @@ def _dot(one: Floats, other: Floats) -> float:
     return float((one * other).sum())
 
 
-def _ends(forest: Forest, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
+def _ends(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
     """The leaves; with `prune`, the topmost nodes below it in place of what is under them."""
     if prune is None:
         return forest.leaves
@@ -341,7 +341,7 @@ class FittedLeaves:
     variance and fourth cumulant of the noise of every node.
     """
 
-    forest: Forest
+    forest: TreeEstimator
     nodes: npt.NDArray[np.intp]
     counts: Floats
     variances: Floats

@@ -481,7 +481,7 @@ class Slab:
 def fixed_table(slab: Slab, place: int) -> SlabTable:
     """Of an axis of which every group has one cell; of cells that are alike, one is pulled back."""
     axis = slab.design.axes[place]
-    _, first, which = np.unique(axis.alike, return_index=True, return_inverse=True)
+    _, first, which = np.unique(axis.cell_classes, return_index=True, return_inverse=True)
     keys = Grouping(("cell",), (len(first),))
     found = slab.pulled(keys, lambda some: (first[some, None] == np.arange(axis.size)) * 1.0)
     names = slab.design.names[place]

@@ -16,13 +16,13 @@ import numpy as np
 
 from scumble.model.cache import Cache
 from scumble.model.designs.residuals import (
-    Error,
     Places,
     Residuals,
-    Solver,
+    ResidualSolver,
+    SumError,
     Tensor,
-    covariance,
-    error,
+    sum_covariance,
+    sum_error,
 )
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
@@ -43,20 +43,20 @@ class ResidualReader:
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Residuals, evidence.design)
         table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
-        self._start(Solver(design, table.column(0).to_numpy()))
+        self._start(ResidualSolver(design, table.column(0).to_numpy()))
 
     @classmethod
-    def of_solver(cls, solver: Solver) -> ResidualReader:
+    def of_solver(cls, solver: ResidualSolver) -> ResidualReader:
         """A reader of numbers that are in memory."""
         reader = cls.__new__(cls)
         reader._start(solver)
         return reader
 
-    def _start(self, solver: Solver) -> None:
+    def _start(self, solver: ResidualSolver) -> None:
         self.solver = solver
         self._names = solver.design.attributes
         self._marginals = Cache[Places, Tensor](_MOST_KEPT)
-        self._errors = Cache[bytes, Error](_MOST_ERRORS)
+        self._errors = Cache[bytes, SumError](_MOST_ERRORS)
 
     def read(self, weights: Weights) -> Reading:
         blocks = self._blocks(weights)
@@ -73,7 +73,7 @@ class ResidualReader:
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         one, other = (self._blocks(weights) for weights in (first, second))
         both = self.read(first), self.read(second)
-        shared = covariance(
+        shared = sum_covariance(
             self.solver, (_places(one), _product(one)), (_places(other), _product(other))
         )
         return *both, shared
@@ -114,7 +114,7 @@ class ResidualReader:
             "of the published sets, or publish that set."
         )
 
-    def _error(self, blocks: Sequence[_Block]) -> Error:
+    def _error(self, blocks: Sequence[_Block]) -> SumError:
         """The error of a weighted sum. Which value of an attribute has which weight makes no
         difference to it, so that all groups of a GROUP BY mostly share one.
         """
@@ -123,7 +123,7 @@ class ResidualReader:
             values = np.sort(block.values) if len(block.places) == 1 else block.values
             digest.update(repr(block.places).encode() + np.ascontiguousarray(values).tobytes())
         return self._errors.get_or_make(
-            digest.digest(), 1, lambda: error(self.solver, _places(blocks), _product(blocks))
+            digest.digest(), 1, lambda: sum_error(self.solver, _places(blocks), _product(blocks))
         )
 
 
@@ -174,7 +174,7 @@ class Fit:
     entropy alone.
     """
 
-    def __init__(self, solver: Solver) -> None:
+    def __init__(self, solver: ResidualSolver) -> None:
         self._solver = solver
         self._kept = Cache[Places, Tensor](_MOST_KEPT)
 

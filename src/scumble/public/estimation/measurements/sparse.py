@@ -16,7 +16,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.sparse import EmptyCell, Sparse, Tails, filtered, sampled
+from scumble.model.designs.sparse import (
+    EmptyCell,
+    NoiseTails,
+    Sparse,
+    filtered_empty_cell,
+    sampled_empty_cell,
+)
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
@@ -189,7 +195,7 @@ def _terms(design: Sparse) -> tuple[str, ...]:
     """Return in SQL what is summed over published cells, without the powers of their amounts."""
     each, weight = f"CAST({quoted(design.count)} AS DOUBLE)", quoted(design.weight)
     tau, shift = float(design.tau), empty_cell(design).shift
-    close = design.theta + 3 * (1 + Tails(design.noise).mean) if design.filtered else 0.0
+    close = design.theta + 3 * (1 + NoiseTails(design.noise).mean) if design.filtered else 0.0
     odds = f"({tau!r} - abs({each})) * {tau!r} / ({each} * {each})"
     return (
         weight,
@@ -254,8 +260,8 @@ class SparseError:
     whole: Spread
 
     @cached_property
-    def tails(self) -> Tails:
-        return Tails(self.design.noise)
+    def tails(self) -> NoiseTails:
+        return NoiseTails(self.design.noise)
 
     @cached_property
     def empty(self) -> EmptyCell:
@@ -339,8 +345,12 @@ class SparseError:
 
 def empty_cell(design: Sparse) -> EmptyCell:
     """Return the moments of what a cell without rows adds to published sums."""
-    tails, tau = Tails(design.noise), float(design.tau)
-    return filtered(tails, design.theta, tau) if design.filtered else sampled(tails, tau)
+    tails, tau = NoiseTails(design.noise), float(design.tau)
+    return (
+        filtered_empty_cell(tails, design.theta, tau)
+        if design.filtered
+        else sampled_empty_cell(tails, tau)
+    )
 
 
 @dataclass(frozen=True)

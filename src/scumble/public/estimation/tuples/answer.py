@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
@@ -91,7 +91,7 @@ def answer_together(
     Keys are places in `queries`. The numbers are those of asking one by one.
     """
     presence = evidence.presence
-    if isinstance(presence, Included) and (presence.views > 1 or presence.sources):
+    if isinstance(presence, InclusionProbabilities) and (presence.views > 1 or presence.sources):
         return {}  # a tuple's probability depends on more than whether it satisfies the question
     return {
         place: list(_groups(TupleQuestion(evidence, schema, queries[place], engine, both)))
@@ -146,7 +146,7 @@ class TupleQuestion:
     @property
     def _method(self) -> str:
         presence = self.evidence.presence
-        views = presence.views if isinstance(presence, Included) else 1
+        views = presence.views if isinstance(presence, InclusionProbabilities) else 1
         return SCORE if views == 1 else f"pooled over {views} views: {SCORE}"
 
     def _mean(self, group: int) -> Estimate:
@@ -198,7 +198,7 @@ class TupleQuestion:
     def moments(self) -> Moments:
         """The sums over true tuples, estimated from the published ones, by group."""
         presence = self.evidence.presence
-        if isinstance(presence, Replaced):
+        if isinstance(presence, ReplacedTuples):
             mean = self._over_domain(Fraction(1, self._domain.size))
             return ReplacedMoments(presence, self._published, mean)
         if presence.sources:
@@ -208,10 +208,10 @@ class TupleQuestion:
             stratum = Stratum(self._published, false, presence.kept, presence.noise)
             return HorvitzThompsonMoments(presence, ((stratum,),), (1.0,))
         size = self._domain.size * presence.multiplicity
-        views = strata(presence, self._tuple_counts(views=presence.seen), false)
+        views = strata(presence, self._tuple_counts(views=presence.views_column), false)
         return HorvitzThompsonMoments(presence, views, weights(presence, size))
 
-    def _sourced(self, presence: Included) -> SourcedStratum:
+    def _sourced(self, presence: InclusionProbabilities) -> SourcedStratum:
         """Return the stratum of β(t) = noise · Π size · share, over attributes with a source."""
         sources = presence.sources or {}
         factors = {n: [len(each) * share for share in each] for n, each in sources.items()}
@@ -271,12 +271,12 @@ class TupleQuestion:
     def _copies(self) -> int:
         """How often the same tuple may be present."""
         presence = self.evidence.presence
-        return presence.multiplicity if isinstance(presence, Included) else 1
+        return presence.multiplicity if isinstance(presence, InclusionProbabilities) else 1
 
     @property
     def _notes(self) -> tuple[str, ...]:
         presence = self.evidence.presence
-        collapsed = isinstance(presence, Included) and presence.collapsed
+        collapsed = isinstance(presence, InclusionProbabilities) and presence.collapsed
         return (*self.query.notes, *((COLLAPSED,) if collapsed else ()))
 
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.evidence.presence import Included, Replaced
+from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Law
@@ -113,12 +113,12 @@ def tuple_counts(
 
 
 def strata(
-    presence: Included, shown: TupleCounts, false: Floats
+    presence: InclusionProbabilities, shown: TupleCounts, false: Floats
 ) -> tuple[tuple[Stratum, ...], ...]:
     """Return the strata of every view. `false` are the expected sums of view 1 if no tuple were
     true.
     """
-    bits = shown.column[presence.seen].astype(np.int64)
+    bits = shown.column[presence.views_column].astype(np.int64)
     kept, faded = presence.kept, presence.kept * presence.fade
     views = []
     for view in range(1, presence.views + 1):
@@ -134,7 +134,7 @@ def strata(
     return tuple(views)
 
 
-def weights(presence: Included, size: int) -> tuple[float, ...]:
+def weights(presence: InclusionProbabilities, size: int) -> tuple[float, ...]:
     """Return the weight of each view in the pooled estimate.
 
     It is proportional to the inverse of the expected variance of a count of all tuples of the
@@ -151,7 +151,7 @@ def weights(presence: Included, size: int) -> tuple[float, ...]:
     return tuple(1 / variance / total for variance in variances)
 
 
-def _expected_variance(presence: Included, size: int, view: int) -> float:
+def _expected_variance(presence: InclusionProbabilities, size: int, view: int) -> float:
     kept, faded, noise = presence.kept, presence.kept * presence.fade, presence.noise_of(view)
     unseen = float((1 - kept) ** (view - 1))
     spared = prod((1 - presence.noise_of(other) for other in range(1, view)), start=Fraction(1))
@@ -259,7 +259,7 @@ class HorvitzThompsonMoments:
     So the variance is the sum of the squared weights times the variances.
     """
 
-    presence: Included
+    presence: InclusionProbabilities
     views: tuple[tuple[Stratum | SourcedStratum, ...], ...]
     weights: tuple[float, ...]
 
@@ -326,7 +326,7 @@ class ReplacedMoments:
     its size.
     """
 
-    presence: Replaced
+    presence: ReplacedTuples
     shown: Floats
     mean: Floats
 
