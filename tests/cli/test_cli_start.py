@@ -13,7 +13,18 @@ from scumble.cli import printing
 from tests.support.terminal import run
 
 HELP = [sys.executable, "-c", "from scumble.cli.app import main; main()", "--help"]
-HEAVY = {"numpy", "pyarrow", "duckdb", "numba", "scipy", "matplotlib", "sqlglot", "pandas", "rich"}
+HEAVY = {
+    "numpy",
+    "pyarrow",
+    "duckdb",
+    "numba",
+    "scipy",
+    "matplotlib",
+    "sqlglot",
+    "pandas",
+    "rich",
+    "jinja2",
+}
 
 
 def test_help_imports_nothing_heavy():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -92,15 +93,13 @@ def test_exact_counts_in_a_sentence() -> None:
 
 
 def test_the_page_says_how_to_publish(results: Results) -> None:
-    text = re.sub("<span[^>]*>|</span>", "", page(results, "relative"))
-    assert "scumble publish 'my people.csv' --schema s.toml --method uniform --epsilon 1 -o" in (
-        text.replace("&#x27;", "'")
-    )
+    text = unescape(re.sub("<span[^>]*>|</span>", "", page(results, "relative")))
+    assert "scumble publish 'my people.csv' --schema s.toml --method uniform --epsilon 1 -o" in text
     assert "--method anatomy --suppress --l 2 -o view" in text
     assert "--method histogram --attributes a,b,c,d,e --neighbours replace --epsilon 1" in text
     assert "Summaries measured the columns a, b, c, d and e." in text
     assert "(1 question, 2 answers)" in text
-    assert "Not DP: an attacker who gave, as the table&#x27;s own share has it, at most" in text
+    assert "Not DP: an attacker who gave, as the table's own share has it, at most" in text
     assert "(ρ1) to a value can end at most at" in text
 
 

@@ -6,16 +6,14 @@ Report: all findings of an audit about one subject, and the caveat that every au
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
-from string import Template
 from typing import Any, Literal
 
 from scumble._version import __version__
 from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
+from scumble.public.html_page import render_page, svg_markup
 
 CAVEAT = (
     "An audit can refute, never prove: what stands was tried as described here and not broken. "
@@ -176,59 +174,27 @@ _SAID = ("found", "claimed", "epsilon at least")  # numbers that are in the sent
 
 
 def page(report: Report, *, when: datetime | None = None) -> str:
-    """The whole certificate as HTML."""
-    template = Template(files("scumble.audit").joinpath("page.html").read_text("utf-8"))
-    moment = when or datetime.now(UTC)
-    return template.substitute(
-        subject=escape(report.subject),
-        summary=escape(report.summary),
-        outcome="broken" if report.refuted else "whole",
-        caveat=escape(CAVEAT),
-        findings="".join(map(_finding, report.findings)),
-        promises=_section("What is promised", report.promises),
-        learned=_learned(report),
-        doors=_section("What is not protected", report.open_doors),
-        facts=_facts(report),
+    """Return the certificate of a report as one HTML page; `when` is its date, now by default."""
+    learned = report.learned
+    return render_page(
+        "scumble.audit",
+        report=report,
+        words=_WORDS,
+        numbers=_more_numbers,
+        caveat=CAVEAT,
+        most_first=MOST_FIRST,
+        people=list(map(person_words, learned.people)) if learned else [],
+        figure=svg_markup(learned.figure) if learned else "",
+        facts={name: _plain(value) for name, value in report.facts.items()},
         version=__version__,
-        date=f"{moment:%Y-%m-%d %H:%M} UTC",
+        date=f"{when or datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
 
 
-def _finding(finding: Finding) -> str:
-    sure = f"; {finding.sure}" if finding.sure else ""
+def _more_numbers(finding: Finding) -> str:
+    """Return the numbers of a finding that its sentence does not tell."""
     more = {name: each for name, each in finding.numbers.items() if name not in _SAID}
-    numbers = ", ".join(f"{name} {value:.5g}" for name, value in more.items())
-    return (
-        f'<tr class="{finding.verdict}"><th scope="row">{escape(_WORDS[finding.verdict])}</th>'
-        f"<td><b>{escape(finding.claim)}</b><br>{escape(finding.sentence)}"
-        f"<small>{escape(finding.check)}{sure}{'; ' + escape(numbers) if numbers else ''}</small>"
-        "</td></tr>"
-    )
-
-
-def _section(title: str, sentences: Iterable[str]) -> str:
-    listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    return f"<h2>{title}</h2><ul>{listed}</ul>" if listed else ""
-
-
-def _learned(report: Report) -> str:
-    if report.learned is None:
-        return ""
-    known = escape(", ".join(report.learned.known))
-    listed = "".join(f"<li>{escape(person_words(each))}</li>" for each in report.learned.people)
-    figure = f"<figure>{report.learned.figure}</figure>" if report.learned.figure else ""
-    return (
-        f"<h2>What an attacker learns who knows {known}</h2>{figure}"
-        f"<p>Most is learned about these people. {MOST_FIRST}</p><ul>{listed}</ul>"
-    )
-
-
-def _facts(report: Report) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td><code>{escape(_plain(value))}</code></td></tr>'
-        for name, value in report.facts.items()
-    )
-    return f"<h2>What was audited</h2><table>{rows}</table>" if rows else ""
+    return ", ".join(f"{name} {value:.5g}" for name, value in more.items())
 
 
 def _plain(value: object) -> str:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
 from math import floor, isnan, log10
 from pathlib import Path
-from string import Template
+from typing import NamedTuple
 
 from scumble._version import __version__
 from scumble.compare.comparison import Results
@@ -19,7 +17,9 @@ from scumble.compare.exposure import DRAWS
 from scumble.compare.measures import BETA, MEASURES, SHARE, Spread
 from scumble.compare.points import Point, as_csv, as_fields, points, sentence
 from scumble.private.mechanism import mechanisms
+from scumble.public.html_page import render_page, svg_markup
 from scumble.public.plot.comparison import Mark
+from scumble.public.plot.figures import MISSING
 
 OWNER = (
     "For the owner only. This was made of the private table: its errors and true counts are "
@@ -67,29 +67,40 @@ def marks(found: Sequence[Point]) -> list[Mark]:
     ]
 
 
+class Columns(NamedTuple):
+    """A table of numbers: the titles of its columns, and a row of texts for each choice."""
+
+    head: list[str]
+    rows: list[tuple[Point, list[str]]]
+
+
 def page(results: Results, measure: str, *, when: datetime | None = None) -> str:
-    """The whole page as HTML."""
-    template = Template(files("scumble.compare").joinpath("page.html").read_text("utf-8"))
+    """Return the whole page as HTML; `when` is its date, now by default."""
     found = points(results, measure)
-    about, moment = results.about, when or datetime.now(UTC)
+    about = results.about
     values = int(about["values"])
-    return template.substitute(
-        subject=escape(str(about["subject"])),
-        kind="preview" if about["preview"] else "",
-        owner=escape(PREVIEW if about["preview"] else OWNER),
-        setup=escape(_setup(results, found)),
-        figure=_figure(found, values, measure),
-        reading=escape(_READING),
-        sentences="".join(_choice(point, values) for point in found),
+    drawing = _figure(found, values, measure)
+    return render_page(
+        "scumble.compare",
+        subject=about["subject"],
+        preview=about["preview"],
+        notice=PREVIEW if about["preview"] else OWNER,
+        setup=_setup(results, found),
+        figure=drawing and svg_markup(drawing),
+        missing=MISSING,
+        reading=_READING,
+        points=found,
+        sentence=lambda point: _capital(sentence(point, values)),
+        words=_words,
         numbers=_numbers(found, _FIRST, more=True),
-        explained=escape(_explained(results, found)),
+        explained=_explained(results, found),
         further=_numbers(found, _SECOND),
-        measure=escape(MEASURES[_of_bands(measure)].words.capitalize()),
+        measure=MEASURES[_of_bands(measure)].words.capitalize(),
         bands=_bands(found, _of_bands(measure)),
-        left_out=_left_out(results),
-        questions=_questions(results.questions),
+        left_out=results.refusals(),
+        questions=list(dict.fromkeys(text.partition(" -- ")[0] for text in results.questions)),
         version=__version__,
-        date=f"{moment:%Y-%m-%d %H:%M} UTC",
+        date=f"{when or datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
 
 
@@ -184,36 +195,31 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
 
 
 def _figure(found: Sequence[Point], values: int, measure: str) -> str:
+    """Return the chart as SVG, or nothing where the plotting library is missing."""
     from scumble.public.plot.comparison import comparison
-    from scumble.public.plot.figures import MISSING, available, svg
+    from scumble.public.plot.figures import available, svg
 
     if not available():
-        return f"<p>{escape(MISSING)}</p>"
+        return ""
     shown = MEASURES[measure]
     known = tuple(mechanisms())
     return svg(comparison(marks(found), 1 / values, shown.words, known, percent=shown.percent))
 
 
-def _choice(point: Point, values: int) -> str:
-    mark = "" if point.private else '<span class="mark">not DP</span>'
-    row = ' class="beaten"' if point.beaten_by else ""
-    words = sentence(point, values)
-    return (
-        f'<tr{row}><th scope="row">{escape(point.name)}{mark}</th>'
-        f"<td>{escape(words[0].upper() + words[1:])}<br>{_code(point.command)}</td>"
-        "</tr>"
-    )
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
-def _code(command: str) -> str:
-    """A command whose lines do not break within the name of an option."""
-    options = r'<span class="option">\1</span>'
-    return f"<code>{re.sub(r'(?<= )(--?[a-z][a-z-]*)', options, escape(command))}</code>"
+def _words(command: str) -> list[tuple[str, bool]]:
+    """Split a command; True marks the names of options, within which lines do not break."""
+    parts = re.split(r"(?<= )(--?[a-z][a-z-]*)", command)
+    return [(part, bool(place % 2)) for place, part in enumerate(parts)]
 
 
-def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = False) -> str:
-    """Some measures of every setting; with `more`, what the attacker can do and how many answers
-    are biased.
+def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = False) -> Columns:
+    """Return the measures `wanted` of every choice.
+
+    With `more` also the attacker's chance, and the share of the answers that are biased.
     """
     names = [name for name in wanted if any(name in point.numbers for point in found)]
     head = [MEASURES[name].head for name in names]
@@ -224,7 +230,7 @@ def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = Fals
             [_guess(point), *row, "" if (b := point.biased) is None else f"{100 * b:.2g} %"]
             for point, row in zip(found, rows, strict=True)
         ]
-    return _table(head, found, rows)
+    return Columns(head, list(zip(found, rows, strict=True)))
 
 
 def _of_bands(measure: str) -> str:
@@ -232,24 +238,15 @@ def _of_bands(measure: str) -> str:
     return measure if MEASURES[measure].single else "relative"
 
 
-def _bands(found: Sequence[Point], measure: str) -> str:
+def _bands(found: Sequence[Point], measure: str) -> Columns:
+    """Return the error of counts by the share of the rows that they select."""
     words = {(b.low, b.high): (b.words, b.counts) for point in found for b in point.bands}
     head = [f"{words[band][0]} ({words[band][1]:,} counts)" for band in sorted(words)]
     rows = []
     for point in found:
         known = {(band.low, band.high): band.error for band in point.bands}
         rows.append([_spread(measure, known.get(band)) for band in sorted(words)])
-    return _table(head, found, rows)
-
-
-def _table(head: Iterable[str], found: Sequence[Point], rows: Iterable[Sequence[str]]) -> str:
-    titles = "".join(f'<th class="number" scope="col">{escape(name)}</th>' for name in head)
-    lines = [f"<tr><th></th>{titles}</tr>"]
-    for point, row in zip(found, rows, strict=True):
-        beaten = ' class="beaten"' if point.beaten_by else ""
-        cells = "".join(f'<td class="number">{escape(cell)}</td>' for cell in row)
-        lines.append(f'<tr{beaten}><th scope="row">{escape(point.name)}</th>{cells}</tr>')
-    return "".join(lines)
+    return Columns(head, list(zip(found, rows, strict=True)))
 
 
 def _spread(name: str, given: Spread | None) -> str:
@@ -287,20 +284,3 @@ def _guess(point: Point) -> str:
 def percents(value: float) -> str:
     """A share in three digits, or whole if it is large."""
     return f"{100 * value:,.0f} %" if value >= 10 else f"{100 * value:.3g} %"
-
-
-def _left_out(results: Results) -> str:
-    listed = "".join(
-        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
-        for name, reason in results.refusals().items()
-    )
-    return f"<h2>What could not be compared</h2><ul>{listed}</ul>" if listed else ""
-
-
-def _questions(texts: Sequence[str]) -> str:
-    plain = list(dict.fromkeys(text.partition(" -- ")[0] for text in texts))
-    shown = "".join(f"<li><code>{escape(text)}</code></li>" for text in plain[:20])
-    more = len(plain) - 20
-    return shown + (
-        f"<li>and {more} more, in the JSON file beside this page</li>" if more > 0 else ""
-    )
