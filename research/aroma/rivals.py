@@ -27,7 +27,7 @@ from research.aroma.views import (
     weights,
 )
 from research.study import Codes, Floats, Row
-from scumble.audit.exposure import subset
+from scumble.audit.exposure import subset_exposure
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -101,7 +101,7 @@ def loss_for(success: float, values: int) -> float:
     allowed = [
         epsilon
         for epsilon in (hundredths / 100 for hundredths in range(1, 401))
-        if subset(sc.Subset(epsilon=epsilon).law(schema)) <= success
+        if subset_exposure(sc.Subset(epsilon=epsilon).law(schema)) <= success
     ]
     return max(allowed)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Step
-from scumble.audit.exposure import Exposure, exposure, shown
+from scumble.audit.exposure import Exposure, exposure, shown_counts
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw, UniformChannel
 from scumble.model.evidence.evidence import Records, Tuples
@@ -142,7 +142,7 @@ def weights(release: Release) -> Floats:
     of the mean counts under each true value, so that sums over places are unbiased.
     """
     [channel] = cast(Records, release.evidence).channels
-    counts = shown(release, PLACE)
+    counts = shown_counts(release, PLACE)
     if isinstance(channel, UniformChannel):
         keep, values = float(channel.keep), counts.shape[1]
         means = keep * np.eye(values) + (1 - keep) / values

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.audit.attacks import ATTACKS, Guarded, Outcome, attacked
+from scumble.audit.attacks import ATTACKS, DatabaseVictim, Outcome, run_attack
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
@@ -41,7 +41,7 @@ def test_a_database_without_a_ledger_falls(attack):
     hidden = secrets(1)
     victim = Naive(hidden, seed=2)
     rng = np.random.default_rng(3)
-    outcome = attacked(attack, victim, hidden, rng, ENOUGH[attack.split()[0]])
+    outcome = run_attack(attack, victim, hidden, rng, ENOUGH[attack.split()[0]])
     assert outcome.finding(CONFIDENCE).refuted, outcome
 
 
@@ -49,9 +49,9 @@ def test_a_database_without_a_ledger_falls(attack):
 def test_the_statistical_database_stands(attack, tmp_path):
     """A false alarm has probability 1e-5 for each attack if the promise holds."""
     hidden = secrets(4)
-    victim = Guarded(tmp_path / "db", hidden, epsilon=EPSILON, noise=NOISE)
+    victim = DatabaseVictim(tmp_path / "db", hidden, epsilon=EPSILON, noise=NOISE)
     rng = np.random.default_rng(5)
-    outcome = attacked(attack, victim, hidden, rng, FEW[attack.split()[0]])
+    outcome = run_attack(attack, victim, hidden, rng, FEW[attack.split()[0]])
     victim.close()
     assert not outcome.finding(CONFIDENCE).refuted, outcome
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.audit.claims import CONFIDENCE
-from scumble.audit.distinguish import grain, support_finding
-from scumble.audit.linkage import order_finding
+from scumble.audit.distinguish import floating_point_finding, last_bits
+from scumble.audit.linkage import row_order_finding
+from scumble.audit.release_claims import CONFIDENCE
 from tests.support.twins.everything import TWINS, line
 
 SEED = 7
@@ -55,16 +55,16 @@ PUBLISHERS = [
 
 @pytest.mark.parametrize("mechanism", PUBLISHERS, ids=lambda each: each.name)
 def test_rows_stand_in_an_order_that_anybody_could_make(mechanism):
-    assert order_finding(mechanism, 1, 500, seed=SEED).verdict == "exact"
+    assert row_order_finding(mechanism, 1, 500, seed=SEED).verdict == "exact"
 
 
 def test_the_last_bit_of_a_number():
     numbers = np.array([[0.0, 1.0, 0.5, 6.0, 0.1, -3.0, 2.0**-1074]])
-    assert grain(numbers).tolist() == [[64, 0, -1, 1, -55, 0, -1074]]
+    assert last_bits(numbers).tolist() == [[64, 0, -1, 1, -55, 0, -1074]]
 
 
 def test_floating_noise_of_equal_counts_tells_nothing():
     """A false alarm has probability 1e-4."""
     one, other = (np.random.default_rng(seed).laplace(size=(20_000, 1)) for seed in (1, 2))
-    found = support_finding("noise", one, other, 0.1)
+    found = floating_point_finding("noise", one, other, 0.1)
     assert (found.check, found.verdict) == ("last bits", "stands")

@@ -7,10 +7,10 @@ import pytest
 
 import scumble as sc
 from scumble.audit.catalogue import LEFT_OUT, everything, reported
-from scumble.audit.claim import ADAPTIVE, TINY, Claim, tried
 from scumble.audit.distinguish import distinguish
+from scumble.audit.mechanism_claims import ADAPTIVE, TINY, Claim, tried
 from scumble.audit.runs import backgrounds, changes, pairs
-from scumble.audit.summary_plans import worst
+from scumble.audit.summary_plans import worst_pair
 from scumble.private.mechanism import _REGISTRY
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
@@ -61,7 +61,7 @@ def test_the_worst_pair_of_a_summary_whose_loss_differs_by_place():
     """A workload that asks about one half more often than about the other."""
     asked = ["SELECT COUNT(*) FROM t WHERE a < 2", "SELECT COUNT(*) FROM t WHERE a < 1"]
     mechanism = sc.Workload(["a", "b"], queries=asked, epsilon=1, neighbours="add_remove")
-    found = worst(mechanism, TINY, "add_remove", 1)
+    found = worst_pair(mechanism, TINY, "add_remove", 1)
     assert found.loss.epsilon == 1
     assert np.abs(found.pair.one - found.pair.other).sum() == 1
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import scumble as sc
-from scumble.audit.claims import claims
+from scumble.audit.release_claims import claims
 from scumble.model.privacy.guarantee import Guarantees
 from tests.support.people import people, schema
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scumble.audit.distinguish import distinguish
-from scumble.audit.report import at_least, at_most
+from scumble.audit.report import clopper_pearson_lower, clopper_pearson_upper
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
@@ -21,12 +21,12 @@ def runs(epsilon: float, number: int, seed: int) -> tuple[np.ndarray, np.ndarray
 
 def test_limits_are_those_of_clopper_and_pearson():
     """By their definition: the binomial tail at the limit is what is left of the confidence."""
-    low, high = at_least(3, 10, 0.95), at_most(3, 10, 0.95)
+    low, high = clopper_pearson_lower(3, 10, 0.95), clopper_pearson_upper(3, 10, 0.95)
     tail = sum(math.comb(10, k) * low**k * (1 - low) ** (10 - k) for k in range(3, 11))
     head = sum(math.comb(10, k) * high**k * (1 - high) ** (10 - k) for k in range(4))
     assert (tail, head) == (pytest.approx(0.05), pytest.approx(0.05))
-    assert at_least(0, 10, 0.95) == 0
-    assert at_most(10, 10, 0.95) == 1
+    assert clopper_pearson_lower(0, 10, 0.95) == 0
+    assert clopper_pearson_upper(10, 10, 0.95) == 1
 
 
 @pytest.mark.parametrize("claimed", [0.25, 1.0, 3.0])

@@ -9,7 +9,13 @@ import pytest
 
 import scumble as sc
 from scumble.audit.evidence_checks import patterns
-from scumble.audit.exposure import finding, included, play, replaced, subset
+from scumble.audit.exposure import (
+    finding,
+    included_exposure,
+    play,
+    replaced_exposure,
+    subset_exposure,
+)
 from scumble.model.evidence.channels import SubsetLaw
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.privacy.guarantee import exposure_at_most
@@ -29,7 +35,7 @@ def people(known: int, values: int) -> sc.Schema:
 
 
 def of_tuples(law: InclusionProbabilities, known: int, values: int) -> tuple[float, float]:
-    return included(law, people(known, values), ("known", "secret"))
+    return included_exposure(law, people(known, values), ("known", "secret"))
 
 
 def test_the_figures_of_the_alpha_beta_paper():
@@ -52,7 +58,7 @@ def best(laws: list[dict[tuple, Fraction]], nothing: tuple) -> tuple[float, floa
 
 
 def enumerated(law: InclusionProbabilities, known: int, values: int) -> tuple[float, float]:
-    """Every view of the tuples of one person, by the definition of `Included`."""
+    """Every view of the tuples of one person, by the definition of `InclusionProbabilities`."""
 
     def present(before: tuple[int, ...], true: bool, value: int) -> Fraction:
         relative = Fraction(1)
@@ -119,7 +125,7 @@ def test_replaced_rows_against_enumeration(rows, size):
             law[seen] = law.get(seen, Fraction(0)) + chance
         laws.append(law)
     success = best(laws, ())[0]
-    assert replaced(ReplacedTuples(rows, keep), domain, values)[0] == pytest.approx(
+    assert replaced_exposure(ReplacedTuples(rows, keep), domain, values)[0] == pytest.approx(
         success, rel=1e-12
     )
 
@@ -134,8 +140,10 @@ def test_patterns_of_many_views_are_all_there():
 
 
 def test_what_cannot_be_computed_is_left_out():
-    assert replaced(ReplacedTuples(10, HALF), 20, 20) is None  # nobody has a column that is known
-    assert replaced(ReplacedTuples(10**6, HALF), 20, 2) is None
+    assert (
+        replaced_exposure(ReplacedTuples(10, HALF), 20, 20) is None
+    )  # nobody has a column that is known
+    assert replaced_exposure(ReplacedTuples(10**6, HALF), 20, 2) is None
     several = InclusionProbabilities(9, HALF, TENTH, most=2, views=2, sources={"secret": SECRET})
     assert of_tuples(several, 2, 3) is None
     rng = np.random.default_rng(1)
@@ -159,7 +167,7 @@ def test_subset_against_enumeration(size, inclusion):
             for true in range(values)) / values
         for shown in combinations(range(values), size)
     )  # fmt: skip
-    assert subset(SubsetLaw(values, size, inclusion)) == pytest.approx(float(success))
+    assert subset_exposure(SubsetLaw(values, size, inclusion)) == pytest.approx(float(success))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.linkage import in_order
+from scumble.audit.linkage import rows_are_sorted
 from scumble.audit.report import page
 from scumble.audit.subjects import of_release, of_table
 
@@ -58,7 +58,7 @@ def _made(sensitive: str, rows: int = 240) -> tuple[pa.Table, sc.Schema]:
 def test_missing_values_of_every_kind(name, sensitive, tmp_path):
     table, schema = _made(sensitive)
     release = sc.publish(table, schema, PUBLISHERS[name], seed=3)
-    assert in_order(release)
+    assert rows_are_sorted(release)
     folder = release.save(tmp_path / "release", insecure=True)
     unchanged = getattr(release.evidence, "unchanged", None) or ()
     report = of_release(folder, [each for each in DOMAINS if each in unchanged], worst=200)
@@ -82,4 +82,4 @@ def test_rows_in_another_order_are_found(tmp_path):
     file = release.folder / release.evidence.file
     rows = pq.read_table(file)
     pq.write_table(rows.take(pa.array([*range(1, rows.num_rows), 0])), file)
-    assert not in_order(release)
+    assert not rows_are_sorted(release)

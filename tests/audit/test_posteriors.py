@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.claims import CONFIDENCE, Parts, claims
 from scumble.audit.evidence_checks import TupleOdds
+from scumble.audit.release_claims import CONFIDENCE, Parts, claims
 from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_rho, posterior_at_most
 from scumble.private.perturbation.partition_groups import Part, keep_for, split
@@ -136,9 +136,9 @@ def test_the_split_of_a_table_against_bayes_rule(counts):
             chance = {each: other + (part.keep if each == shown else 0) for each in part.domain}
             whole = sum(part.counts[each] * chance[each] for each in part.domain)
             ends.append(part.counts[value] * chance[value] / whole)
-    assert parts.end(rho2) == max(ends)
-    assert max(ends) <= parts.most(rho1)
-    assert parts.seen(rho1, CONFIDENCE) <= max(ends)
+    assert parts.posterior_of_split(rho2) == max(ends)
+    assert max(ends) <= parts.posterior_of_any_table(rho1)
+    assert parts.posterior_from_rows(rho1, CONFIDENCE) <= max(ends)
     assert [each.verdict for each in claims(release)] == ["stands", "exact"]
 
 
@@ -166,7 +166,7 @@ def test_channels_alone_never_make_the_promise_of_a_split_exact():
         for rows, gamma in zip(parts.channel.rows, parts.gammas, strict=True)
     ]
     assert max(ends) > Fraction(85, 100)
-    assert parts.end(Fraction(6, 10)) == Fraction(6, 10)
+    assert parts.posterior_of_split(Fraction(6, 10)) == Fraction(6, 10)
     found = next(claims(release))
     assert (found.check, found.verdict) == ("shown rows", "stands")
     assert "true counts" in found.sentence

@@ -12,7 +12,7 @@ import pytest
 import scumble as sc
 from scumble.audit.distinguish import distinguish
 from scumble.audit.subjects import summary_findings
-from scumble.audit.summary_plans import worst
+from scumble.audit.summary_plans import worst_pair
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, rho_for
 from scumble.model.privacy.guarantee import Guarantees
@@ -42,7 +42,7 @@ SUMMARIES = {
 def test_the_exact_loss_keeps_the_promise(name, relation, rows):
     epsilon = Fraction(7, 10)
     mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, contribution=rows)
-    loss = worst(mechanism, SCHEMA, relation, rows).loss
+    loss = worst_pair(mechanism, SCHEMA, relation, rows).loss
     assert loss.rho == 0
     assert epsilon * Fraction(99, 100) <= loss.epsilon <= epsilon
 
@@ -51,7 +51,7 @@ def test_the_exact_loss_keeps_the_promise(name, relation, rows):
 @pytest.mark.parametrize("name", ["hierarchy", "wavelet", "marginals", "datacube"])
 def test_gaussian_noise_keeps_its_rho(name, relation):
     mechanism = SUMMARIES[name](epsilon=0.7, delta=1e-6, neighbours=relation)
-    loss = worst(mechanism, SCHEMA, relation, 1).loss
+    loss = worst_pair(mechanism, SCHEMA, relation, 1).loss
     assert loss.epsilon == 0
     assert loss.rho <= rho_for(0.7, 1e-6)
 
@@ -127,7 +127,7 @@ def test_a_plan_that_depends_on_the_data_is_not_judged_by_a_table_of_nobody(adap
 def test_many_runs_of_a_summary_do_not_refute_it():
     """At a confidence of 0.9999."""
     mechanism = SUMMARIES["hierarchy"](epsilon=0.7, neighbours="add_remove")
-    found = distinguish(*worst(mechanism, SCHEMA, "add_remove", 1).runs(100_000, Keystream(6)))
+    found = distinguish(*worst_pair(mechanism, SCHEMA, "add_remove", 1).runs(100_000, Keystream(6)))
     assert 0.3 < found.epsilon <= 0.7
 
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.audit.claims import shown_values
+from scumble.audit.release_claims import shown_value_findings
 
 JOBS = [f"job {number}" for number in range(8)]
 SCHEMA = sc.Schema(
@@ -31,7 +31,7 @@ def table() -> pa.Table:
 def test_rows_that_went_through_their_channel_stand(several):
     """Wrong with a probability of 1e-4 at most for each channel; the seed is fixed."""
     mechanism = sc.Uniform(epsilon=1, several=several)
-    found = list(shown_values(sc.publish(table(), SCHEMA, mechanism, seed=1)))
+    found = list(shown_value_findings(sc.publish(table(), SCHEMA, mechanism, seed=1)))
     assert [each.verdict for each in found] == ["stands"] * (1 if several == "compound" else 2)
 
 
@@ -41,11 +41,11 @@ def test_true_rows_with_the_channel_of_others_are_refuted():
     file = release.folder / release.evidence.file
     shape = pq.read_schema(file)
     pq.write_table(table().select(shape.names).cast(shape), file)
-    [found] = shown_values(release)
+    [found] = shown_value_findings(release)
     assert found.refuted
     assert found.numbers["found"] == 0
 
 
 def test_releases_without_such_a_channel_have_nothing_to_look_at():
     release = sc.publish(table(), SCHEMA, sc.Aroma(k=5), seed=1)
-    assert list(shown_values(release)) == []
+    assert list(shown_value_findings(release)) == []

@@ -11,9 +11,16 @@ import pytest
 
 import scumble as sc
 from scumble.audit.catalogue import LINE, SQUARE
-from scumble.audit.claim import TINY
-from scumble.audit.runs import Pair, RecordedStep, measured
-from scumble.audit.summary_plans import WAYS, Stepwise, cheapest_of_three, least, splits, transcript
+from scumble.audit.mechanism_claims import TINY
+from scumble.audit.runs import Pair, RecordedStep, record_steps
+from scumble.audit.summary_plans import (
+    WAYS,
+    Stepwise,
+    join_probabilities,
+    log_p_minima,
+    log_p_splits,
+    transcript,
+)
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.splits import Buckets
 from scumble.private.sampling.source import Keystream
@@ -37,7 +44,7 @@ def test_splits_against_the_law_of_the_noise(scale):
     above = [float(noise[values + number > 0].sum()) for number in numbers]
     total = 0.0
     for chosen in product((False, True), repeat=4):
-        found = splits(RecordedStep("splits", numbers, law, np.array(chosen)), law)
+        found = log_p_splits(RecordedStep("splits", numbers, law, np.array(chosen)), law)
         chance = math.prod(p if bit else 1 - p for p, bit in zip(above, chosen, strict=True))
         assert math.exp(found) == pytest.approx(chance, rel=1e-9)
         total += math.exp(found)
@@ -58,16 +65,16 @@ def test_the_least_of_a_list_against_enumeration(scores):
     for place, each in enumerate((a, b, c)):
         expected = float((chance * (each == lowest) / ties).sum())
         step = RecordedStep("least", np.array(scores), law, np.array([place]), np.array([0]))
-        assert math.exp(least(step, law)) == pytest.approx(expected, rel=1e-9)
+        assert math.exp(log_p_minima(step, law)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_several_lists_are_independent():
     law = DiscreteLaplace(Fraction(2))
     numbers, starts = np.array([1, 4, 0, 2, 2]), np.array([0, 2])
-    both = least(RecordedStep("least", numbers, law, np.array([1, 3]), starts), law)
+    both = log_p_minima(RecordedStep("least", numbers, law, np.array([1, 3]), starts), law)
     parts = [
-        least(RecordedStep("least", numbers[:2], law, np.array([1]), starts[:1]), law),
-        least(RecordedStep("least", numbers[2:], law, np.array([1]), starts[:1]), law),
+        log_p_minima(RecordedStep("least", numbers[:2], law, np.array([1]), starts[:1]), law),
+        log_p_minima(RecordedStep("least", numbers[2:], law, np.array([1]), starts[:1]), law),
     ]
     assert both == pytest.approx(sum(parts))
 
@@ -83,7 +90,7 @@ def test_the_cheapest_way_to_join_three_codes_against_enumeration(costs):
         way = tuple(buckets.cheapest(np.array(costs) - np.array(drawn)).tolist())
         found[way] += float(np.prod(noise[list(drawn)]))
     step = RecordedStep("costs", np.array(costs), DiscreteLaplace(Fraction(1, 2)))
-    assert cheapest_of_three([step]) == pytest.approx(list(found.values()), abs=5e-5)
+    assert join_probabilities([step]) == pytest.approx(list(found.values()), abs=5e-5)
 
 
 def test_runs_that_decided_otherwise_are_not_compared():
@@ -95,7 +102,7 @@ def test_runs_that_decided_otherwise_are_not_compared():
     assert transcript(pair, [one], []) is None
     told = transcript(pair, [one, one], [other, other])
     assert told.numbers == 0
-    assert told.loss == pytest.approx(2 * abs(splits(one, law) - splits(other, law)))
+    assert told.loss == pytest.approx(2 * abs(log_p_splits(one, law) - log_p_splits(other, law)))
     long = RecordedStep("least", np.zeros(1000, np.int64), law, np.array([0]), np.array([0]))
     assert transcript(pair, [long], [long]) is None
 
@@ -113,10 +120,10 @@ def test_the_trees_of_a_table_have_a_probability_of_1_together():
     mechanism = sc.PrivTree(["a"], epsilon=3, neighbours="add_remove")
     trees: dict[tuple, float] = {}
     for seed in range(300):
-        steps = measured(mechanism, schema, ["a"], np.array([2, 0, 1, 3]), seed)
-        taken = [step for step in steps if step.how == "splits"]
+        steps = record_steps(mechanism, schema, ["a"], np.array([2, 0, 1, 3]), seed)
+        taken = [step for step in steps if step.kind == "splits"]
         key = tuple(tuple(step.chosen.tolist()) for step in taken)
-        trees[key] = math.exp(sum(splits(step, step.law) for step in taken))
+        trees[key] = math.exp(sum(log_p_splits(step, step.law) for step in taken))
     assert len(trees) == 5  # not split, and split with none, one or both of its halves
     assert sum(trees.values()) == pytest.approx(1)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.report import Finding, Report, page, person_words
+from scumble.audit.report import Finding, Report, describe_person, page
 from scumble.audit.subjects import of_release, of_table
 from scumble.model.privacy.guarantee import format_parameter
 
@@ -57,7 +57,10 @@ def test_people_come_by_the_growth_of_their_odds(tmp_path):
     release = sc.publish(_table(), SCHEMA, sc.Uniform(epsilon=2), seed=1)
     report = of_release(release.save(tmp_path / "view", insecure=True), ["age"], 10)
     said = str(report)
-    assert "learns most about these people. Those come first of whom the odds" in said
+    assert (
+        "learns most about these people.\nPeople for whom the odds of a value grow most come first"
+        in said
+    )
     growth = [float(each) for each in re.findall(r"odds × ([\d.]+)", said)]
     assert len(growth) == 10
     assert growth == sorted(growth, reverse=True)
@@ -65,7 +68,7 @@ def test_people_come_by_the_growth_of_their_odds(tmp_path):
 
 def test_a_person_of_whom_all_is_known():
     person = {"age": None, "rows": 1, "value": 3, "prior": 0.25, "posterior": 1.0}
-    assert person_words(person) == "age = (missing) (1 row): 3 from 25 % to 100 %"
+    assert describe_person(person) == "age = (missing) (1 row): 3 from 25 % to 100 %"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from research.aroma.views import (
     uniform_pool,
     weights,
 )
-from scumble.audit.exposure import subset
+from scumble.audit.exposure import subset_exposure
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
 from tests.support.terminal import research as command
@@ -123,8 +123,8 @@ def test_the_loss_for_an_exposure():
     """Subsets with that ε are exposed no more, and with a little more they would be."""
     schema = sc.Schema((sc.Attribute("secret", "sensitive", sc.IntegerRange(0, 14)),))
     epsilon = loss_for(0.137, 15)
-    assert subset(sc.Subset(epsilon=epsilon).law(schema)) <= 0.137
-    assert subset(sc.Subset(epsilon=epsilon + 0.01).law(schema)) > 0.137
+    assert subset_exposure(sc.Subset(epsilon=epsilon).law(schema)) <= 0.137
+    assert subset_exposure(sc.Subset(epsilon=epsilon + 0.01).law(schema)) > 0.137
     assert epsilon > epsilon_for_exposure(0.137, 15)
 
 

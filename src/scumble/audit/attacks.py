@@ -1,10 +1,10 @@
-"""Averaging, differencing, reconstruction; denials.
+"""Attacks on systems that answer questions: averaging, differencing, reconstruction of the table,
+and conclusions from refusals.
 
-Attacks on whoever answers questions: averages, differences, and the reconstruction of a table.
-
-The attacker wants the secret bits of people, 0 or 1 with equal chances. Under ε-DP (replacing one
-person) no output whatever lets a bit be named with more than e^ε / (e^ε + 1), even by one who knows
-all other bits; so the number of right guesses is at most binomial with that probability.
+The attacker guesses the secret bits of people, which are 0 or 1 with equal probability. Under ε-DP
+(replacing one person) a bit is guessed with a probability of at most e^ε / (e^ε + 1), even by an
+attacker who knows all other bits. So the number of right guesses is stochastically at most binomial
+with that probability.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
 
-# Who is attacked: somebody who answers questions, and the statistical database.
-
 PERSON, SECRET = "person", "secret"
 
 
 class Victim(Protocol):
-    """Answers how many people of a list have the secret 1, or not at all."""
+    """A system under attack: it counts the people of a list whose secret is 1, or refuses."""
 
     name: str
     people: int
@@ -43,8 +41,8 @@ class Victim(Protocol):
     def count(self, condition: str, members: Sequence[int]) -> float | None: ...
 
 
-class Guarded:
-    """A statistical database over people with a number and a secret bit."""
+class DatabaseVictim:
+    """A statistical database of numbered people with a secret bit."""
 
     name = "statistical database"
 
@@ -62,7 +60,7 @@ class Guarded:
         self._database = Database.create(folder, table, schema, epsilon=epsilon, noise=noise)
 
     def count(self, condition: str, members: Sequence[int]) -> float | None:
-        """What the database says, relaxed or not; nothing where it refuses."""
+        """Return the answer of the database, relaxed or not; None if it refuses."""
         try:
             found = self._database.answer(f"SELECT COUNT(*) FROM people WHERE {condition}")
         except ScumbleError:
@@ -71,7 +69,7 @@ class Guarded:
         return value if math.isfinite(value) else None
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the database and its folder."""
         self._database.close()
 
 
@@ -80,12 +78,12 @@ Attack = Callable[[Victim, np.random.Generator, int], Bits]
 
 
 def averaging(victim: Victim, _: np.random.Generator, tries: int) -> Bits:
-    """Ask about each person again and again, and average the noise away."""
+    """Ask the same question about each person several times, and average the answers."""
     return np.array([_mean(victim, [(_alone(who), [who])] * tries) for who in _everyone(victim)])
 
 
 def rewriting(victim: Victim, _: np.random.Generator, tries: int) -> Bits:
-    """Ask about each person in ever other words, so that no cache knows the question."""
+    """Ask about each person in different words every time, so that no cache knows the question."""
     return np.array(
         [
             _mean(victim, [(text, [who]) for text in islice(_spellings(who), tries)])
@@ -95,7 +93,7 @@ def rewriting(victim: Victim, _: np.random.Generator, tries: int) -> Bits:
 
 
 def differencing(victim: Victim, rng: np.random.Generator, tries: int) -> Bits:
-    """Ask about groups with a person and the same groups without, and take the difference."""
+    """Ask about random groups with and without each person, and average the differences."""
     found = []
     for who in _everyone(victim):
         gaps = []
@@ -123,7 +121,7 @@ def reconstruction(victim: Victim, rng: np.random.Generator, tries: int) -> Bits
             asked.append(np.isin(np.arange(people), members).astype(float))
             answers.append(said)
     groups, said_all = np.array(asked), np.array(answers)
-    # Bits x and slacks s: least Σ s with |groups x - answers| ≤ s.
+    # For bits x and slacks s: minimise Σ s subject to |groups x - answers| ≤ s.
     slack = np.eye(len(groups))
     limits = np.block([[groups, -slack], [-groups, -slack]])
     costs = np.concatenate([np.zeros(people), np.ones(len(groups))])
@@ -143,7 +141,7 @@ ATTACKS: dict[str, Attack] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many bits an attack named, and whether the promise allows that."""
+    """How many bits an attack guessed, and whether the promise allows that."""
 
     attack: str
     victim: str
@@ -153,18 +151,18 @@ class Outcome:
 
     @property
     def allowed(self) -> float:
-        """The success that ε allows for one bit."""
+        """The success probability that ε allows for one bit."""
         return 1 / (1 + math.exp(-self.epsilon))
 
     @property
     def surprise(self) -> float:
-        """The probability, at most, of so many right guesses if the promise holds."""
+        """An upper bound of the probability of at least `right` right guesses under the promise."""
         from scipy.stats import binom
 
         return float(binom.sf(self.right - 1, self.people, self.allowed))
 
     def finding(self, confidence: float) -> Finding:
-        """What is to be said of the promise."""
+        """Return the finding about the promise."""
         refuted = self.surprise < 1 - confidence
         sentence = (
             f"The attack named {self.right} of {self.people} secret bits; ε = {self.epsilon:g} "
@@ -181,10 +179,10 @@ class Outcome:
         )
 
 
-def attacked(
+def run_attack(
     attack: str, victim: Victim, secrets: Sequence[int], rng: np.random.Generator, tries: int
 ) -> Outcome:
-    """The outcome of one attack, with so many questions for each person."""
+    """Run an attack of `ATTACKS` with `tries` questions for each person."""
     guessed = ATTACKS[attack](victim, rng, tries)
     right = int((guessed == np.array(secrets)).sum())
     return Outcome(attack, victim.name, right, victim.people, victim.epsilon)
@@ -200,7 +198,7 @@ def _mean(victim: Victim, questions: Sequence[tuple[str, list[int]]]) -> int:
 
 
 def _named(values: Sequence[float]) -> int:
-    """The bit that a noisy average speaks for; 0 if there is none."""
+    """Return the bit next to the mean of noisy values; 0 if there are none."""
     return int(bool(values) and float(np.mean(values)) > 0.5)
 
 
@@ -213,7 +211,7 @@ def _listed(members: Sequence[int] | npt.NDArray[np.int64]) -> str:
 
 
 def _spellings(who: int) -> Iterator[str]:
-    """The same set of people, said differently, without end."""
+    """Yield conditions that select the same person in different words, without end."""
     forms = (
         "{p} = {w}",
         "{p} >= {w} AND {p} <= {w}",
@@ -231,26 +229,27 @@ def _spellings(who: int) -> Iterator[str]:
         yield f"{PERSON} + {more} = {who + more} AND {SECRET} = 1"
 
 
-# What refusals tell: whoever refuses after a look at the data answers by refusing.
+# Refusals: a system whose refusals depend on the data answers by refusing.
 
 ProbeQuestion = tuple[str, list[int]]
 
 
 def refused(victim: Victim, questions: Sequence[ProbeQuestion]) -> Bits:
-    """Which of some questions are refused."""
+    """Return which questions are refused, as ones and zeros."""
     return np.array([victim.count(*question) is None for question in questions], np.int64)
 
 
-def by_refusal(victim: Victim, secrets: Sequence[int]) -> Outcome:
-    """The attack that asks about everybody once and takes a refusal for a count of nobody."""
+def refusal_attack(victim: Victim, secrets: Sequence[int]) -> Outcome:
+    """Ask about everybody once, and take a refusal for a secret of 0."""
     everybody = [(f"{PERSON} = {who} AND {SECRET} = 1", [who]) for who in range(victim.people)]
     right = int((1 - refused(victim, everybody) == np.array(secrets)).sum())
     return Outcome("refusals", victim.name, right, victim.people, victim.epsilon)
 
 
-def decisions_finding(one: Victim, other: Victim, times: int) -> Finding:
-    """Whether two databases with other people in them decide alike about the same questions, of
-    which there are so many for each person: more than any of them will answer.
+def refusal_finding(one: Victim, other: Victim, times: int) -> Finding:
+    """Check that two databases with different people refuse the same questions.
+
+    `times` questions are asked about each person, more than a database will answer.
     """
     questions = [
         (f"{PERSON} >= {who} AND {PERSON} <= {last} AND {SECRET} = 1", list(range(who, last + 1)))
@@ -263,5 +262,5 @@ def decisions_finding(one: Victim, other: Victim, times: int) -> Finding:
         f"Of {len(questions)} questions {differ} are refused with one table and answered with "
         "another."
     )
-    claim = f"{one.name} decides without a look at its table"
+    claim = f"what {one.name} refuses does not depend on its table"
     return Finding("refusals", claim, verdict, sentence, {"differ": differ})

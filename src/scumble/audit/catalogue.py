@@ -20,10 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from scumble.audit.attacks import ATTACKS, Guarded, attacked, by_refusal, decisions_finding
-from scumble.audit.claim import Claim, tried
-from scumble.audit.claims import CONFIDENCE
+from scumble.audit.attacks import (
+    ATTACKS,
+    DatabaseVictim,
+    refusal_attack,
+    refusal_finding,
+    run_attack,
+)
 from scumble.audit.exposure import secret_schema
+from scumble.audit.mechanism_claims import Claim, tried
+from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Report
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
@@ -119,7 +125,7 @@ def reported(place: int, runs: int, seed: int | None = None) -> Report:
     """The report of one entry; after the last method comes the database."""
     claims = list(everything())
     if place == len(claims):
-        return attacked_database(seed)
+        return database_report(seed)
     claim = claims[place]
     findings = list(tried(claim, runs, seed=seed))
     return Report(f"{claim.name}, entry {place + 1} of the catalogue", findings)
@@ -132,14 +138,14 @@ _PEOPLE, _EPSILON, _NOISE = 40, 1.0, 2.0
 _QUESTIONS = 4  # for each person: more than the database will answer
 
 
-def attacked_database(seed: int | None = None) -> Report:
+def database_report(seed: int | None = None) -> Report:
     """What attacks on the statistical database find."""
     rng = np.random.default_rng(seed)
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
         for place, attack in enumerate(ATTACKS):
             victim, secrets = _victim(Path(folder) / f"attack-{place}", rng)
-            outcome = attacked(attack, victim, secrets, rng, _QUESTIONS)
+            outcome = run_attack(attack, victim, secrets, rng, _QUESTIONS)
             victim.close()
             found.append(outcome.finding(CONFIDENCE))
         found += _refusals(Path(folder), rng)
@@ -149,14 +155,14 @@ def attacked_database(seed: int | None = None) -> Report:
 def _refusals(folder: Path, rng: np.random.Generator) -> list[Finding]:
     """Two databases with other people are asked the same."""
     made = [_victim(folder / f"refusal-{place}", rng) for place in range(2)]
-    outcomes = [by_refusal(victim, secrets) for victim, secrets in made]
+    outcomes = [refusal_attack(victim, secrets) for victim, secrets in made]
     victims = [victim for victim, _ in made]
-    alike = decisions_finding(victims[0], victims[1], _QUESTIONS)
+    alike = refusal_finding(victims[0], victims[1], _QUESTIONS)
     for victim in victims:
         victim.close()
     return [outcomes[0].finding(CONFIDENCE), alike]
 
 
-def _victim(folder: Path, rng: np.random.Generator) -> tuple[Guarded, list[int]]:
+def _victim(folder: Path, rng: np.random.Generator) -> tuple[DatabaseVictim, list[int]]:
     secrets = rng.integers(0, 2, _PEOPLE).tolist()
-    return Guarded(folder, secrets, epsilon=_EPSILON, noise=_NOISE), secrets
+    return DatabaseVictim(folder, secrets, epsilon=_EPSILON, noise=_NOISE), secrets

@@ -1,16 +1,14 @@
-"""Distinguishing test, learned events, floating-point support.
+"""The distinguishing test: a lower bound on ε from many outputs for two neighbouring tables, also
+applied to the last bits of floating-point outputs.
 
-The distinguishing test: outputs from two neighbouring tables, and how well an event tells them
-apart.
-
-Under (ε, δ)-DP every event has P(event | one) ≤ e^ε P(event | other) + δ. The runs are halved: on
-one half an event is learned that seems to break this, on the other half it is counted, so that its
-choice cannot flatter it. Limits on both probabilities turn the counts into a lower bound on ε that
+Under (ε, δ)-DP every event has P(event | one) ≤ e^ε P(event | other) + δ. The runs are halved: an
+event that seems to break this is learned on one half and counted on the other, so that choosing it
+causes no bias. Confidence limits of both probabilities turn the counts into a lower bound on ε that
 is wrong with a probability of at most 1 - confidence.
 
-Its power: with a million runs of each table a mechanism of one number that spends 1.1 ε is refuted
-from ε = 1/4 on, with a probability far above 95 %; at smaller ε what it spends too much is less
-than what chance hides in so many runs.
+Power: with a million runs of each table, a mechanism of one number that spends 1.1 ε is refuted for
+ε ≥ 1/4 with a probability far above 95 %. At smaller ε the excess is within the sampling error of
+a million runs.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.audit.claims import CONFIDENCE
-from scumble.audit.report import Finding, Verdict, at_least, at_most
+from scumble.audit.release_claims import CONFIDENCE
+from scumble.audit.report import Finding, Verdict, clopper_pearson_lower, clopper_pearson_upper
 
 
 @dataclass(frozen=True)
 class Distinction:
-    """The event that told the tables apart best, and the ε that it implies at least."""
+    """The event that distinguishes the tables best, and the lower bound on ε that it implies."""
 
     epsilon: float
     event: str
@@ -39,8 +37,10 @@ class Distinction:
 
 
 @dataclass(frozen=True, eq=False)
-class _Halves:
-    """Outputs of the table for which events are likely, and of the other: to learn and to test."""
+class _Split:
+    """Outputs to learn an event from and to test it on; each of the table for which the event is
+    likely, and of the other.
+    """
 
     learning: tuple[Outputs, Outputs]
     testing: tuple[Outputs, Outputs]
@@ -49,10 +49,10 @@ class _Halves:
     def runs(self) -> int:
         return sum(map(len, (*self.learning, *self.testing)))
 
-    def column(self, place: int) -> _Halves:
+    def column(self, place: int) -> _Split:
         only = slice(place, place + 1)
         (a, b), (c, d) = self.learning, self.testing
-        return _Halves((a[:, only], b[:, only]), (c[:, only], d[:, only]))
+        return _Split((a[:, only], b[:, only]), (c[:, only], d[:, only]))
 
 
 def distinguish(
@@ -63,15 +63,15 @@ def distinguish(
     confidence: float = 0.9999,
     independent: bool = False,
 ) -> Distinction:
-    """A lower bound on the ε of a mechanism from runs on two neighbouring tables.
+    """Return a lower bound on the ε of a mechanism from its outputs for two neighbouring tables.
 
-    With `independent` the numbers of an output are taken to be drawn independently of each other:
-    then an event that is a set for each number has the product of their probabilities, so that what
-    single numbers imply adds up.
+    With `independent` the numbers of an output are taken to be independent of each other. An event
+    that is a set for each number then has the product of their probabilities, so that the bounds
+    of single numbers add up.
     """
     added = independent and not delta and one.shape[1] > 1
     best = Distinction(0.0, "no event", 1.0, 1.0, len(one) + len(other))
-    # Both directions are tried, in one way or two: each gets a part of the probability of an error.
+    # Two or four tests share the probability of an error.
     each = 1 - (1 - confidence) / (4 if added else 2)
     for halves in _directions(one, other):
         found = [_tested(halves, learn(*halves.learning, delta=delta), delta, each)]
@@ -81,28 +81,28 @@ def distinguish(
     return best
 
 
-def _directions(one: Outputs, other: Outputs) -> Iterator[_Halves]:
-    """Every other run is learned from, so that a drift along the runs is in both halves."""
-    yield _Halves((one[::2], other[::2]), (one[1::2], other[1::2]))
-    yield _Halves((other[::2], one[::2]), (other[1::2], one[1::2]))
+def _directions(one: Outputs, other: Outputs) -> Iterator[_Split]:
+    """Split runs alternately, so that a drift along the runs is in both halves, and yield both
+    directions.
+    """
+    yield _Split((one[::2], other[::2]), (one[1::2], other[1::2]))
+    yield _Split((other[::2], one[::2]), (other[1::2], one[1::2]))
 
 
-def _tested(halves: _Halves, event: Event | None, delta: float, confidence: float) -> Distinction:
+def _tested(halves: _Split, event: Event | None, delta: float, confidence: float) -> Distinction:
     if event is None:
         return Distinction(0.0, "no event", 1.0, 1.0, halves.runs)
     likely, unlikely = halves.testing
-    each = 1 - (1 - confidence) / 2  # two limits, each wrong with half of what is left
-    low = at_least(int(event.holds(likely).sum()), len(likely), each)
-    high = at_most(int(event.holds(unlikely).sum()), len(unlikely), each)
+    each = 1 - (1 - confidence) / 2  # two limits share the probability of an error
+    low = clopper_pearson_lower(int(event.holds(likely).sum()), len(likely), each)
+    high = clopper_pearson_upper(int(event.holds(unlikely).sum()), len(unlikely), each)
     epsilon = math.log((low - delta) / high) if low > delta else 0.0
     return Distinction(max(epsilon, 0.0), event.words, low, high, halves.runs)
 
 
-def _added(halves: _Halves, confidence: float) -> Distinction:
-    """What an event for each of the numbers implies together, for those that seem to tell something
-    in the half from which events are learned.
-    """
-    columns = map(halves.column, range(min(halves.learning[0].shape[1], MOST_SINGLE)))
+def _added(halves: _Split, confidence: float) -> Distinction:
+    """Add up the bounds of one event for each number for which an event was learned."""
+    columns = map(halves.column, range(min(halves.learning[0].shape[1], MOST_COLUMNS)))
     learned = [(column, learn(*column.learning, delta=0.0)) for column in columns]
     kept = [(column, event) for column, event in learned if event is not None]
     each = 1 - (1 - confidence) / max(len(kept), 1)
@@ -116,10 +116,8 @@ def _added(halves: _Halves, confidence: float) -> Distinction:
     )
 
 
-# Events that tell two sets of outputs apart, learned from examples.
-#
-# Candidates are made from one part of the examples and scored on the other: an event that only
-# fits the luck of its examples scores badly.
+# Events that distinguish two sets of outputs, learned from examples. Candidates are made from one
+# part of the examples and scored on the other, so that an overfitted event scores badly.
 
 Floats = npt.NDArray[np.float64]
 Outputs = Floats  # one row a run, one column for each number of the output
@@ -127,9 +125,9 @@ Truth = npt.NDArray[np.bool_]
 
 _CUTS = 200  # thresholds that are tried along each statistic
 _BINS = 64  # of each number, in the sum of log odds
-MOST_SINGLE = 64  # columns that are tried one by one
-_LEAST_HITS = 20  # an event must happen so often, or its odds are luck
-_NO_SPREAD = 1e-9  # relative to the largest: along such a direction the noise cancels
+MOST_COLUMNS = 64  # columns that are tried one by one
+_LEAST_HITS = 20  # an event that happens less often is ignored: its odds are too uncertain
+_NO_SPREAD = 1e-9  # relative to the largest spread: along such a direction the noise cancels
 
 
 class Statistic(Protocol):
@@ -154,8 +152,8 @@ class Combination:
 
 @dataclass(frozen=True, eq=False)
 class LogOdds:
-    """The sum over all numbers of the log odds of the bin that each falls into: the likelihood
-    ratio, if numbers are independent.
+    """The sum over all numbers of the log odds of the bin of each: the log likelihood ratio, if the
+    numbers are independent.
     """
 
     words: str
@@ -230,8 +228,8 @@ Scored = tuple[Event, int, int]
 
 
 def learn(likely: Outputs, unlikely: Outputs, *, delta: float) -> Event | None:
-    """The event that breaks the smallest ε, made from one half of the examples and scored on the
-    other.
+    """Return the event that implies the largest ε, made from one half of the examples and scored on
+    the other; None if no event implies a positive ε.
     """
     made = likely[::2], unlikely[::2]
     tried = likely[1::2], unlikely[1::2]
@@ -247,14 +245,14 @@ def learn(likely: Outputs, unlikely: Outputs, *, delta: float) -> Event | None:
 def _candidates(made: tuple[Outputs, Outputs], tried: tuple[Outputs, Outputs]) -> Iterator[Scored]:
     for statistic in _statistics(*made):
         yield from _cuts(statistic, made[0], tried)
-    for column in range(min(made[0].shape[1], MOST_SINGLE)):
+    for column in range(min(made[0].shape[1], MOST_COLUMNS)):
         yield from _values(column, made, tried)
 
 
 def _statistics(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
-    """Single numbers, what separates the means best (Fisher), and the likelihood ratio."""
+    """Yield single numbers, the likelihood ratio, and Fisher's discriminant."""
     width = likely.shape[1]
-    for column in range(min(width, MOST_SINGLE)):
+    for column in range(min(width, MOST_COLUMNS)):
         yield Combination(f"number {column + 1}", np.eye(width)[column])
     yield LogOdds.learned(likely, unlikely)
     if width > 1:
@@ -262,7 +260,9 @@ def _statistics(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
 
 
 def _combinations(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
-    """Fisher's discriminant; and where noise cancels, as if it was used twice, what is left."""
+    """Yield Fisher's discriminant and, where noise cancels (as if it was used twice), the
+    combination that is left without noise.
+    """
     gap = likely.mean(axis=0) - unlikely.mean(axis=0)
     spread = np.cov(likely, rowvar=False) + np.cov(unlikely, rowvar=False)
     sizes, directions = np.linalg.eigh(spread)
@@ -276,7 +276,7 @@ def _combinations(likely: Outputs, unlikely: Outputs) -> Iterator[Statistic]:
 
 
 def _cuts(statistic: Statistic, made: Outputs, tried: tuple[Outputs, Outputs]) -> Iterator[Scored]:
-    """Tails of a statistic, from both of its ends."""
+    """Yield the tails of a statistic on both sides."""
     shares = np.linspace(0, 1, _CUTS)
     places = np.unique(np.quantile(statistic.of(made), shares, method="nearest"))
     likely, unlikely = (np.sort(statistic.of(each)) for each in tried)
@@ -287,7 +287,7 @@ def _cuts(statistic: Statistic, made: Outputs, tried: tuple[Outputs, Outputs]) -
 
 
 def _beyond(along: Floats, places: Floats, above: bool) -> npt.NDArray[np.intp]:
-    """How many of some sorted numbers lie at or beyond each place."""
+    """Return how many of the sorted numbers `along` lie at or beyond each place."""
     if above:
         return len(along) - np.searchsorted(along, places, "left")
     return np.searchsorted(along, places, "right")
@@ -296,7 +296,7 @@ def _beyond(along: Floats, places: Floats, above: bool) -> npt.NDArray[np.intp]:
 def _values(
     column: int, made: tuple[Outputs, Outputs], tried: tuple[Outputs, Outputs]
 ) -> Iterator[Scored]:
-    """Values that only, or mostly, the likely side takes: what leaks by its support."""
+    """Yield sets of values that only, or mostly, the likely side takes."""
     values, counts = np.unique(made[0][:, column], return_counts=True)
     against = _times(values, made[1][:, column])
     order = np.argsort(-(counts + 1.0) / (against + 1.0), kind="stable")
@@ -307,28 +307,26 @@ def _values(
 
 
 def _times(values: Floats, column: Floats) -> npt.NDArray[np.intp]:
-    """How often each of some sorted values is in a column."""
+    """Return how often each of the sorted `values` is in a column."""
     ordered = np.sort(column)
     return np.searchsorted(ordered, values, "right") - np.searchsorted(ordered, values, "left")
 
 
 def _cautious(hits: int, tries: int, misses: int, others: int, delta: float) -> float:
-    """ln of the ratio with three standard errors taken off: quick, to choose among events."""
+    """Return ln of the ratio less three standard errors: a quick score to choose among events."""
     p, q = hits / tries, (misses + 1) / (others + 1)
     low = p - 3 * math.sqrt(p * (1 - p) / tries) - delta
     high = q + 3 * math.sqrt(q * (1 - q) / others)
     return math.log(low / high) if low > 0 else -math.inf
 
 
-# Whether the last bits of published numbers tell from which table they come (Mironov, 2012).
-#
-# A real number of a computer has 53 bits. Noise that is computed in them and added to a count can
-# reach some numbers and not others, and which ones depends on the count: a number that only one
-# of two tables can give tells them apart for sure, whatever the scale of the noise.
+# Last bits of floating-point outputs (Mironov, 2012). A floating-point number has 53 bits. The sum
+# of a count and computed noise can take some values and not others, depending on the count; a value
+# that only one of two tables can give identifies the table, whatever the scale of the noise.
 
 
-def grain(numbers: Outputs) -> Outputs:
-    """The exponent of the last bit of each number that is not 0; of 0 itself, 64."""
+def last_bits(numbers: Outputs) -> Outputs:
+    """Return the exponent of the last bit of each number; 64 for the number 0."""
     fractions, exponents = np.frexp(numbers)
     whole = np.ldexp(np.abs(fractions), 53).astype(np.int64)
     last = np.log2(np.where(whole == 0, 1, whole & -whole).astype(np.float64))
@@ -336,12 +334,12 @@ def grain(numbers: Outputs) -> Outputs:
     return found
 
 
-def support_finding(claim: str, one: Outputs, other: Outputs, epsilon: float) -> Finding:
-    """What the last bits of outputs of two neighbouring tables tell, against a promised ε."""
+def floating_point_finding(claim: str, one: Outputs, other: Outputs, epsilon: float) -> Finding:
+    """Test the last bits of outputs for two neighbouring tables against a promised ε."""
     if all(np.array_equal(numbers, np.round(numbers)) for numbers in (one, other)):
         sentence = "All published numbers are whole: they have no bits that noise left alone."
         return Finding("last bits", claim, "stands", sentence)
-    found = distinguish(grain(one), grain(other), confidence=CONFIDENCE)
+    found = distinguish(last_bits(one), last_bits(other), confidence=CONFIDENCE)
     sentence = (
         f"The last bits of the numbers of {found.runs} runs imply an ε of at least "
         f"{found.epsilon:.4g} ({found.event}); promised is {epsilon:.4g}."

@@ -1,7 +1,7 @@
-"""Odds recomputed from evidence; stated noise.
+"""What the evidence of a release says about its privacy: likelihood ratios of channels and of
+tuples, and the noise that a summary states.
 
-By how much one person's value can change the probability of what a release shows: computed from
-the evidence alone, by other ways than the mechanisms use.
+All is computed from the evidence alone, by other formulas than the mechanisms use.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from scumble.public.release import Release
 Matrix = list[list[Fraction]]
 
 
-def channel_ratio(channel: Channel, schema: Schema) -> Fraction | None:
-    """The largest P(shown | one value) / P(shown | another); None if it has no limit."""
+def amplification(channel: Channel, schema: Schema) -> Fraction | None:
+    """Return the largest P(shown | one value) / P(shown | another); None if it is unbounded."""
     if isinstance(channel, UniformChannel):
         return _ratio(uniform_matrix(channel.keep, schema.size(channel.attributes)))
     if isinstance(channel, PartitionChannel):
@@ -52,17 +52,19 @@ def channel_ratio(channel: Channel, schema: Schema) -> Fraction | None:
         )
     if isinstance(channel.law, SubsetLaw):
         return _ratio(subset_matrix(channel.law))
-    return None  # of bags with the true value in them: a value that is absent is excluded
+    return None  # a multiset holds the true value, so that an absent value is excluded
 
 
 def uniform_matrix(keep: Fraction, values: int) -> Matrix:
-    """P(shown | true) of two values; all others are like the second."""
+    """Return P(shown | true) of two values; all others are like the second."""
     other = (1 - keep) / values
     return [[keep + other, other], [other, keep + other]]
 
 
 def subset_matrix(law: SubsetLaw) -> Matrix:
-    """P(set | true) for a set that holds one value and not the other."""
+    """Return P(set | true) of two values, for a set that holds the one and for one that holds the
+    other.
+    """
     inside = law.inclusion / comb(law.values - 1, law.size - 1)
     outside = (1 - law.inclusion) / comb(law.values - 1, law.size)
     return [[inside, outside], [outside, inside]]
@@ -79,9 +81,12 @@ def _ratio(matrix: Matrix) -> Fraction | None:
     return max((one / other for one, other in pairs if other), default=Fraction(1))
 
 
-def delta_of(law: PoolLaw, epsilon: float, bags: int) -> float:
-    """δ at ε of Aroma's bags for the two values that differ most, as a mean over drawn bags:
-    E[max(0, 1 - e^ε P(bag | other) / P(bag | true))] with P(bag | v) proportional to count / share.
+def estimated_delta(law: PoolLaw, epsilon: float, draws: int) -> float:
+    """Estimate δ at ε of Aroma's multisets, for the two values that differ most, from `draws`
+    draws.
+
+    δ = E[max(0, 1 - e^ε P(multiset | other) / P(multiset | true))], where P(multiset | v) is
+    proportional to count / share of v.
     """
     shares = np.array([float(share) for share in law.shares])
     rarest = int(np.argmin(shares))
@@ -89,22 +94,22 @@ def delta_of(law: PoolLaw, epsilon: float, bags: int) -> float:
     other = max(others, key=lambda place: shares[place])
     found = []
     for true, instead in ((rarest, other), (other, rarest)):
-        counts = np.random.default_rng(true).multinomial(law.size - 1, shares, bags)
+        counts = np.random.default_rng(true).multinomial(law.size - 1, shares, draws)
         counts[:, true] += 1
         odds = counts[:, instead] * shares[true] / (counts[:, true] * shares[instead])
         found.append(float(np.maximum(0.0, 1 - math.exp(epsilon) * odds).mean()))
     return max(found)
 
 
-# Tuples that are in views or not: how far what is shown of one can move the odds that it is true.
-#
-# All patterns of the views are gone through, with the probabilities that are published.
+# Tuples that views show or not: how far the pattern of a tuple can move the odds that it is true.
+# All patterns are enumerated, with the published probabilities.
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Which views show a tuple, with the probabilities if it is true and if it is false; `times` is
-    how many patterns there are with these probabilities.
+    """A set of views that show a tuple: its probability if the tuple is true and if it is false.
+
+    `times` is the number of patterns with these probabilities.
     """
 
     true: Fraction
@@ -115,9 +120,11 @@ class Pattern:
 def patterns(
     presence: InclusionProbabilities, relative: Fraction = Fraction(1)
 ) -> Iterator[Pattern]:
-    """Every pattern of the views made so far: first in some view and in so many of the later ones,
-    in any order; the last one is never. Sources make false tuples more or less likely than in the
-    mean, by the factor `relative`, in the only view that there is then.
+    """Yield every pattern of the views: the first view that shows the tuple, and how many of the
+    later ones do. The last pattern is that no view shows it.
+
+    Sources make false tuples more or less likely than in the mean, by the factor `relative`; then
+    there is only one view.
     """
     kept, faded = presence.kept, presence.kept * presence.fade
     own = kept + (relative - 1) * presence.noise
@@ -136,10 +143,11 @@ def patterns(
 
 @dataclass(frozen=True)
 class TupleOdds:
-    """What the views of a law may show of a tuple out of `domain` possible ones.
+    """Likelihood ratios and posteriors of a tuple, out of `domain` possible ones.
 
-    With sources, of those that noise shows least and most often: all ratios of true to false fall
-    as that grows, and posteriors from priors in proportion to it are larger at the ends too.
+    With sources it is enough to consider the tuples that noise shows least and most often: all
+    ratios of true to false fall as the share in the sources grows, and posteriors of priors that
+    are proportional to that share are largest at one of its ends too.
     """
 
     law: InclusionProbabilities
@@ -147,7 +155,7 @@ class TupleOdds:
 
     @cached_property
     def _seen(self) -> list[tuple[Fraction, Pattern]]:
-        """The share of a tuple in the sources, and a pattern that can happen."""
+        """The share of a tuple in the sources, and each pattern of positive probability."""
         sources = list((self.law.sources or {}).values())
         ends = [
             prod((len(each) * end(each) for each in sources), start=Fraction(1))
@@ -162,24 +170,22 @@ class TupleOdds:
 
     @cached_property
     def least(self) -> Fraction:
-        """The smallest ratio: the factor by which a prior near 0 can fall, and no other falls by
-        more.
-        """
+        """The smallest ratio: the factor by which a prior near 0 can fall; others fall by less."""
         return min(each.true / each.false for _, each in self._seen if each.false)
 
     @cached_property
     def most(self) -> Fraction | None:
-        """The largest ratio; None if it has no limit."""
+        """The largest ratio; None if it is unbounded."""
         if any(not each.false for _, each in self._seen):
             return None
         return max(each.true / each.false for _, each in self._seen)
 
     def end(self, prior: Fraction) -> Fraction:
-        """Where a prior can end, if tuples are independent."""
+        """Return the highest posterior of a tuple with this prior, if tuples are independent."""
         return max(_bayes(prior, each.true, each.false) for _, each in self._seen)
 
     def end_by_share(self, k: Fraction) -> Fraction:
-        """The same for a prior of k times the number of rows times the share of the tuple."""
+        """Return the highest posterior for a prior of k · rows · (share in the sources)."""
         rows = max(self.law.rows, 1)
         return max(
             _bayes(min(k * rows * share, Fraction(1)), each.true, each.false)
@@ -187,14 +193,14 @@ class TupleOdds:
         )
 
     def end_of_one(self, prior: Fraction) -> Fraction:
-        """The same if exactly one of several tuples is true and none had more than `prior`: one
-        shows what speaks most for it, all others what speaks most against them.
+        """Return the highest posterior if exactly one of several tuples is true and no prior is
+        above `prior`: one tuple shows its likeliest pattern, all others their unlikeliest.
         """
         return Fraction(1) if self.most is None else _bayes(prior, self.most, self.least)
 
     def loss(self, *, replaced: bool) -> float:
-        """The largest loss of one tuple: added or removed, or taken away for another one, which is
-        then shown with a pattern of its own.
+        """Return the largest loss of a tuple that is added or removed or, if `replaced`, exchanged
+        for another one, which then has a pattern of its own.
         """
         up = inf if self.most is None else log(self.most)
         down = -log(self.least) if self.least else inf
@@ -202,13 +208,12 @@ class TupleOdds:
 
 
 def _bayes(prior: Fraction, true: Fraction, false: Fraction) -> Fraction:
-    """Nothing of what cannot happen: who is sure of a tuple will not see what no true one shows."""
+    """Return the posterior; 0 for a pattern of probability 0."""
     seen = prior * true + (1 - prior) * false
     return prior * true / seen if seen else Fraction(0)
 
 
-# The noise that a released summary states, beside that which its method takes with the same
-# parameters.
+# The noise that a released summary states, compared with that of its method.
 
 NoiseLaw = DiscreteLaplace | DiscreteGaussian
 _KINDS = ("discrete laplace", "discrete gaussian")
@@ -216,14 +221,15 @@ _KINDS = ("discrete laplace", "discrete gaussian")
 
 @dataclass(frozen=True)
 class StatedNoise:
-    """Pairs of laws: what the method takes for some sums, and what the release states for them."""
+    """Pairs of noise laws: that of the method with the same parameters, and the stated one."""
 
     pairs: tuple[tuple[NoiseLaw, NoiseLaw], ...]
 
     @classmethod
     def of(cls, release: Release, mechanism: Summary) -> StatedNoise | None:
-        """None if the release states other sums. Only for methods whose plan is fixed: it is made
-        again for a table of nobody.
+        """Return the pairs; None if the release states other sums than the method measures.
+
+        The method measures an empty table for this, so its plan must not depend on the data.
         """
         evidence = release.evidence
         if not isinstance(evidence, Measurements):
@@ -243,7 +249,7 @@ class StatedNoise:
 
     @property
     def narrower(self) -> str | None:
-        """Where the release states less noise, in words; None if nowhere."""
+        """The first law with less noise than the method needs, in words; None if there is none."""
         for taken, stated in self.pairs:
             if type(taken) is not type(stated) or _width(stated) < _width(taken):
                 return f"{_words(stated)} in place of {_words(taken)}"
@@ -261,7 +267,7 @@ def _words(law: NoiseLaw) -> str:
 
 
 def _bare(data: Any, laws: list[NoiseLaw]) -> Any:
-    """A description without its laws of noise, which are noted in their order."""
+    """Return a description without its noise laws, which are appended to `laws` in their order."""
     if isinstance(data, dict):
         if data.get("kind") in _KINDS:
             law = law_from_dict(data)

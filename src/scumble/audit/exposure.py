@@ -1,10 +1,9 @@
-"""Bayes adversary: closed form, game, tuples.
+"""The exposure test: how often the best adversary names the true sensitive value of a target, in
+closed form and as a game.
 
-The exposure test in closed form: how often the best adversary names the true value.
-
-A guard picks the sensitive value of a target uniformly among d and publishes; the adversary, who
-knows all but that value, sees the view and names one. Blind guessing succeeds with 1/d. An ε-DP
-method allows at most e^ε / (e^ε + d - 1).
+The sensitive value of a target is drawn uniformly among d values, and the table is published. The
+adversary knows everything but that value, sees the release and names a value. Blind guessing
+succeeds with probability 1/d. An ε-DP method allows at most e^ε / (e^ε + d - 1).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scumble.audit.evidence_checks import Pattern, patterns
-from scumble.audit.report import Finding, at_least
+from scumble.audit.report import Finding, clopper_pearson_lower
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
     Channel,
@@ -47,8 +46,9 @@ from scumble.public.release import Manifest, Release
 
 @dataclass(frozen=True)
 class Exposure:
-    """The success of the best adversary against one target; `shown` is the success given that the
-    view shows the target, where it may not.
+    """The success probability of the best adversary against a target.
+
+    `shown` is the success given that the release shows the target; None if it always does.
     """
 
     values: int
@@ -61,8 +61,9 @@ class Exposure:
 
 
 def exposure(manifest: Manifest) -> Exposure | None:
-    """The exposure of the sensitive attributes of a release taken as one; None where it depends on
-    the private table, or takes too long.
+    """Return the exposure of all sensitive attributes of a release together.
+
+    It is None where it depends on the private table, or takes too long to compute.
     """
     evidence, schema = manifest.evidence, manifest.schema
     if isinstance(evidence, Records):
@@ -79,9 +80,9 @@ def exposure(manifest: Manifest) -> Exposure | None:
 def _tuples(evidence: Tuples, schema: Schema, values: int) -> Exposure | None:
     presence = evidence.presence
     found = (
-        included(presence, schema, evidence.columns)
+        included_exposure(presence, schema, evidence.columns)
         if isinstance(presence, InclusionProbabilities)
-        else replaced(presence, schema.size(evidence.columns), values)
+        else replaced_exposure(presence, schema.size(evidence.columns), values)
     )
     return None if found is None else Exposure(values, *found)
 
@@ -93,38 +94,37 @@ def _channel(channel: Channel, schema: Schema) -> float:
         pairs = zip(channel.keeps, channel.domains, strict=True)
         return max(float(keep) + (1 - float(keep)) / len(domain) for keep, domain in pairs)
     if isinstance(channel.law, SubsetLaw):
-        return subset(channel.law)
+        return subset_exposure(channel.law)
     from scumble.private.perturbation.aroma_guarantee import pool_exposure as of_pool
 
-    return of_pool(cast(PoolLaw, channel.law))  # bags have one of two laws
+    return of_pool(cast(PoolLaw, channel.law))  # multisets have one of two laws
 
 
-def subset(law: SubsetLaw) -> float:
-    """A value of the set, or one outside it if that is likelier."""
+def subset_exposure(law: SubsetLaw) -> float:
+    """Return the success of guessing a value of the set, or one outside it if that is likelier."""
     inside = law.inclusion / law.size
     outside = (1 - law.inclusion) / (law.values - law.size)
     return float(max(inside, outside))
 
 
-# The Bayes-optimal adversary of the exposure test: from a published view to a guess for everyone.
-#
-# All values are equally likely beforehand, so the best guess is the value under which what is
-# shown was likeliest; ties are broken by chance.
+# The Bayes-optimal adversary. All values are equally likely a priori, so the best guess is the
+# value with the largest likelihood; ties are broken at random.
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
-    """The guessed code of the only sensitive attribute for every code of `target`, a column that
-    is different for everybody.
+    """Return the guessed code of the only sensitive attribute for every code of `target`.
+
+    `target` is a column that has a different value for everybody.
     """
     if isinstance(release.evidence, Groups):
         return _by_group(release, release.evidence, target, rng)
-    likelihood = shown(release, target)
+    likelihood = shown_counts(release, target)
     [channel] = release.evidence.channels if isinstance(release.evidence, Records) else [None]
     if isinstance(channel, MultisetChannel) and isinstance(channel.law, PoolLaw):
-        # A member of the bag is the true one in proportion to its count over its share.
+        # A member of the multiset is the true one in proportion to its count over its share.
         likelihood /= np.array([float(share) for share in channel.law.shares])
     elif isinstance(release.evidence, Tuples):
         likelihood = _of_tuples(likelihood, release.evidence, release.schema, target)
@@ -132,8 +132,10 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
 
 
 def _of_tuples(shown: Floats, evidence: Tuples, schema: Schema, target: str) -> Floats:
-    """How likely each value is, up to a factor for each target: the oftener its tuple is shown, and
-    with sources the likelier, the less it looks like noise.
+    """Return the likelihood of each value, up to a factor for each target.
+
+    Without sources it grows with how often its tuple is shown. With sources it is larger for shown
+    tuples that are unlikely as noise.
     """
     law = evidence.presence
     if not isinstance(law, InclusionProbabilities) or not law.sources:
@@ -148,9 +150,10 @@ def _of_tuples(shown: Floats, evidence: Tuples, schema: Schema, target: str) -> 
     return found
 
 
-def shown(release: Release, target: str) -> Floats:
-    """How often each sensitive value is shown with every code of `target`; of copies that are told
-    apart the first, for nobody else has the target's.
+def shown_counts(release: Release, target: str) -> Floats:
+    """Return how often each sensitive value is shown with every code of `target`.
+
+    Where a release numbers equal rows, the first of them counts: a target's row is unique.
     """
     evidence, schema = release.evidence, release.schema
     [sensitive] = schema.sensitive
@@ -160,7 +163,7 @@ def shown(release: Release, target: str) -> Floats:
     who = schema[target].encode(table[target])[0].astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], MultisetChannel):
-        found[who] = bags(evidence.channels[0], table, sensitive.size)
+        found[who] = multiset_counts(evidence.channels[0], table, sensitive.size)
     elif isinstance(evidence, (Records, Tuples)):
         codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
         np.add.at(found, (who, codes), 1.0)
@@ -169,8 +172,8 @@ def shown(release: Release, target: str) -> Floats:
     return found
 
 
-def bags(channel: MultisetChannel, table: pa.Table, values: int) -> Floats:
-    """How often every value is in the bag of each row."""
+def multiset_counts(channel: MultisetChannel, table: pa.Table, values: int) -> Floats:
+    """Return how often every value is in the multiset of each row."""
     columns = [table[name].to_numpy() for name in channel.columns]
     if channel.layout == "counts":
         return np.stack(columns, axis=1).astype(np.float64)
@@ -187,7 +190,7 @@ def _likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:
 
 
 def _by_group(release: Release, evidence: Groups, target: str, rng: np.random.Generator) -> Codes:
-    """The value of whose rows the largest part is in the group of the target."""
+    """Guess the value with the largest part of its rows in the group of the target."""
     [sensitive] = release.schema.sensitive
     table = pq.read_table(release.folder / evidence.file)
     who = release.schema[target].encode(table[target])[0].astype(np.int64)
@@ -202,14 +205,14 @@ def _by_group(release: Release, evidence: Groups, target: str, rng: np.random.Ge
     return found
 
 
-# The exposure test as a game: many targets, one publication, and the adversary's score.
+# The exposure test as a game: many targets, one release, and the adversary's score.
 
-WHO, SECRET = "target", "secret"
+TARGET, SECRET = "target", "secret"
 
 
 @dataclass(frozen=True)
 class Score:
-    """How often the adversary was right, and what is known exactly of that probability."""
+    """How often the adversary was right, and the exact exposure where it is known."""
 
     values: int
     games: int
@@ -217,32 +220,33 @@ class Score:
     exact: Exposure | None
 
     def least(self, confidence: float) -> float:
-        """A lower limit of the success probability: exact where it can be, else from the games."""
+        """Return the success probability, or a lower limit from the games where it is not known."""
         if self.exact is not None:
             return self.exact.success
-        return at_least(self.hits, self.games, confidence)
+        return clopper_pearson_lower(self.hits, self.games, confidence)
 
 
 def play(mechanism: Publisher, values: int, games: int, *, seed: int | None = None) -> Score:
-    """Publish a table of `games` targets, whose secrets a guard has drawn, and let the adversary
-    name them all. Each target is a game of its own.
+    """Publish a table of `games` targets with random secrets, and let the adversary name them all.
+
+    Each target is a game of its own.
     """
     schema = Schema(
         (
-            Attribute(WHO, "quasi", IntegerRange(0, games - 1)),
+            Attribute(TARGET, "quasi", IntegerRange(0, games - 1)),
             Attribute(SECRET, "sensitive", IntegerRange(0, values - 1)),
         )
     )
     rng = np.random.default_rng(seed)
     secrets = rng.integers(0, values, games)
-    table = pa.table({WHO: np.arange(games), SECRET: secrets})
+    table = pa.table({TARGET: np.arange(games), SECRET: secrets})
     release = publish(table, schema, mechanism, seed=seed)
-    hits = int((guesses(release, WHO, rng) == secrets).sum())
+    hits = int((guesses(release, TARGET, rng) == secrets).sum())
     return Score(values, games, hits, exposure(release.manifest))
 
 
 def finding(mechanism: Mechanism, score: Score, claimed: float, confidence: float) -> Finding:
-    """Whether the adversary did better than a claimed ε allows."""
+    """Return the finding whether the adversary did better than a claimed ε allows."""
     allowed = exposure_at_most(claimed, score.values)
     success = score.least(confidence)
     implied = epsilon_for_exposure(success, score.values)
@@ -272,87 +276,91 @@ def finding(mechanism: Mechanism, score: Score, claimed: float, confidence: floa
     )
 
 
-# What a publisher shows of people who all have the same secret: each of them is a run.
+# Publications of people who all have the same secret: each person is a run.
 
 VALUES = 4
 
 
 def secret_schema(people: int) -> Schema:
-    """People with a number, and a secret with a few values."""
+    """Return the schema of `people` numbered people with a secret of four values."""
     return Schema(
         (
-            Attribute(WHO, "quasi", IntegerRange(0, max(people - 1, 1))),
+            Attribute(TARGET, "quasi", IntegerRange(0, max(people - 1, 1))),
             Attribute(SECRET, "sensitive", IntegerRange(0, VALUES - 1)),
         )
     )
 
 
-def shown_rows(mechanism: Publisher, value: int, runs: int, *, seed: int | None = None) -> Floats:
-    """What is shown of so many people, one a line: how often each value is."""
+def publish_secret(
+    mechanism: Publisher, value: int, runs: int, *, seed: int | None = None
+) -> Floats:
+    """Publish `runs` people with one secret; return how often each person shows each value."""
     if mechanism.name == "frapp":
         return _replaced(mechanism, value, runs, seed)
-    table = pa.table({WHO: np.arange(runs), SECRET: np.full(runs, value)})
-    return shown(publish(table, secret_schema(runs), mechanism, seed=seed), WHO)
+    table = pa.table({TARGET: np.arange(runs), SECRET: np.full(runs, value)})
+    return shown_counts(publish(table, secret_schema(runs), mechanism, seed=seed), TARGET)
 
 
 def _replaced(mechanism: Publisher, value: int, runs: int, seed: int | None) -> Floats:
-    """Rows that are replaced by any row of the domain do not stay with their people; so all people
-    have the same row, of a small domain, and every published row is a run. They come sorted, and
-    are put in no order.
+    """Publish rows that may be replaced by any row of the domain, as FRAPP does.
+
+    Such rows cannot be matched with people. So all people have the same row of a small domain, and
+    every published row is a run. The rows come sorted, and are shuffled.
     """
     schema = secret_schema(2)
     last = value == VALUES - 1  # the two rows that differ in everything
-    table = pa.table({WHO: np.full(runs, int(last)), SECRET: np.full(runs, value)})
+    table = pa.table({TARGET: np.full(runs, int(last)), SECRET: np.full(runs, value)})
     release: Release = publish(table, schema, mechanism, seed=seed)
     evidence = release.evidence
     if not isinstance(evidence, Tuples) or not isinstance(evidence.presence, ReplacedTuples):
         raise TypeError("rows that are replaced are published as tuples")
     found = pq.read_table(release.folder / evidence.file)
-    codes = [schema[name].encode(found[name])[0] for name in (WHO, SECRET)]
-    keys = schema.cell_keys((WHO, SECRET)).pack(codes).astype(np.int64)
+    codes = [schema[name].encode(found[name])[0] for name in (TARGET, SECRET)]
+    keys = schema.cell_keys((TARGET, SECRET)).pack(codes).astype(np.int64)
     lines: Floats = np.eye(schema.size())[np.random.default_rng(seed).permutation(keys)]
     return lines
 
 
-# The exposure test of published tuples: how often the best adversary names the true one of those
-# that a person may have.
-#
-# The target is somebody whose other columns nobody shares. Under every value of the secret
-# another tuple is the true one, and all that the view shows beside these tuples tells nothing of
-# it; copies that are told apart by a number are of no use either, since the adversary knows all
-# other rows.
+# The exposure of published tuples. The target is a person whose other columns nobody shares, so
+# that each value of the secret makes another tuple the true one. All other tuples of the release
+# tell nothing about the secret, and neither do the numbers of equal rows, since the adversary knows
+# all other rows.
 
-MOST_LAWS = 200_000  # different laws of tuples that are looked at
+MOST_LAWS = 200_000  # different laws of tuples; with more of them the exposure is not computed
 MOST_BALLS = 500  # rows that fall on the tuples of one person
 _TAIL = 1e-14
 
-Named = tuple[float, float]  # the success, and the success if the view shows one of the tuples
+Success = tuple[float, float]  # the success, and the success if the release shows a tuple
 
 
-def included(
+def included_exposure(
     presence: InclusionProbabilities, schema: Schema, columns: Sequence[str]
-) -> Named | None:
-    """For the person whose other columns make it largest, where sources make them matter; None if
-    that takes too long.
+) -> Success | None:
+    """Return the exposure of tuples that are included with some probability.
+
+    Where sources make the other columns matter, it is the largest over them. None means that it
+    takes too long.
     """
     sensitive = [attribute.name for attribute in schema.sensitive]
     known = [name for name in columns if name not in sensitive]
     if presence.sources and presence.views > 1:
         return None
-    own, others = (relatives(presence, schema, names) for names in (sensitive, known))
+    own, others = (noise_factors(presence, schema, names) for names in (sensitive, known))
     if own is None or others is None or len(own) * len(others) > MOST_LAWS:
         return None
     return max(
-        named([(list(patterns(presence, each * other)), times) for each, times in own.items()])
+        _tuple_exposure(
+            [(list(patterns(presence, each * other)), times) for each, times in own.items()]
+        )
         for other in others
     )
 
 
-def relatives(
+def noise_factors(
     presence: InclusionProbabilities, schema: Schema, names: Iterable[str]
 ) -> Mapping[Fraction, int] | None:
-    """By which factors false tuples are likelier than in the mean because of their values of some
-    attributes, and for how many of these values; None if there are too many.
+    """Return by which factors false tuples are likelier than in the mean, because of their values
+    of the attributes `names`, and for how many combinations of values; None if there are too many.
     """
     found = Counter({Fraction(1): 1})
     for name in names:
@@ -369,13 +377,14 @@ def relatives(
     return found
 
 
-def named(laws: Sequence[tuple[Sequence[Pattern], int]]) -> Named:
-    """The success among independent tuples of which one is true, each as likely as the others: so
-    many with these patterns, of which the last is that nothing is shown.
+def _tuple_exposure(laws: Sequence[tuple[Sequence[Pattern], int]]) -> Success:
+    """Return the success among independent tuples of which one is true, all equally likely.
 
-    It is 1/d of the sum over all views of the largest probability that a true tuple gives them. In
-    units of the probability that they have if all tuples are false that is the mean of the largest
-    ratio; a pattern that only the true one can show gives it away.
+    `laws` holds the patterns of a tuple, of which the last is that nothing is shown, and the number
+    of tuples with these patterns. The success is 1/d of the sum, over all outputs, of the largest
+    probability of the output under a true tuple. In units of the probability of the output if all
+    tuples are false, that is the mean of the largest ratio; a pattern that only the true tuple can
+    show identifies it.
     """
     values = sum(times for _, times in laws)
     success = (_given_away(laws) + _mean_of_largest(laws)) / values
@@ -396,8 +405,10 @@ def _given_away(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
 
 
 def _mean_of_largest(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
-    """The mean of the largest ratio of true to false, all tuples being false: from the top, each
-    step between ratios times the probability that one of the tuples is above it.
+    """Return the mean of the largest ratio of true to false, if all tuples are false.
+
+    It is the sum, from the top, of each step between ratios times the probability that one of the
+    tuples is above it.
     """
     ratios = sorted(
         (
@@ -409,7 +420,7 @@ def _mean_of_largest(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
         reverse=True,
     )
     above = [0.0] * len(laws)
-    none = total = 0.0  # the logarithm of the probability that no tuple is so high
+    none = total = 0.0  # `none`: log of the probability that no tuple has a ratio this high
     for (ratio, chance, place), (lower, _, _) in zip(
         ratios, [*ratios[1:], (0.0, 0, 0)], strict=True
     ):
@@ -425,15 +436,17 @@ def _log(number: Fraction) -> float:
 
 
 def _log1p(number: float) -> float:
-    """Of -1 a number so low that its exponential is 0, from which others can be taken."""
+    """Return log(1 + number); -800 for -1, whose exponential is 0 and which can be subtracted."""
     return math.log1p(number) if number > -1 + 1e-15 else -800.0
 
 
-def replaced(presence: ReplacedTuples, domain: int, values: int) -> Named | None:
-    """Of a bag of rows the adversary names the value whose tuple is there most often. The row was
-    kept, and is then one of so many rows with his tuples, any of them with the same probability; or
-    it is one of all rows, whatever its value. None if nobody can be told apart, or if too many rows
-    fall on the tuples of one person.
+def replaced_exposure(presence: ReplacedTuples, domain: int, values: int) -> Success | None:
+    """Return the exposure of rows that are kept, or replaced by any row of the domain.
+
+    The adversary names the value whose tuple is shown most often. If the target's row was kept, it
+    is any of the rows that show one of the target's tuples, with equal probabilities; if not, the
+    guess is right with probability 1/values. The result is None if no other column tells people
+    apart, or if too many rows fall on the tuples of one person.
     """
     if values == domain or not presence.rows:
         return None
@@ -449,8 +462,9 @@ def replaced(presence: ReplacedTuples, domain: int, values: int) -> Named | None
 
 
 def _most(others: int, values: int, each: float) -> float | None:
-    """The mean share of the most frequent of some tuples among the rows that show one of them: one
-    row of its own, and of all others those that fall there.
+    """Return the mean share of the most frequent tuple among the rows that show one of some tuples.
+
+    These rows are the target's and those of the others that fall on the tuples.
     """
     from scipy.stats import binom, poisson
 
@@ -462,7 +476,7 @@ def _most(others: int, values: int, each: float) -> float | None:
     mean = float(law.mean()) + 1
     whole = poisson.pmf(balls, mean)
     largest = np.ones(len(balls))
-    for least in range(1, most + 2):  # at most so many in each
+    for least in range(1, most + 2):  # at most this many rows show the same tuple
         below = _power(poisson.pmf(np.arange(least + 1), mean / values), values, most + 2)[1:]
         over = np.where(whole > 0, 1 - below / np.where(whole > 0, whole, 1), 0)
         largest += np.clip(over, 0, 1)
@@ -472,7 +486,7 @@ def _most(others: int, values: int, each: float) -> float | None:
 
 
 def _power(series: Floats, times: int, size: int) -> Floats:
-    """A power of a polynomial, its first coefficients."""
+    """Return the first `size` coefficients of a power of a polynomial."""
     found = np.ones(1)
     while times:
         if times & 1:

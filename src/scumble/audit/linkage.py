@@ -1,11 +1,9 @@
-"""Linkage attack; row order.
+"""Linkage attacks on releases of rows, and what the order of published rows tells.
 
-Linkage: what an attacker who knows some columns of a target gets from a release of rows.
-
-The attacker knows that the target is in the table. Rows that agree with what is known are equally
-likely to be the target's; what each of them shows turns the prior into a posterior by Bayes' rule,
-and the posterior of the target is their mean. The prior of a value is the same for everybody: its
-share in the whole table as the release itself tells it.
+The attacker knows some columns of a target, and that the target is in the table. All rows that
+agree with these columns are equally likely to be the target's. Each row turns the prior into a
+posterior by Bayes' rule, and the posterior of the target is the mean over the rows. The prior of a
+value is the same for everybody: its share in the whole table, estimated from the release.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.audit.claims import CONFIDENCE
 from scumble.audit.distinguish import Outputs, distinguish
-from scumble.audit.exposure import SECRET, VALUES, WHO, bags, secret_schema
+from scumble.audit.exposure import SECRET, TARGET, VALUES, multiset_counts, secret_schema
+from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
@@ -42,9 +40,11 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
-    """Everybody's posterior. Row i of `posterior` belongs to the i-th combination of `known`, with
-    `candidates` rows that it may be.
+class LinkageResult:
+    """Everybody's posterior.
+
+    Row i of `posterior` belongs to the people with the i-th combination of `known`, of whom there
+    are `candidates[i]`.
     """
 
     columns: tuple[str, ...]
@@ -55,13 +55,13 @@ class Linked:
     values: list[Any]
 
     def worst(self, number: int) -> list[dict[str, Any]]:
-        """The people about whom most is learned: by the largest growth of the odds of a value."""
+        """Return the `number` combinations for which the odds of a value grow most."""
         gain = self._odds(self.posterior) - self._odds(self.prior)
         order = np.argsort(-gain.max(axis=1), kind="stable")[:number]
         return [self._person(int(place), int(gain[place].argmax())) for place in order]
 
     def of(self, known: dict[str, Any]) -> list[dict[str, Any]]:
-        """What is learned about the people who are like this, the likeliest value first."""
+        """Return the likeliest value of each combination that agrees with `known`."""
         found = [place for place, each in enumerate(self.known) if known.items() <= each.items()]
         return [self._person(place, int(self.posterior[place].argmax())) for place in found]
 
@@ -80,9 +80,10 @@ class Linked:
         return np.log(inside) - np.log1p(-inside)
 
 
-def linkage(release: Release, known: Sequence[str] | None = None) -> Linked:
-    """What everybody in the table has to expect from an attacker who knows these columns of them;
-    all that are published as they are, if none are named.
+def linkage(release: Release, known: Sequence[str] | None = None) -> LinkageResult:
+    """Return what an attacker learns about everybody who knows the columns `known`.
+
+    They are all columns that are published unchanged, if None.
     """
     evidence, schema = release.evidence, release.schema
     if not isinstance(evidence, (Records, Groups)) or not evidence.unchanged:
@@ -96,7 +97,7 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> Linked:
             allowed = f"among {', '.join(evidence.unchanged)}"
             raise ParameterError.of("linkage", "known", allowed, name)
     if len(schema.sensitive) != 1:
-        raise ParameterError("Linkage looks at releases with one sensitive attribute.")
+        raise ParameterError("Linkage is about releases with one sensitive attribute.")
     [sensitive] = schema.sensitive
     table = pq.read_table(release.folder / evidence.file)
     if isinstance(evidence, Records):
@@ -108,13 +109,13 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> Linked:
     np.add.at(total, group, shown)
     people = table.select(list(columns)).take(pa.array(first)).to_pylist()
     values = sensitive.labels().to_pylist()
-    return Linked(columns, people, candidates, prior, total / candidates[:, None], values)
+    return LinkageResult(columns, people, candidates, prior, total / candidates[:, None], values)
 
 
 def _alike(
     release: Release, table: pa.Table, columns: Sequence[str]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """For each row its group of rows that agree, and of each group a row and how many there are."""
+    """Return the group of each row (rows that agree), and a row and the size of each group."""
     codes = [release.schema[name].encode(table[name])[0].astype(np.int64) for name in columns]
     group = np.zeros(table.num_rows, np.int64)
     for name, column in zip(columns, codes, strict=True):
@@ -124,7 +125,7 @@ def _alike(
 
 
 def _perturbed(evidence: Records, table: pa.Table, sensitive: Attribute) -> tuple[Floats, Floats]:
-    """The prior, and the posterior of each row, from the channel."""
+    """Return the prior, and the posterior of each row, from the channel."""
     [channel] = evidence.channels
     likelihood = _likelihood(channel, table, sensitive)
     prior = _fitted(likelihood)
@@ -133,22 +134,20 @@ def _perturbed(evidence: Records, table: pa.Table, sensitive: Attribute) -> tupl
 
 
 def _fitted(likelihood: Floats, rounds: int = 200) -> Floats:
-    """The shares of the values that make what is shown likeliest, by repeated use of Bayes' rule
-    (expectation and maximization).
-    """
+    """Return the maximum likelihood estimate of the shares of all values, by the EM algorithm."""
     shares: Floats = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    kinds, times = np.unique(likelihood, axis=0, return_counts=True)
+    distinct, times = np.unique(likelihood, axis=0, return_counts=True)
     for _ in range(rounds):
-        joint = shares * kinds
+        joint = shares * distinct
         joint /= joint.sum(axis=1, keepdims=True)
         shares = times @ joint / times.sum()
     return shares
 
 
 def _likelihood(channel: Channel, table: pa.Table, sensitive: Attribute) -> Floats:
-    """P(what the row shows | value), up to a factor of the row."""
+    """Return P(shown | value) of each row, up to a factor for each row."""
     if isinstance(channel, MultisetChannel):
-        return _of_bags(channel, bags(channel, table, sensitive.size))
+        return _multiset_likelihood(channel, multiset_counts(channel, table, sensitive.size))
     codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
     alone: Floats = np.eye(sensitive.size)[codes]
     if isinstance(channel, UniformChannel):
@@ -163,7 +162,7 @@ def _likelihood(channel: Channel, table: pa.Table, sensitive: Attribute) -> Floa
     return mixed
 
 
-def _of_bags(channel: MultisetChannel, counts: Floats) -> Floats:
+def _multiset_likelihood(channel: MultisetChannel, counts: Floats) -> Floats:
     law = channel.law
     if isinstance(law, SubsetLaw):
         inside = float(law.inclusion) / law.size
@@ -176,7 +175,7 @@ def _of_bags(channel: MultisetChannel, counts: Floats) -> Floats:
 def _grouped(
     release: Release, evidence: Groups, table: pa.Table, sensitive: Attribute
 ) -> tuple[Floats, Floats]:
-    """The shares of the values in the group of each row."""
+    """Return the shares of all values in the table, and in the group of each row."""
     shown = pq.read_table(release.folder / evidence.values)
     codes = sensitive.encode(shown[sensitive.name])[0].astype(np.int64)
     group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
@@ -187,25 +186,23 @@ def _grouped(
     return prior, shares[table[evidence.group].to_numpy()]
 
 
-# Whether the order of published rows tells anything that the rows do not.
-#
-# Rows that are sorted by what they show have an order that anybody could have made. Otherwise
-# places are tried: people with two different secrets are published together, and the place of a
-# person's row is looked at as a part of what is published of that person.
+# The order of published rows. Rows that are sorted by their published values have an order that
+# adds nothing to the rows. Otherwise the places are tested: people with two different secrets are
+# published together, and the place of a person's row is taken as a part of the output.
 
 SORTED = "The rows are sorted by what they show: anybody could have put them so."
 
 
-def order_finding(
+def row_order_finding(
     mechanism: Publisher, epsilon: float, people: int, *, seed: int | None = None
 ) -> Finding:
-    """What the order of the rows of a publisher tells, against the ε of their contents."""
+    """Test the order of the rows of a publisher against the ε of their contents."""
     rng = np.random.default_rng(seed)
     secrets = rng.integers(0, 2, people) * (VALUES - 1)
-    table = pa.table({WHO: np.arange(people), SECRET: secrets})
+    table = pa.table({TARGET: np.arange(people), SECRET: secrets})
     release = publish(table, secret_schema(people), mechanism, seed=seed)
     claim = f"the order of the rows of {mechanism.name} tells nothing"
-    if in_order(release):
+    if rows_are_sorted(release):
         return Finding("order of rows", claim, "exact", SORTED)
     lines = _lines(release, secrets)
     found = distinguish(*lines, confidence=CONFIDENCE)
@@ -223,9 +220,10 @@ def order_finding(
     )
 
 
-def in_order(release: Release) -> bool:
-    """Whether every file of a release is sorted by its own columns, as they stand: values in the
-    order of the schema, a missing one last.
+def rows_are_sorted(release: Release) -> bool:
+    """Return whether every file of a release is sorted by its columns, from left to right.
+
+    Values have the order of the schema, a missing one is last.
     """
     tables = (pq.read_table(release.folder / file) for file in release.evidence.files)
     return all(_sorted(table, release.schema) for table in tables)
@@ -240,8 +238,8 @@ def _sorted(table: pa.Table, schema: Schema) -> bool:
 
 
 def _ranks(column: pa.ChunkedArray, name: str, schema: Schema) -> npt.NDArray[np.integer[Any]]:
-    """What puts the values of a column in order: codes of the schema, or the numbers themselves in
-    a column that the publisher has added.
+    """Return sort keys of a column: codes of the schema, or the numbers of a column that the
+    publisher has added.
     """
     found: npt.NDArray[np.integer[Any]] = (
         schema[name].encode(column)[0] if name in schema else column.to_numpy()
@@ -250,9 +248,9 @@ def _ranks(column: pa.ChunkedArray, name: str, schema: Schema) -> npt.NDArray[np
 
 
 def _lines(release: Release, secrets: npt.NDArray[np.int64]) -> tuple[Outputs, Outputs]:
-    """What is shown of each person, and in which place, by the secret that they have."""
+    """Return the shown value and the place of each person's row, for each of the two secrets."""
     table = pq.read_table(release.folder / release.evidence.files[0])
-    who = table[WHO].to_numpy()
+    who = table[TARGET].to_numpy()
     places = np.full(len(secrets), -1.0)
     places[who] = np.arange(len(who))
     shown = np.full(len(secrets), -1.0)

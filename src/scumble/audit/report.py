@@ -1,6 +1,5 @@
-"""Report, Finding, certificate page, Clopper-Pearson.
-
-Report: all findings of an audit about one subject, and the caveat that every audit has.
+"""The report of an audit: its findings about one subject, as text, as a dictionary, and as an HTML
+certificate; and the Clopper-Pearson limits that findings use.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ CAVEAT = (
     "The proofs are named beside the promises."
 )
 
-MOST_FIRST = "Those come first of whom the odds of a value grow most:"
+ORDER_OF_PEOPLE = "People for whom the odds of a value grow most come first:"
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What an attacker learns who knows some columns: the worst-off people, and everybody's
-    certainty as a figure, where it can be drawn.
+    """What an attacker learns from the columns `known`.
+
+    `people` are those about whom most is learned. `figure` is an SVG of the attacker's certainty
+    about everybody; it is empty where matplotlib is not installed.
     """
 
     known: Sequence[str]
@@ -36,14 +37,16 @@ class Learned:
 
 @dataclass(frozen=True)
 class Report:
-    """What an audit found. `facts` say what was audited: parameters, checksums, versions;
-    `promises` are the claims as the subject makes them; `open_doors` are what nobody protects.
+    """What an audit found about `subject`.
+
+    `promises` are the claims as the subject makes them, `not_protected` says what they do not
+    cover, and `facts` says what was audited: parameters, checksums, versions.
     """
 
     subject: str
     findings: Sequence[Finding]
     promises: Sequence[str] = ()
-    open_doors: Sequence[str] = ()
+    not_protected: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     learned: Learned | None = None
 
@@ -73,7 +76,7 @@ class Report:
             "caveat": CAVEAT,
             "findings": [finding.to_dict() for finding in self.findings],
             "promises": list(self.promises),
-            "not protected": list(self.open_doors),
+            "not protected": list(self.not_protected),
             "facts": dict(self.facts),
             **({"worst-off": list(map(dict, self.learned.people))} if self.learned else {}),
             "software": f"scumble {__version__}",
@@ -87,15 +90,16 @@ class Report:
             lines += [f"          {finding.sentence}"]
         if self.learned:
             known = ", ".join(self.learned.known)
-            lines += ["", f"Who knows {known} learns most about these people. {MOST_FIRST}"]
-            lines += [f"- {person_words(person)}" for person in self.learned.people]
-        if self.open_doors:
-            lines += ["", "Not protected:", *(f"- {door}" for door in self.open_doors)]
+            lines += ["", f"An attacker who knows {known} learns most about these people."]
+            lines += [ORDER_OF_PEOPLE]
+            lines += [f"- {describe_person(person)}" for person in self.learned.people]
+        if self.not_protected:
+            lines += ["", "Not protected:", *(f"- {each}" for each in self.not_protected)]
         return "\n".join([*lines, "", CAVEAT])
 
 
-def person_words(person: Mapping[str, Any]) -> str:
-    """One of the worst-off people in a line."""
+def describe_person(person: Mapping[str, Any]) -> str:
+    """Return a line about a person of `Learned.people`: what is known and what is learned."""
     known = [
         f"{name} = {_word(value)}"
         for name, value in person.items()
@@ -110,7 +114,7 @@ def person_words(person: Mapping[str, Any]) -> str:
 
 
 def _growth(prior: float, posterior: float) -> str:
-    """By how much the odds of a value have grown, if they have."""
+    """Say by which factor the odds of a value grow; nothing where a probability is 0 or 1."""
     if posterior in (0, 1) or prior in (0, 1):
         return ""
     return f" (odds × {posterior / (1 - posterior) / (prior / (1 - prior)):.3g})"
@@ -120,19 +124,17 @@ def _word(value: Any) -> str:
     return "(missing)" if value is None else str(value)
 
 
-# Finding: one attempt to break one claim, and what came of it.
-
-# What can be said of a claim. "stands": it was tried and not refuted, which proves nothing.
-# "exact": computed, not tried. "noted": what is found belongs to no claim.
+# "stands": a test did not refute the claim, which proves nothing. "exact": the claim was computed
+# to hold. "noted": the finding is about no claim, or nothing was tested.
 Verdict = Literal["refuted", "stands", "exact", "noted"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was tried against a claim, in a sentence, with the numbers behind it.
+    """One attempt to refute a claim, its outcome in a sentence, and the numbers behind it.
 
-    `confidence` is the probability that a true claim is not refuted by chance; None where nothing
-    was left to chance.
+    `confidence` is the probability that a true claim is not refuted by chance. It is None where
+    the check is not random.
     """
 
     check: str
@@ -148,7 +150,7 @@ class Finding:
 
     @property
     def sure(self) -> str:
-        """The confidence in words, if something was left to chance."""
+        """The confidence in words; empty if the check is not random."""
         return "" if self.confidence is None else f"{100 * self.confidence:.6g} % confidence"
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,7 +164,7 @@ class Finding:
         }
 
 
-# The certificate: a report as one page for a file, which needs nothing from the network.
+# The certificate: a report as one HTML file that loads nothing from the network.
 
 _WORDS = {
     "refuted": "refuted",
@@ -182,8 +184,8 @@ def page(report: Report, *, when: datetime | None = None) -> str:
         words=_WORDS,
         numbers=_more_numbers,
         caveat=CAVEAT,
-        most_first=MOST_FIRST,
-        people=list(map(person_words, learned.people)) if learned else [],
+        most_first=ORDER_OF_PEOPLE,
+        people=list(map(describe_person, learned.people)) if learned else [],
         figure=svg_markup(learned.figure) if learned else "",
         facts={name: _plain(value) for name, value in report.facts.items()},
         version=__version__,
@@ -207,18 +209,24 @@ def _plain(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# Limits on a probability from how often something happened (Clopper and Pearson, 1934).
+# Confidence limits of a probability (Clopper and Pearson, 1934).
 
 
-def at_least(times: int, tries: int, confidence: float) -> float:
-    """A limit that the true probability is below with a chance of at most 1 - confidence."""
+def clopper_pearson_lower(times: int, tries: int, confidence: float) -> float:
+    """Return a lower limit of the probability of an event that happened `times` in `tries`.
+
+    The true probability is below it with a probability of at most 1 - `confidence`.
+    """
     from scipy.stats import beta
 
     return 0.0 if times == 0 else float(beta.ppf(1 - confidence, times, tries - times + 1))
 
 
-def at_most(times: int, tries: int, confidence: float) -> float:
-    """A limit that the true probability is above with a chance of at most 1 - confidence."""
+def clopper_pearson_upper(times: int, tries: int, confidence: float) -> float:
+    """Return an upper limit of the probability of an event that happened `times` in `tries`.
+
+    The true probability is above it with a probability of at most 1 - `confidence`.
+    """
     from scipy.stats import beta
 
     return 1.0 if times == tries else float(beta.ppf(confidence, times + 1, tries - times))

@@ -1,7 +1,5 @@
-"""Recorded runs on neighbouring tables.
-
-What a summary publishes of a table, run after run: the whole mechanism, and its file read back
-as a line of numbers. Trees, whose runs are the slowest, are taken before they are written.
+"""Runs of summaries on neighbouring tables: whole releases as lines of numbers, the recorded steps
+of a measurement, the exact loss between two records, and the tables themselves.
 """
 
 from __future__ import annotations
@@ -32,13 +30,16 @@ from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
 
-_DEPTH = 4  # boxes of a tree that are looked at, from the smallest up
+_DEPTH = 4  # boxes of a tree that are compared, from the smallest up
 
 
-def published(
+def publish_runs(
     mechanism: Summary, schema: Schema, counts: Counts, runs: int, noise: Keystream
 ) -> Floats:
-    """So many releases of a table with these counts, one a line."""
+    """Release a table with these counts `runs` times; return the numbers of each release as a row.
+
+    Trees, whose runs are the slowest, are taken before they are written to a file.
+    """
     names = mechanism.parameters["attributes"]
     counter = TensorCounter(schema, names, counts)
     found = []
@@ -69,7 +70,7 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
 
 
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:
-    """Every cell of the domain: whether it is there, and its numbers."""
+    """Return for every cell of the domain whether it is published, then its published numbers."""
     codes = [schema[name].encode(table[name])[0] for name in names]
     keys = schema.cell_keys(names).pack(codes).astype(np.int64)
     size = schema.size(names)
@@ -82,7 +83,7 @@ def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]
 
 
 def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
-    """The boxes that hold the first and the last cell of the domain: their sizes and counts."""
+    """Return sizes and counts of the boxes that hold the first and the last cell of the domain."""
     ends = np.array([schema[name].size - 1 for name in names])
     found: list[Any] = []
     for cell in (np.zeros_like(ends), ends):
@@ -93,24 +94,22 @@ def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
     return [float(number) for number in found]
 
 
-# What a summary measures, before and after its noise: the exact loss between two tables, and many
-# runs at once.
-#
-# A summary whose plan does not depend on the data is a list of numbers with independent noise.
-# Run on two neighbouring tables it measures the same list with other numbers, so its loss is
-# known exactly; and its outputs can be drawn a million times without planning a million times.
+# Recorded steps. A summary whose plan does not depend on the data is a list of numbers with
+# independent noise. On two neighbouring tables it measures the same list with other numbers, so its
+# loss is known exactly, and its outputs can be drawn a million times without planning a million
+# times.
 
 Counts = npt.NDArray[np.int64]
 
 
-How = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
+StepKind = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedStep:
     """One randomised step of a measurement: its true numbers, its noise, and what it decided.
 
-    `how` tells the kind of step. "sums": every number is published with noise of its own. "cells":
+    `kind` tells the kind of step. "sums": every number is published with noise of its own. "cells":
     the counts of all cells of a domain get noise; those at the keys `places` have rows, and what is
     published depends on the noisy counts alone. "splits": `chosen` tells which numbers were above 0
     after noise. "least": the numbers are lists that begin at `places`, and `chosen` holds the place
@@ -118,7 +117,7 @@ class RecordedStep:
     some of the numbers decides; the decision is the "chosen" step that follows.
     """
 
-    how: How
+    kind: StepKind
     numbers: npt.NDArray[Any]
     law: DiscreteLaplace | DiscreteGaussian
     chosen: npt.NDArray[Any] | None = None
@@ -170,10 +169,10 @@ class RecordedTable(PrivateTable):
         return recorded
 
 
-def measured(
+def record_steps(
     mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts, seed: int = 0
 ) -> list[RecordedStep]:
-    """What a summary looks at in a table with these counts, step by step."""
+    """Return the steps of one measurement of a table with these counts."""
     account = BudgetAccount(mechanism.promise)
     table = RecordedTable(TensorCounter(schema, names, counts), account, Keystream(seed))
     if grow := getattr(mechanism, "grow", None):
@@ -185,19 +184,19 @@ def measured(
 
 
 @dataclass(frozen=True)
-class Spent:
-    """The exact loss between two tables: pure ε of the Laplace noise, ρ of the Gaussian."""
+class ExactLoss:
+    """The exact loss between two tables: ε of the Laplace noise, and ρ of the Gaussian noise."""
 
     epsilon: Fraction
     rho: Fraction
 
 
-def spent(one: Sequence[RecordedStep], other: Sequence[RecordedStep]) -> Spent | None:
-    """The loss of one list of numbers against another; None if they are not the same list, as when
-    the plan depends on the data.
+def exact_loss(one: Sequence[RecordedStep], other: Sequence[RecordedStep]) -> ExactLoss | None:
+    """Return the loss between two records; None if their plans differ, or if a step does more than
+    to publish sums.
     """
-    plans = [[(each.how, each.law, each.numbers.shape) for each in two] for two in (one, other)]
-    if plans[0] != plans[1] or any(each.how != "sums" for each in one):
+    plans = [[(each.kind, each.law, each.numbers.shape) for each in two] for two in (one, other)]
+    if plans[0] != plans[1] or any(each.kind != "sums" for each in one):
         return None
     epsilon = rho = Fraction(0)
     for first, second in zip(one, other, strict=True):
@@ -206,22 +205,22 @@ def spent(one: Sequence[RecordedStep], other: Sequence[RecordedStep]) -> Spent |
             epsilon += sum(gaps) / first.law.scale
         else:
             rho += sum(gap * gap for gap in gaps) / (2 * first.law.parameter)
-    return Spent(epsilon, rho)
+    return ExactLoss(epsilon, rho)
 
 
-def outputs(
-    measured: Sequence[RecordedStep], runs: int, noise: Keystream
+def draw_outputs(
+    steps: Sequence[RecordedStep], runs: int, noise: Keystream
 ) -> npt.NDArray[np.float64]:
-    """So many runs of one list of numbers, each with noise of its own, drawn as a release does."""
+    """Draw the published numbers of `runs` runs of `steps`, with the samplers of a release."""
     columns = []
-    for each in measured:
+    for each in steps:
         tiled = np.tile(each.numbers.ravel().astype(np.int64), runs)
         NoisySteps(noise).add(tiled, each.law)
         columns.append(tiled.reshape(runs, -1).astype(np.float64))
     return np.concatenate(columns, axis=1)
 
 
-# Pairs of neighbouring tables, where a mechanism may be at its worst.
+# Pairs of neighbouring tables.
 
 _FEW, _MANY = 4, 20
 _OFFSET = 10**9
@@ -229,7 +228,7 @@ _OFFSET = 10**9
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two tables that differ in one person, as the counts of all cells."""
+    """Two tables that differ in one person, as the counts of all cells; `words` describes them."""
 
     words: str
     one: Counts
@@ -237,8 +236,10 @@ class Pair:
 
 
 def backgrounds(cells: int) -> dict[str, Counts]:
-    """What else may be in a table: nobody, one record, the same record a few or many times, one of
-    each kind, and so many at the ends of the domain that small numbers could get lost.
+    """Return tables to which a person is added, by description.
+
+    They hold nobody, one record, the same record a few or many times, a record in each cell, and
+    counts so large at both ends of the domain that floating point could lose small numbers.
     """
     nobody: Counts = np.zeros(cells, np.int64)
     record, few, many, offset = (nobody.copy() for _ in range(4))
@@ -256,7 +257,11 @@ def backgrounds(cells: int) -> dict[str, Counts]:
 def changes(
     counts: Counts, places: Sequence[int], relation: str, rows: int
 ) -> Iterator[tuple[Counts, Counts]]:
-    """A table and its neighbours by a person who has all rows in one of some cells."""
+    """Yield pairs of neighbours made from a table and a person whose `rows` rows are in one cell.
+
+    The cell is one of `places`. The person is in one table of a pair for the relation "add_remove",
+    and in another cell of each table for "replace".
+    """
     moved = [counts.copy() for _ in places]
     for table, place in zip(moved, places, strict=True):
         table[place] += rows
@@ -267,7 +272,7 @@ def changes(
 
 
 def pairs(cells: int, relation: str, rows: int) -> Iterator[Pair]:
-    """Pairs whose person is at an end of the domain, or goes from one to the other."""
+    """Yield pairs whose person is at an end of the domain, or moves from one end to the other."""
     for words, counts in backgrounds(cells).items():
         for one, other in changes(counts, [0, cells - 1], relation, rows):
             yield Pair(words, one, other)

@@ -1,7 +1,4 @@
-"""Audit of a release, method, table, database.
-
-Reports about whatever can be audited: a release, a method, a table, a database.
-"""
+"""Audits of a release, a publisher, a table and a database: each returns a `Report`."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure
-from scumble.audit.claim import ADAPTIVE
-from scumble.audit.claims import CONFIDENCE, claims, shown_values
 from scumble.audit.evidence_checks import StatedNoise
-from scumble.audit.linkage import SORTED, in_order, linkage
+from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
+from scumble.audit.mechanism_claims import ADAPTIVE
+from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
 from scumble.audit.report import Finding, Learned, Report, Verdict
-from scumble.audit.runs import Counts, RecordedStep, Spent, changes, measured
-from scumble.audit.summary_plans import lost
+from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
+from scumble.audit.summary_plans import pair_loss
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
@@ -39,14 +36,16 @@ from scumble.public.release import Release
 
 GAMES = 200_000
 ROWS_ONLY = (
-    "These measures compare rows with rows. They do not bound what somebody learns who knows more "
-    "than the columns named quasi."
+    "These measures compare rows with rows. They do not bound what an attacker learns who knows "
+    "more than the columns named quasi."
 )
 
 
 def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Everything that can be computed about a release folder, without its table; and, if `known`
-    names columns, what an attacker learns who knows them of everybody.
+    """Return all findings about a release folder that need no private table.
+
+    If `known` names columns, the report also tells what an attacker learns who knows these columns
+    of everybody, with the `worst` people about whom most is learned.
     """
     release = releases.load(folder)
     manifest = release.manifest
@@ -56,7 +55,7 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
         subject=f"the release {folder.name}",
         findings=list(_release_findings(release)),
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
-        open_doors=[*_seen(release), *limits],
+        not_protected=[*_seen(release), *limits],
         facts={
             "method": manifest.mechanism,
             "parameters": dict(manifest.parameters),
@@ -81,7 +80,7 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
 
 def _release_findings(release: Release) -> Iterator[Finding]:
     if release.manifest.seeded:
-        sentence = "It was drawn from a fixed seed: who knows the seed can undo all of it."
+        sentence = "It was drawn from a fixed seed: whoever knows the seed can undo all of it."
         yield Finding("randomness", "noise that nobody can repeat", "refuted", sentence)
     if release.schema.from_data:
         names = ", ".join(release.schema.from_data)
@@ -93,14 +92,18 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from summary_findings(release)
     else:
         yield from claims(release)
-        yield from shown_values(release)
+        yield from shown_value_findings(release)
         yield _order(release)
 
 
 def _order(release: Release) -> Finding:
-    """Rows that were shuffled, or left as they came, look alike: only sorted ones are safe."""
+    """Check that rows are sorted.
+
+    Shuffled rows and rows in their original order cannot be told apart, so that only sorted rows
+    are known to be safe.
+    """
     claim = "the order of the rows tells nothing"
-    if in_order(release):
+    if rows_are_sorted(release):
         return Finding("order of rows", claim, "exact", SORTED)
     sentence = "The rows are not sorted by what they show: their order may tell more than they do."
     return Finding("order of rows", claim, "noted", sentence)
@@ -109,7 +112,7 @@ def _order(release: Release) -> Finding:
 def _seen(release: Release) -> Iterator[str]:
     if release.evidence.unchanged:
         columns = ", ".join(release.evidence.unchanged)
-        yield f"Who knows {columns} of somebody sees that the person is in the table."
+        yield f"An attacker who knows {columns} of a person sees that the person is in the table."
 
 
 def of_method(
@@ -121,7 +124,11 @@ def of_method(
     confidence: float = CONFIDENCE,
     seed: int | None = None,
 ) -> Report:
-    """A publisher in the exposure test, against an ε that somebody claims for it."""
+    """Play the exposure test with a publisher against the ε that is claimed for it.
+
+    The sensitive attribute has `values` values, and `games` targets are guessed. A refutation is
+    wrong with a probability of at most 1 - `confidence`.
+    """
     if not isinstance(mechanism, Publisher):
         raise ParameterError(
             f"The exposure test is about methods that publish rows; {mechanism.name} publishes "
@@ -143,7 +150,11 @@ def of_table(
     table: str | None = None,
     outside: Outside = "error",
 ) -> Report:
-    """What a table would show if it were handed out as it is: for the eyes of its owner."""
+    """Return k-anonymity, l-diversity and t-closeness of a table that is published as it is.
+
+    A finding is "refuted" if `k`, `l` or `t` is given and the table does not reach it. The report
+    is for the owner of the table.
+    """
     rows = Rows(open_source(source, table=table), schema, outside=outside)
     quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
     sensitive = [attribute.name for attribute in schema.sensitive]
@@ -155,7 +166,7 @@ def of_table(
     return Report(
         subject="the table",
         findings=findings,
-        open_doors=[ROWS_ONLY, "This report is made of the private table: it is for its owner."],
+        not_protected=[ROWS_ONLY, "This report is made of the private table: it is for its owner."],
         facts={"quasi-identifiers": quasi, "sensitive": sensitive},
     )
 
@@ -165,8 +176,9 @@ def _anonymous(found: Anonymity, k: int | None) -> Finding:
     sentence = (
         f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
         f"{percent_at_least(alone)} of the rows are alone in theirs, {percent_at_least(few)} share "
-        "it with fewer than four others. Who is known to be in the table is found with "
-        f"probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at worst."
+        "it with fewer than four others. The row of a person who is known to be in the table is "
+        f"found with probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at "
+        "worst."
     )
     claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
     return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or found.k >= k, k)
@@ -197,8 +209,9 @@ def _measured(
 
 
 def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -> Report:
-    """The ledger of a database, and attacks on a twin of it with made-up people and the same
-    promise.
+    """Verify the journal of a database and, if `attack`, attack a twin of it.
+
+    The twin is a database of made-up people with the same promise.
     """
     from scumble.private.database.inspect import DatabaseInspection
 
@@ -216,21 +229,21 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
         subject=f"the database {folder.name}",
         findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}."],
-        open_doors=promise.limits,
+        not_protected=promise.limits,
         facts=terms.to_dict(),
     )
 
 
 def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -> Sequence[Finding]:
-    from scumble.audit.attacks import ATTACKS, Guarded, attacked
+    from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
 
     rng = np.random.default_rng(seed)
     found = []
     for name in ATTACKS:
         secrets = rng.integers(0, 2, people).tolist()
         with tempfile.TemporaryDirectory(prefix="scumble-audit-") as place:
-            victim = Guarded(Path(place) / "twin", secrets, epsilon=epsilon, noise=noise)
-            outcome = attacked(name, victim, secrets, rng, 6)
+            victim = DatabaseVictim(Path(place) / "twin", secrets, epsilon=epsilon, noise=noise)
+            outcome = run_attack(name, victim, secrets, rng, 6)
             victim.close()
         found.append(outcome.finding(CONFIDENCE))
     return found
@@ -240,15 +253,19 @@ def _checksum(path: Path) -> str:
     return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
-# The promise of a released summary against its own mechanism, run on neighbouring tables.
+# The promise of a released summary against its mechanism, run on neighbouring tables.
 
 MOST_CELLS = 1 << 20
-_CELLS = 12  # in so many a person is tried
-_ROUNDING = 1e-6  # of an ε that follows from ρ
+_CELLS = 12  # the person of a neighbouring table is placed in this many cells
+_ROUNDING = 1e-6  # relative, of an ε that is computed from ρ
 
 
 def summary_findings(release: Release) -> Iterator[Finding]:
-    """What neighbouring tables lose to the mechanism of this release, exactly."""
+    """Compare the exact loss of the release's mechanism between neighbouring tables with its
+    promise.
+
+    Nothing is yielded for a release that promises no differential privacy.
+    """
     manifest = release.manifest
     try:
         mechanism = create(manifest.mechanism, **manifest.parameters)
@@ -291,7 +308,7 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
 
 
 def _other(claim: str, noise: StatedNoise | None) -> Finding:
-    """About a release that says of itself something else than its method and parameters do."""
+    """Return the finding about a release whose stated noise is not that of its method."""
     if noise is None:
         sentence = (
             "Not tried: the release states other sums than its method measures here with the same "
@@ -302,9 +319,12 @@ def _other(claim: str, noise: StatedNoise | None) -> Finding:
     return Finding("neighbouring tables", claim, "refuted", sentence)
 
 
-def _compared(loss: Spent, promise: Guarantee) -> tuple[str, float | Fraction, float | Fraction]:
-    """What is lost and what the release promises, in ε or ρ: its own numbers, and not those that
-    follow from its parameters.
+def _compared(
+    loss: ExactLoss, promise: Guarantee
+) -> tuple[str, float | Fraction, float | Fraction]:
+    """Return "ε" or "ρ", the loss, and the promise of the release in that measure.
+
+    The promise is the number that the release states, not the one that follows from its parameters.
     """
     given = promise.parameters
     epsilon = Fraction(given["epsilon"])
@@ -317,19 +337,21 @@ def _compared(loss: Spent, promise: Guarantee) -> tuple[str, float | Fraction, f
     return "ρ", rho, Fraction(given["rho"])
 
 
-def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent | None:
-    """The largest loss between an empty table and one person, or two people in its place."""
+def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> ExactLoss | None:
+    """Return the largest loss between an empty table and one with a person, or between two tables
+    with one person each if neighbours replace a person.
+    """
     names, schema = release.evidence.columns, release.schema
     rows = int(promise.parameters.get("contribution", 1))
     empty: Counts = np.zeros(schema.size(names), np.int64)
     records: dict[bytes, list[RecordedStep]] = {}
-    largest: Spent | None = None
+    largest: ExactLoss | None = None
     for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
         for table in (one, other):
             if (key := table.tobytes()) not in records:
-                records[key] = measured(mechanism, schema, names, table)
+                records[key] = record_steps(mechanism, schema, names, table)
         pair = records[one.tobytes()], records[other.tobytes()]
-        loss = lost(mechanism, schema, one - other, pair)
+        loss = pair_loss(mechanism, schema, one - other, pair)
         if loss is None:
             return None
         if largest is None or loss.epsilon + loss.rho > largest.epsilon + largest.rho:
@@ -338,7 +360,7 @@ def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> Spent 
 
 
 def _places(cells: int) -> list[int]:
-    """Cells where a person may be: both ends of the domain, and places between them."""
+    """Return cells in which a person is placed: both ends of the domain, and some between them."""
     found: list[int] = np.unique(np.linspace(0, cells - 1, _CELLS).round().astype(int)).tolist()
     return found
 

@@ -1,7 +1,5 @@
-"""Data-independent and data-dependent summaries, transcripts.
-
-Summaries whose plan does not depend on the data: what they lose at worst, exactly, and a million
-runs of that.
+"""The loss of summaries between neighbouring tables: exactly where the plan does not depend on the
+data, and step by step where it does.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ import numpy.typing as npt
 
 from scumble.audit.runs import (
     Counts,
+    ExactLoss,
     Pair,
     RecordedStep,
-    Spent,
     backgrounds,
     changes,
-    measured,
-    outputs,
-    spent,
+    draw_outputs,
+    exact_loss,
+    record_steps,
 )
 from scumble.model.designs.residuals import differences
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
@@ -43,13 +41,15 @@ Record = list[RecordedStep]
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
-    """The neighbours between which a summary loses most, what it measures of both, and what it
-    publishes of that: a linear map, where it is not all of it.
+class WorstPair:
+    """The neighbours between which a summary loses most, and its steps on both tables.
+
+    `published` is the linear map from the noisy numbers to the published ones; None if all noisy
+    numbers are published.
     """
 
     pair: Pair
-    loss: Spent
+    loss: ExactLoss
     records: tuple[Record, Record]
     published: Floats | None
 
@@ -59,55 +59,61 @@ class Worst:
         return self.published is None
 
     def runs(self, number: int, noise: Keystream) -> tuple[Floats, Floats]:
-        """So many outputs for each of both tables."""
-        one, other = (outputs(record, number, noise) for record in self.records)
+        """Draw `number` outputs for each of the two tables."""
+        one, other = (draw_outputs(record, number, noise) for record in self.records)
         if self.published is None:
             return one, other
         return one @ self.published.T, other @ self.published.T
 
 
-def worst(mechanism: Summary, schema: Schema, relation: str, rows: int) -> Worst | None:
-    """The worst of all neighbours of several tables; None if the plan depends on the data, or if
-    nothing is measured in the way that can be recorded.
+def worst_pair(mechanism: Summary, schema: Schema, relation: str, rows: int) -> WorstPair | None:
+    """Return the neighbours of several tables between which most is lost.
+
+    It is None if the plan depends on the data, or if no step can be recorded.
     """
     names = mechanism.parameters["attributes"]
     cells = schema.size(names)
     published = _published(mechanism, schema)
-    found: Worst | None = None
+    found: WorstPair | None = None
     for words, counts in backgrounds(cells).items():
         records: dict[bytes, Record] = {}
         for one, other in changes(counts, range(cells), relation, rows):
             for table in (one, other):
                 if table.tobytes() not in records:
-                    records[table.tobytes()] = measured(mechanism, schema, names, table)
+                    records[table.tobytes()] = record_steps(mechanism, schema, names, table)
             pair = records[one.tobytes()], records[other.tobytes()]
-            loss = lost(mechanism, schema, one - other, pair)
+            loss = pair_loss(mechanism, schema, one - other, pair)
             if loss is None:
                 return None
             if found is None or _size(loss) > _size(found.loss):
-                found = Worst(Pair(words, one, other), loss, pair, published)
+                found = WorstPair(Pair(words, one, other), loss, pair, published)
     return found
 
 
-def lost(
+def pair_loss(
     mechanism: Summary, schema: Schema, change: Counts, records: tuple[Record, Record]
-) -> Spent | None:
-    """What is lost between two tables that differ by `change`, of which these records were made;
-    None as for `worst`.
+) -> ExactLoss | None:
+    """Return the loss between two tables with these records, whose counts differ by `change`.
+
+    It is None in the cases in which `worst_pair` returns None.
     """
-    loss = spent(*records) if records[0] else None
+    loss = exact_loss(*records) if records[0] else None
     if loss is None or not _residual(mechanism, schema):
         return loss
-    return Spent(Fraction(0), Fraction(_projected(cast(TableSummary, mechanism), schema, change)))
+    return ExactLoss(
+        Fraction(0), Fraction(_projected(cast(TableSummary, mechanism), schema, change))
+    )
 
 
-def _size(loss: Spent) -> Fraction:
+def _size(loss: ExactLoss) -> Fraction:
     return loss.epsilon + loss.rho
 
 
 def _residual(mechanism: Summary, schema: Schema) -> bool:
-    """Whether less is published than is blurred: residuals with Gaussian noise. With Laplace noise
-    they are paid for as if all was published, and are looked at so.
+    """Return whether only residuals of the noisy counts are published, with Gaussian noise.
+
+    Residuals with Laplace noise are charged as if all noisy counts were published, and are audited
+    in the same way.
     """
     return isinstance(mechanism, TableSummary) and any(
         table.form == "residual" and isinstance(table.law, DiscreteGaussian)
@@ -116,7 +122,7 @@ def _residual(mechanism: Summary, schema: Schema) -> bool:
 
 
 def _published(mechanism: Summary, schema: Schema) -> Floats | None:
-    """What tables of residuals keep of the noisy counts they are made of."""
+    """Return the linear map from noisy counts to published residuals; None if all is published."""
     if not isinstance(mechanism, TableSummary) or not _residual(mechanism, schema):
         return None
     blocks = []
@@ -142,8 +148,10 @@ def _diagonal(blocks: Sequence[Floats]) -> Floats:
 
 
 def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float:
-    """ρ of tables of which only the differences along every axis are published: what the change
-    of the counts has beyond its means along each axis, in units of the noise.
+    """Return ρ of tables of which only the differences along every axis are published.
+
+    It is half of the squared length, in units of the noise, of the change of the counts less its
+    means along each axis.
     """
     counter = TensorCounter(schema, mechanism.attributes, change)
     total = 0.0
@@ -161,20 +169,20 @@ def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float
     return total
 
 
-# Summaries whose plan depends on the data, against their promise: the steps of their runs, and
-# decisions by the cheapest of several sums of costs, whose probabilities are known for few codes.
+# Summaries whose plan depends on the data: the steps of their runs, and decisions by the cheapest
+# of several sums of costs, whose probabilities are known exactly for three codes.
 
 RUNS_A_SEED, FEWEST_SEEDS, MOST_SEEDS = 20_000, 10, 50
-WAYS = ([0, 1, 2], [1, 2], [0, 2])  # to join three codes: the last code of each bucket
-_STEPS = range(7)  # counts that are tried, in scales of the noise
-_RARE = 0.02  # decisions that are rarer are not looked at
-_TRIES = 500  # runs until a decision is taken that is not rare
-_REACH = 45  # scales of noise: what is beyond has a probability of e^-45
+WAYS = ([0, 1, 2], [1, 2], [0, 2])  # ways to join three codes: the last code of each bucket
+_STEPS = range(7)  # counts of the tables, in scales of the noise
+_RARE = 0.02  # rarer decisions are ignored
+_TRIES = 500  # runs to find one that takes a given decision
+_REACH = 45  # in scales of the noise: larger noise has a probability of e^-45
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Two tables, which of three ways to join their codes tells them apart best, and its loss."""
+    """Two tables, the way to join their codes (of three) that distinguishes them best, its loss."""
 
     pair: Pair
     way: int
@@ -183,14 +191,14 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Stepwise:
-    """What the runs of a summary on neighbouring tables told, where they decided alike."""
+    """Transcripts of runs of a summary on neighbouring tables that took the same decisions."""
 
     mechanism: Summary
-    told: tuple[Transcript, ...]
+    transcripts: tuple[Transcript, ...]
 
     @classmethod
     def of(cls, mechanism: Summary, schema: Schema, runs: int, noise: Keystream) -> Stepwise:
-        """With as many seeds as so many runs are worth."""
+        """Run the summary with some seeds, whose number grows with `runs`."""
         given = mechanism.parameters
         number = min(max(runs // RUNS_A_SEED, FEWEST_SEEDS), MOST_SEEDS)
         seeds = [noise.bits(60) for _ in range(number)]
@@ -199,29 +207,29 @@ class Stepwise:
 
     @property
     def worst(self) -> Transcript | None:
-        """The one that loses most."""
-        return max(self.told, key=lambda told: told.loss, default=None)
+        """The transcript with the largest loss."""
+        return max(self.transcripts, key=lambda told: told.loss, default=None)
 
     @cached_property
     def decided(self) -> Decision | None:
-        """The decision by costs that loses most; None if there are no such decisions."""
-        laws = [costs.law for told in self.told for costs, _ in told.costs]
+        """The decision by costs with the largest loss; None if there are no such decisions."""
+        laws = [costs.law for told in self.transcripts for costs, _ in told.costs]
         if not laws or not isinstance(laws[0], DiscreteLaplace):
             return None
         return max(self._decisions(math.ceil(laws[0].scale)), key=lambda each: each.loss)
 
     @property
     def _schema(self) -> Schema:
-        """Of the one attribute, with three codes."""
+        """The schema of the only attribute, with three codes."""
         [name] = self.mechanism.parameters["attributes"]
         return Schema((Attribute(name, "quasi", IntegerRange(0, len(WAYS) - 1)),))
 
     def _steps(self, counts: Counts, seed: int = 0) -> list[RecordedStep]:
         names = self.mechanism.parameters["attributes"]
-        return measured(self.mechanism, self._schema, names, counts, seed)
+        return record_steps(self.mechanism, self._schema, names, counts, seed)
 
     def _decisions(self, step: int) -> Iterator[Decision]:
-        """Of tables whose middle code may be joined to the one or to the other."""
+        """Yield the decision with the largest loss for each pair of tables of three codes."""
         given = self.mechanism.parameters
         for first, more in product(_STEPS, _STEPS):
             counts = np.array([0, first * step, (first + more) * step])
@@ -229,32 +237,33 @@ class Stepwise:
             for one, other in changes(
                 counts, range(len(WAYS)), given["neighbours"], given["contribution"]
             ):
-                mine, yours = (cheapest_of_three(self._steps(table)) for table in (one, other))
+                mine, yours = (join_probabilities(self._steps(table)) for table in (one, other))
                 losses = np.abs(np.log(np.maximum(mine, _RARE) / np.maximum(yours, _RARE)))
                 way = int(losses.argmax())
                 yield Decision(Pair(words, one, other), way, float(losses[way]))
 
     def after(self, decision: Decision) -> Fraction:
-        """What the steps after a decision lose; nothing if no run took it."""
+        """Return the loss of the steps after a decision; 0 if no run took it."""
         pair = decision.pair
         for seed in range(_TRIES):
             one, other = (self._steps(table, seed) for table in (pair.one, pair.other))
             told = transcript(pair, one, other)
-            ends = next(step.numbers for step in one if step.how == "chosen").tolist()
+            ends = next(step.numbers for step in one if step.kind == "chosen").tolist()
             if told is not None and ends == WAYS[decision.way]:
                 return told.numbers
         return Fraction(0)
 
 
-def cheapest_of_three(steps: list[RecordedStep]) -> Floats:
-    """The probabilities of the three ways: all codes alone, the first two or the last two together,
-    by the costs of codes 0, 1 and 2 and of 01 and 12, less geometric noise.
+def join_probabilities(steps: list[RecordedStep]) -> Floats:
+    """Return the probabilities of the three ways to join codes 0, 1 and 2: none, 01, and 12.
 
-    01 is chosen if it costs at most as much as 12 with the others, and less than 0 and 1 together:
-    given the difference d of the noise of 01 and 0 these are independent, one for the noise of 2
-    and 12 and one for that of 1. And 12 likewise, but that it has to cost less than both.
+    The cheapest way is chosen by the costs of the buckets 0, 1, 2, 01 and 12, less geometric noise.
+    01 is chosen if 01 and 2 cost at most as much as 0 and 12, and 01 less than 0 and 1. Given the
+    difference d of the noise of 01 and 0, these two events are independent: the one depends on the
+    noise of 2 and 12, the other on that of 1. The same holds for 12, which must cost strictly less
+    in both comparisons.
     """
-    [costs] = [step for step in steps if step.how == "costs"]
+    [costs] = [step for step in steps if step.kind == "costs"]
     if not isinstance(costs.law, DiscreteLaplace) or len(costs.numbers) != 5:
         raise TypeError("three codes have five buckets, whose costs have geometric noise")
     c0, c1, c2, c01, c12 = map(float, costs.numbers.tolist())
@@ -269,7 +278,7 @@ def cheapest_of_three(steps: list[RecordedStep]) -> Floats:
 
 
 def _at_least(limit: Floats, rate: float) -> Floats:
-    """P(difference of two geometric numbers ≥ limit)."""
+    """Return P(difference of two geometric numbers ≥ limit)."""
     whole = 1 + math.exp(-rate)
     above = np.exp(-rate * np.maximum(limit, 0)) / whole
     below = 1 - np.exp(-rate * np.maximum(1 - limit, 0)) / whole
@@ -277,27 +286,27 @@ def _at_least(limit: Floats, rate: float) -> Floats:
 
 
 def _below(limit: Floats, rate: float) -> Floats:
-    """P(geometric number < limit)."""
+    """Return P(geometric number < limit)."""
     found: Floats = -np.expm1(-rate * np.maximum(limit, 0))
     return found
 
 
-# Summaries whose plan depends on the data, step by step: what both of two neighbouring tables
-# lose where they take the same decisions.
-#
-# Runs on two tables with the same random bits mostly decide alike. Where they do, all that is
-# decided and told is one transcript that both tables can give, and its probabilities are known:
-# so is the logarithm of their ratio, which a promised ε bounds.
+# Transcripts. Runs on two neighbouring tables with the same random bits mostly take the same
+# decisions. Then their decisions and numbers are one transcript that both tables can give. Its
+# probability under each table is known, and so is the logarithm of their ratio, which a promised ε
+# bounds.
 
 Integers = npt.NDArray[np.int64]
 
-_LONGEST = 128  # of longer lists the probabilities are not computed
+_LONGEST = 128  # the probabilities of longer lists are not computed
 
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """What one run told of two tables: the loss of numbers with noise, which is the same whatever
-    they are, and of decisions, with a sign; and costs of which the cheapest decided.
+    """A transcript that two tables can give.
+
+    `numbers` is the largest loss of numbers with noise, over all their values, `decisions` the
+    signed loss of the decisions, and `costs` the steps in which the cheapest sum of costs decided.
     """
 
     pair: Pair
@@ -307,14 +316,14 @@ class Transcript:
 
     @property
     def loss(self) -> float:
-        """The largest loss of all that can be told after these decisions, without that of costs."""
+        """The largest loss of any numbers after these decisions, without that of costs."""
         return float(self.numbers) + abs(self.decisions)
 
 
 def transcripts(
     mechanism: Summary, schema: Schema, relation: str, rows: int, seeds: Iterable[int]
 ) -> Iterator[Transcript]:
-    """Those of all neighbours of several tables that decided alike."""
+    """Yield the transcripts of all neighbours of several tables that took the same decisions."""
     names = mechanism.parameters["attributes"]
     cells = schema.size(names)
     for seed, (words, counts) in product(seeds, backgrounds(cells).items()):
@@ -322,7 +331,7 @@ def transcripts(
         for one, other in changes(counts, range(cells), relation, rows):
             for table in (one, other):
                 if table.tobytes() not in steps:
-                    steps[table.tobytes()] = measured(mechanism, schema, names, table, seed)
+                    steps[table.tobytes()] = record_steps(mechanism, schema, names, table, seed)
             told = transcript(Pair(words, one, other), steps[one.tobytes()], steps[other.tobytes()])
             if told is not None:
                 yield told
@@ -331,40 +340,40 @@ def transcripts(
 def transcript(
     pair: Pair, one: Sequence[RecordedStep], other: Sequence[RecordedStep]
 ) -> Transcript | None:
-    """What the steps of two runs tell together; None if they decided otherwise."""
+    """Return the transcript of two runs; None if they took different decisions."""
     if len(one) != len(other):
         return None
     numbers, decisions, costs = Fraction(0), 0.0, []
     for mine, yours in zip(one, other, strict=True):
         if not _alike(mine, yours) or not isinstance(mine.law, DiscreteLaplace):
             return None
-        if mine.how in ("sums", "cells"):
+        if mine.kind in ("sums", "cells"):
             numbers += _moved(mine, yours) / mine.law.scale
-        elif mine.how == "splits":
-            decisions += splits(mine, mine.law) - splits(yours, mine.law)
-        elif mine.how == "least":
-            decisions += least(mine, mine.law) - least(yours, mine.law)
-        elif mine.how == "costs":
+        elif mine.kind == "splits":
+            decisions += log_p_splits(mine, mine.law) - log_p_splits(yours, mine.law)
+        elif mine.kind == "least":
+            decisions += log_p_minima(mine, mine.law) - log_p_minima(yours, mine.law)
+        elif mine.kind == "costs":
             costs.append((mine, yours))
     return Transcript(pair, numbers, decisions, tuple(costs))
 
 
 def _alike(one: RecordedStep, other: RecordedStep) -> bool:
-    """Whether two steps do the same and came to the same decisions."""
-    if (one.how, one.law) != (other.how, other.law):
+    """Return whether two steps are of the same kind and law and took the same decisions."""
+    if (one.kind, one.law) != (other.kind, other.law):
         return False
-    if one.how == "cells":
+    if one.kind == "cells":
         return True
-    if one.how == "chosen":
+    if one.kind == "chosen":
         return np.array_equal(one.numbers, other.numbers)
-    if one.how == "least" and any(len(scores) > _LONGEST for _, scores in _lists(one)):
+    if one.kind == "least" and any(len(scores) > _LONGEST for _, scores in _lists(one)):
         return False
     same_shape = one.numbers.shape == other.numbers.shape
     return same_shape and (one.chosen is None or np.array_equal(_chosen(one), _chosen(other)))
 
 
 def _moved(one: RecordedStep, other: RecordedStep) -> int:
-    """By how much all numbers differ, cells without rows being 0."""
+    """Return the L1 distance of the numbers of two steps; cells without rows are 0."""
     if one.places is None or other.places is None:
         return sum(abs(int(gap)) for gap in (one.numbers - other.numbers).ravel().tolist())
     mine, yours = (
@@ -375,8 +384,8 @@ def _moved(one: RecordedStep, other: RecordedStep) -> int:
     return sum(abs(mine.get(key, 0) - yours.get(key, 0)) for key in mine.keys() | yours.keys())
 
 
-def splits(step: RecordedStep, law: DiscreteLaplace) -> float:
-    """The logarithm of the probability that just these numbers are above 0 after noise."""
+def log_p_splits(step: RecordedStep, law: DiscreteLaplace) -> float:
+    """Return the log probability that exactly the chosen numbers are above 0 after noise."""
     rate = float(1 / law.scale)
     whole = math.log1p(math.exp(-rate))
     total = 0.0
@@ -387,9 +396,9 @@ def splits(step: RecordedStep, law: DiscreteLaplace) -> float:
     return total
 
 
-def least(step: RecordedStep, law: DiscreteLaplace) -> float:
-    """The logarithm of the probability that just these are the least of their lists, after
-    geometric noise was taken off; equal ones are told apart by chance.
+def log_p_minima(step: RecordedStep, law: DiscreteLaplace) -> float:
+    """Return the log probability that the chosen numbers are the least of their lists, after
+    geometric noise is subtracted; ties are broken at random.
     """
     chosen = _chosen(step).tolist()
     return math.fsum(
@@ -399,21 +408,23 @@ def least(step: RecordedStep, law: DiscreteLaplace) -> float:
 
 
 def _lists(step: RecordedStep) -> list[tuple[int, Integers]]:
-    """Where each list begins, and its numbers."""
+    """Return where each list begins, and its numbers."""
     begins = [] if step.places is None else step.places.tolist()
     return list(zip(begins, np.split(step.numbers, begins[1:]), strict=True))
 
 
 def _chosen(step: RecordedStep) -> npt.NDArray[Any]:
     if step.chosen is None:
-        raise TypeError(f"a step of the kind '{step.how}' decides something")
+        raise TypeError(f"a step of the kind '{step.kind}' decides something")
     return step.chosen
 
 
 @lru_cache(maxsize=1 << 14)
 def _least(gaps: tuple[int, ...], place: int, scale: Fraction) -> float:
-    """With noise k ≥ 0 of probability (1-a) a^k, a = e^(-1/scale): the score s wins at s - k = r if
-    no other one ends below r; m others at r leave it a chance of 1/(m+1), the integral of u^m.
+    """Return the log probability that the score at `place` is the least after noise.
+
+    The noise k ≥ 0 has probability (1-a) a^k, a = e^(-1/scale). The score s wins at s - k = r if no
+    other ends below r; with m others at r it wins with probability 1/(m+1), the integral of u^m.
     """
     rate = float(1 / scale)
     below = np.arange(math.ceil(_REACH / rate) + 1.0)  # of the least score
@@ -428,6 +439,6 @@ def _least(gaps: tuple[int, ...], place: int, scale: Fraction) -> float:
 
 @lru_cache
 def _points() -> tuple[Floats, Floats]:
-    """For integrals from 0 to 1."""
+    """Return points and weights of Gauss-Legendre integration from 0 to 1."""
     points, weights = np.polynomial.legendre.leggauss(_LONGEST // 2)
     return (points + 1) / 2, weights / 2

@@ -1,8 +1,7 @@
-"""K-anonymity, l-diversity, t-closeness of a table.
+"""k-anonymity, l-diversity and t-closeness of a table that is published as it is, and the risk of
+re-identification.
 
-What a table shows as it is: anonymity, diversity, closeness and the risk to be found in it.
-
-These measures compare rows with rows; they say nothing about what an attacker knows besides.
+These measures compare rows with rows; they say nothing about an attacker with other knowledge.
 References: k-anonymity (Sweeney 2002), l-diversity and its entropy and recursive forms
 (Machanavajjhala et al. 2007), t-closeness (Li et al. 2007), beta-likeness (Cao and Karras 2012),
 delta-disclosure (Brickell and Shmatikov 2008).
@@ -26,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Anonymity:
-    """How far people can be told apart by the quasi-identifiers alone."""
+    """How well the quasi-identifiers alone identify people."""
 
     rows: int
     classes: int
@@ -42,7 +41,7 @@ class Anonymity:
 
 @dataclass(frozen=True)
 class Diversity:
-    """What the class of a target tells about the sensitive value, at worst."""
+    """What an equivalence class tells about the sensitive value, at worst."""
 
     l: int  # noqa: E741  # the letter that everybody uses for it
     entropy_l: float
@@ -57,7 +56,7 @@ class Diversity:
 
 
 def anonymity(found: Classes) -> Anonymity:
-    """How far people can be told apart."""
+    """Return how well people are identified by the attributes of the classes."""
     sizes, rows = found.sizes, found.rows
     return Anonymity(
         rows=rows,
@@ -71,7 +70,7 @@ def anonymity(found: Classes) -> Anonymity:
 
 
 def diversity(found: Classes, *, ordered: bool) -> Diversity:
-    """What classes tell at worst; `ordered`: closeness counts how far values are apart."""
+    """Return what the classes tell at worst; if `ordered`, t is the distance of ordered values."""
     share = found.count / np.repeat(found.sizes, _distinct(found))
     whole = np.bincount(found.value, found.count, found.values) / found.rows
     overall = whole[found.value]
@@ -91,7 +90,7 @@ def diversity(found: Classes, *, ordered: bool) -> Diversity:
 
 
 def distances(found: Classes, share: Floats, whole: Floats, *, ordered: bool) -> Floats:
-    """The earth mover's distance of each class from the whole table, between 0 and 1."""
+    """Return the earth mover's distance of each class from the whole table, from 0 to 1."""
     if not ordered:
         gains = np.maximum(share - whole[found.value], 0.0)
         return np.add.reduceat(gains, found.first)
@@ -99,12 +98,14 @@ def distances(found: Classes, share: Floats, whole: Floats, *, ordered: bool) ->
 
 
 def _distinct(found: Classes) -> npt.NDArray[np.int64]:
-    """How many different values each class has."""
+    """Return how many different values each class has."""
     return np.diff(found.first, append=len(found.of))
 
 
 def _recursive(found: Classes, share: Floats, least: int) -> float:
-    """The smallest c for which every class has r1 ≤ c (r_l + ... + r_m), shares r falling."""
+    """Return the smallest c such that every class has r1 ≤ c (r_l + ... + r_m), for the shares r in
+    descending order.
+    """
     order = np.lexsort((-share, found.of))
     falling = share[order]
     place = np.arange(len(falling)) - np.repeat(found.first, _distinct(found))
@@ -113,11 +114,11 @@ def _recursive(found: Classes, share: Floats, least: int) -> float:
 
 
 def _ordered(found: Classes, share: Floats, whole: Floats) -> Floats:
-    """Σ |F_class - F_whole| over the values in their order.
+    """Return Σ |F_class - F_whole| over the ordered values, F being cumulative distributions.
 
-    F of a class is constant from one of its values to the next, and F of the whole only rises: so
-    on each such stretch the difference changes its sign at most once, at a place that bisection
-    finds, and both sides are sums of a running total.
+    F of a class is constant from one of its values to the next, and F of the whole table rises. So
+    the difference changes its sign at most once on each such interval, at a place found by
+    bisection, and both sides are differences of a cumulative sum.
     """
     below = np.cumsum(whole)
     total = np.concatenate([[0.0], np.cumsum(below)])
@@ -133,7 +134,7 @@ def _ordered(found: Classes, share: Floats, whole: Floats) -> Floats:
     return moved
 
 
-# Equivalence classes: the rows of a table that agree in what an attacker may know.
+# Equivalence classes: the rows of a table that agree in all quasi-identifiers.
 
 Integers = npt.NDArray[np.int64]
 _LARGEST = 1 << 62
@@ -141,10 +142,10 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """How many rows every class has, and how often each sensitive value is in it.
+    """The equivalence classes of a table and the sensitive values in each.
 
     Class `of[i]` has `count[i]` rows with the value of code `value[i]`, sorted by class and value;
-    values that a class does not have are not listed.
+    values that a class does not have are not listed. The attribute has `values` values.
     """
 
     of: Integers
@@ -170,8 +171,9 @@ class Classes:
 
 
 def classes(rows: Rows, quasi: Sequence[str], sensitive: str | None) -> Classes:
-    """Group the rows of a table by what an attacker may know; without a sensitive attribute all
-    rows have the same value.
+    """Group the rows of a table by the attributes `quasi`.
+
+    Without a sensitive attribute all rows have the same value.
     """
     if not quasi:
         raise SchemaError(
@@ -181,7 +183,7 @@ def classes(rows: Rows, quasi: Sequence[str], sensitive: str | None) -> Classes:
     parts = [[column.astype(np.int64) for column in batch] for batch in rows.batches(names)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     if not columns or not len(columns[0]):
-        raise SchemaError("The table has no rows to look at.")
+        raise SchemaError("The table has no rows.")
     sizes = [rows.schema[name].size for name in quasi]
     key, _ = _packed(columns[: len(quasi)], sizes)
     values = rows.schema[sensitive].size if sensitive else 1
@@ -192,7 +194,10 @@ def classes(rows: Rows, quasi: Sequence[str], sensitive: str | None) -> Classes:
 
 
 def _packed(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integers, int]:
-    """One number for every combination of codes; renumbered when the product grows too large."""
+    """Return a number for every combination of codes, and how many numbers are possible.
+
+    Combinations are renumbered when the product of the sizes grows too large.
+    """
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
         if span * size > _LARGEST:

@@ -25,8 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.audit.claim import ADAPTIVE
 from scumble.audit.exposure import exposure
+from scumble.audit.mechanism_claims import ADAPTIVE
 from scumble.audit.runs import RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
@@ -230,7 +230,7 @@ def _measured(
     found = [
         (each.law, each.numbers.ravel().astype(np.int64))
         for each in table.steps
-        if each.how == "sums" and isinstance(each.law, DiscreteLaplace)
+        if each.kind == "sums" and isinstance(each.law, DiscreteLaplace)
     ]
     size = sum(each.numbers.size for each in table.steps)
     return found if 0 < len(found) == len(table.steps) and size <= _MOST_NUMBERS else None

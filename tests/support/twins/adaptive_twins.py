@@ -8,7 +8,7 @@ import numpy as np
 
 import scumble as sc
 from scumble.audit.catalogue import LINE, SQUARE
-from scumble.audit.claim import TINY, Claim
+from scumble.audit.mechanism_claims import TINY, Claim
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.laws.distributions import DiscreteLaplace

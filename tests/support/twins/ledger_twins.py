@@ -8,8 +8,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from scumble.audit.attacks import PERSON, SECRET, Guarded, Outcome, by_refusal, decisions_finding
-from scumble.audit.claims import CONFIDENCE
+from scumble.audit.attacks import (
+    PERSON,
+    SECRET,
+    DatabaseVictim,
+    Outcome,
+    refusal_attack,
+    refusal_finding,
+)
+from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.private.database.state import DatabaseState
 from scumble.private.sampling.source import Keystream
@@ -20,7 +27,7 @@ PEOPLE, EPSILON, NOISE = 60, 1.0, 2.0
 PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-class Forgetful(Guarded):
+class Forgetful(DatabaseVictim):
     """Its ledger is written, and never remembered."""
 
     name = "ledger that forgets"
@@ -31,7 +38,7 @@ class Forgetful(Guarded):
         return super().count(condition, members)
 
 
-class LooksFirst(Guarded):
+class LooksFirst(DatabaseVictim):
     """Refuses to say that nobody was found."""
 
     name = "denial that looks at data"
@@ -46,7 +53,7 @@ class LooksFirst(Guarded):
         return super().count(condition, members)
 
 
-def repeated(kind: type[Guarded]) -> Callable[[int, int], Iterator[Finding]]:
+def repeated(kind: type[DatabaseVictim]) -> Callable[[int, int], Iterator[Finding]]:
     """Everybody's bit by asking again and again, and taking the side of most answers."""
 
     def check(runs: int, seed: int) -> Iterator[Finding]:
@@ -61,21 +68,21 @@ def repeated(kind: type[Guarded]) -> Callable[[int, int], Iterator[Finding]]:
     return check
 
 
-def _voted(victim: Guarded, who: int, times: int) -> int:
+def _voted(victim: DatabaseVictim, who: int, times: int) -> int:
     asked = f"{PERSON} = {who} AND {SECRET} = 1"
     answers = [victim.count(asked, [who]) for _ in range(times)]
     given = [answer for answer in answers if answer is not None]
     return int(2 * sum(answer > 0.5 for answer in given) > len(given))
 
 
-def made(kind: type[Guarded], folder: Path, secrets: list[int], seed: int) -> Guarded:
+def made(kind: type[DatabaseVictim], folder: Path, secrets: list[int], seed: int) -> DatabaseVictim:
     """A database with noise that can be repeated."""
     victim = kind(folder, secrets, epsilon=EPSILON, noise=NOISE)
     victim._database._session._noise = Keystream(seed)
     return victim
 
 
-def refusing(kind: type[Guarded]) -> Callable[[int, int], Iterator[Finding]]:
+def refusing(kind: type[DatabaseVictim]) -> Callable[[int, int], Iterator[Finding]]:
     """Everybody's bit by who is refused; and whether decisions follow the data."""
 
     def check(runs: int, seed: int) -> Iterator[Finding]:
@@ -85,9 +92,9 @@ def refusing(kind: type[Guarded]) -> Callable[[int, int], Iterator[Finding]]:
                 made(kind, Path(folder) / str(place), secrets, seed + place)
                 for place, secrets in enumerate(several)
             ]
-            yield by_refusal(victims[0], several[0]).finding(CONFIDENCE)
-            by_refusal(victims[1], several[1])  # so that both were asked the same
-            yield decisions_finding(*victims, runs // PEOPLE)
+            yield refusal_attack(victims[0], several[0]).finding(CONFIDENCE)
+            refusal_attack(victims[1], several[1])  # so that both were asked the same
+            yield refusal_finding(*victims, runs // PEOPLE)
             for victim in victims:
                 victim.close()
 
@@ -99,6 +106,6 @@ def _secrets(seed: int) -> list[int]:
 
 
 TWINS = [
-    Twin("ledger that forgets", repeated(Forgetful), repeated(Guarded), PEOPLE * 60),
-    Twin("denial that looks at data", refusing(LooksFirst), refusing(Guarded), PEOPLE * 4),
+    Twin("ledger that forgets", repeated(Forgetful), repeated(DatabaseVictim), PEOPLE * 60),
+    Twin("denial that looks at data", refusing(LooksFirst), refusing(DatabaseVictim), PEOPLE * 4),
 ]

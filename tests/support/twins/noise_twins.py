@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.audit.claim import Claim, judged
-from scumble.audit.distinguish import distinguish, support_finding
+from scumble.audit.distinguish import distinguish, floating_point_finding
+from scumble.audit.mechanism_claims import Claim, judged
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
 from scumble.private.meter.table import PrivateTable
@@ -140,7 +140,7 @@ def told_apart(draw):
 
 def last_bits(draw):
     outputs = counted(draw)
-    return lambda runs, seed: [support_finding(draw.__name__, *outputs(runs, seed), 1)]
+    return lambda runs, seed: [floating_point_finding(draw.__name__, *outputs(runs, seed), 1)]
 
 
 _HISTOGRAM = Claim(sc.Histogram(NAMES, **GIVEN), 1)

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.audit.claim import Claim, judged
 from scumble.audit.distinguish import distinguish
 from scumble.audit.evidence_checks import TupleOdds
-from scumble.audit.exposure import SECRET, VALUES, WHO, secret_schema
-from scumble.audit.linkage import order_finding
+from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
+from scumble.audit.linkage import row_order_finding
+from scumble.audit.mechanism_claims import Claim, judged
 from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.private.perturbation.tuple_views import TupleViews
 from scumble.private.sampling.source import Keystream
@@ -49,7 +49,7 @@ class SortedByTruth(sc.Uniform):
         [true] = map(np.concatenate, zip(*rows.batches([SECRET]), strict=True))
         evidence = super().perturb(rows, noise, folder)
         published = pq.read_table(folder / evidence.file)
-        order = np.argsort(true[published[WHO].to_numpy()], kind="stable")
+        order = np.argsort(true[published[TARGET].to_numpy()], kind="stable")
         pq.write_table(published.take(pa.array(order)), folder / evidence.file)
         return evidence
 
@@ -74,7 +74,7 @@ def two_views(mechanism: sc.AlphaBeta):
     def check(runs: int, seed: int):
         schema, outputs = secret_schema(runs), []
         for place, value in enumerate((0, VALUES - 1)):
-            table = pa.table({WHO: np.arange(runs), SECRET: np.full(runs, value)})
+            table = pa.table({TARGET: np.arange(runs), SECRET: np.full(runs, value)})
             first = sc.publish(table, schema, mechanism, seed=seed + place)
             outputs.append(masks_of(mechanism, first, table, seed + 2 + place))
         law = replace(first.evidence.presence, views=2)
@@ -93,14 +93,14 @@ def masks_of(mechanism: sc.AlphaBeta, first: sc.Release, table: pa.Table, seed: 
         evidence = mechanism.republish(first.evidence, first.folder, rows, noise, folder)
         shown = pq.read_table(folder / evidence.file)
     found = np.zeros((table.num_rows, VALUES))
-    found[shown[WHO].to_numpy(), shown[SECRET].to_numpy()] = shown[
+    found[shown[TARGET].to_numpy(), shown[SECRET].to_numpy()] = shown[
         InclusionProbabilities.views_column
     ].to_numpy()
     return found
 
 
 def ordered(mechanism: sc.Uniform):
-    return lambda runs, seed: [order_finding(mechanism, 1, runs, seed=seed)]
+    return lambda runs, seed: [row_order_finding(mechanism, 1, runs, seed=seed)]
 
 
 _VIEWS = {"alpha": 0.5, "beta": 0.1, "views": 2}

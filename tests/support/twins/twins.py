@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from scumble.audit.claim import Claim, tried
+from scumble.audit.mechanism_claims import Claim, tried
 from scumble.audit.report import Finding
 
 Check = Callable[[int, int], Iterable[Finding]]  # runs and a seed to findings

@@ -1,7 +1,4 @@
-"""Promises of a release against its evidence.
-
-The promises of a release, one by one, against what its evidence really allows.
-"""
+"""The promises of a release, checked one by one against what its evidence allows."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.audit.evidence_checks import TupleOdds, channel_ratio, delta_of
-from scumble.audit.exposure import Exposure, bags, exposure
+from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta
+from scumble.audit.exposure import Exposure, exposure, multiset_counts
 from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.channels import (
     MultisetChannel,
@@ -29,14 +26,14 @@ from scumble.model.privacy.guarantee import Guarantee, format_parameter, posteri
 from scumble.public.release import Release
 
 CONFIDENCE = 0.9999
-_BAGS = 200_000
-_SLACK = 1e-9  # promises are rounded to floats, away from what they promise
+_DRAWS = 200_000
+_SLACK = 1e-9  # promises are rounded to floats
 
 Check = Callable[[Release, Guarantee], "Finding | None"]
 
 
 def claims(release: Release) -> Iterator[Finding]:
-    """A finding for every promise that can be computed from what is published."""
+    """Yield a finding for each promise of the release; "noted" where no check is known."""
     for promise in release.guarantees:
         check = _CHECKS.get(promise.statement)
         found = check(release, promise) if check else None
@@ -49,18 +46,18 @@ def _untried(promise: Guarantee) -> Finding:
 
 
 def _ratios(release: Release) -> list[Fraction | None]:
-    """The amplification of everything that perturbs a row; nothing if no row is perturbed."""
+    """Return the amplification of each channel that perturbs rows; None in it means unbounded."""
     evidence, schema = release.evidence, release.schema
     if isinstance(evidence, Records):
-        return [channel_ratio(channel, schema) for channel in evidence.channels]
+        return [amplification(channel, schema) for channel in evidence.channels]
     if isinstance(evidence, Tuples) and isinstance(evidence.presence, ReplacedTuples):
         whole = UniformChannel(evidence.columns, evidence.presence.keep)
-        return [channel_ratio(whole, schema)]
+        return [amplification(whole, schema)]
     return []
 
 
 def _local(release: Release, promise: Guarantee) -> Finding | None:
-    """ε-LDP of all channels together."""
+    """Check ε-LDP of all channels together."""
     losses = [math.inf if ratio is None else math.log(ratio) for ratio in _ratios(release)]
     if not losses:
         return None
@@ -74,7 +71,7 @@ def _amplification(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _rho(release: Release, promise: Guarantee) -> Finding | None:
-    """Where a prior of ρ1 can end, for each single value."""
+    """Check the highest posterior of a single value whose prior is ρ1."""
     prior, ratios = Fraction(promise.parameters["rho1"]), _ratios(release)
     ends = [1.0 if ratio is None else float(posterior_at_most(prior, ratio)) for ratio in ratios]
     if not ends:
@@ -83,18 +80,18 @@ def _rho(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _restricted(release: Release, promise: Guarantee) -> Finding | None:
-    """Where a share of at most ρ1 in the table can end: whatever the table is, if that is enough;
-    else by the rows shown, since how frequent a value is in its part only the table tells.
+    """Check the highest posterior of a value that at most a share ρ1 of the rows have.
+
+    A bound that holds for every table is used if it is within the promise. Otherwise the shown rows
+    give a lower limit, since only the private table tells how frequent a value is in its part.
     """
     parts, asked = Parts.of(release), release.manifest.parameters.get("rho2")
     if parts is None or asked is None:
         return None
     prior, claimed = Fraction(str(promise.parameters["rho1"])), promise.parameters["rho2"]
-    seen, most, end = (
-        parts.seen(prior, CONFIDENCE),
-        parts.most(prior),
-        parts.end(Fraction(str(asked))),
-    )
+    seen = parts.posterior_from_rows(prior, CONFIDENCE)
+    most = parts.posterior_of_any_table(prior)
+    end = parts.posterior_of_split(Fraction(str(asked)))
     what = f"the posterior of a value that a share of {float(prior):.3g} of the rows have"
     if seen <= claimed and most <= claimed:
         return _at_most(promise, "rho2", float(most), what)
@@ -117,7 +114,7 @@ def _exposed(release: Release, promise: Guarantee) -> Finding | None:
     found, values = exposure(release.manifest), promise.parameters.get("values")
     evidence = release.evidence
     if isinstance(evidence, Tuples) and isinstance(evidence.presence, ReplacedTuples):
-        # of a whole row, for who is told which row is whose
+        # The exposure of a whole row to an adversary who is told which row is whose.
         size, keep = release.schema.size(evidence.columns), evidence.presence.keep
         found = Exposure(size, float(keep + (1 - keep) / size))
     if found is None or found.values != values:
@@ -126,8 +123,10 @@ def _exposed(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _profile(release: Release, promise: Guarantee) -> Finding | None:
-    """δ at each ε of the profile, by drawing bags; a mean of numbers up to 1 is no further below
-    its expectation than Hoeffding's bound says.
+    """Check δ at each ε of the profile by drawing multisets.
+
+    Each δ is the mean of numbers from 0 to 1, whose distance from the expectation is bounded by
+    Hoeffding's inequality.
     """
     evidence = release.evidence
     if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], MultisetChannel):
@@ -135,26 +134,26 @@ def _profile(release: Release, promise: Guarantee) -> Finding | None:
     law = evidence.channels[0].law
     if not isinstance(law, PoolLaw) or law.caps is not None:
         return None
-    margin = math.sqrt(-math.log((1 - CONFIDENCE) / len(promise.parameters)) / (2 * _BAGS))
+    margin = math.sqrt(-math.log((1 - CONFIDENCE) / len(promise.parameters)) / (2 * _DRAWS))
     claimed = {
         float(name.split()[-1]): delta
         for name, delta in promise.parameters.items()
         if name.startswith("delta at epsilon ")
     }
-    excess = {epsilon: delta_of(law, epsilon, _BAGS) for epsilon in claimed}
+    excess = {epsilon: estimated_delta(law, epsilon, _DRAWS) for epsilon in claimed}
     worst = max(claimed, key=lambda epsilon: excess[epsilon] - claimed[epsilon])
     broken = excess[worst] - margin > claimed[worst]
     sentence = (
-        f"In {_BAGS} drawn bags δ at ε = {worst:g} is {excess[worst]:.4g} (± {margin:.2g}); "
+        f"In {_DRAWS} drawn multisets δ at ε = {worst:g} is {excess[worst]:.4g} (± {margin:.2g}); "
         f"promised is {claimed[worst]:.4g}."
     )
     numbers = {"found": excess[worst], "claimed": claimed[worst]}
     verdict: Verdict = "refuted" if broken else "stands"
-    return Finding("drawn bags", promise.claim, verdict, sentence, numbers, CONFIDENCE)
+    return Finding("drawn multisets", promise.claim, verdict, sentence, numbers, CONFIDENCE)
 
 
 def _tuples(release: Release, promise: Guarantee) -> Finding | None:
-    """Where a prior can end; and how far it can fall, where that is promised too."""
+    """Check how far the prior of a tuple can rise and, where that is promised, fall."""
     odds, given = _odds(release), promise.parameters
     if odds is None or not ("d" in given or ("k" in given and odds.law.sources)):
         return None
@@ -198,7 +197,7 @@ def _diverse(release: Release, promise: Guarantee) -> Finding | None:
 
 
 def _close(release: Release, promise: Guarantee) -> Finding | None:
-    """No value is in a bag more often than it would be among n members of the pool."""
+    """Check that no value is in a multiset more often than among n members of the pool."""
     evidence = release.evidence
     if not isinstance(evidence, Records) or not isinstance(evidence.channels[0], MultisetChannel):
         return None
@@ -206,11 +205,11 @@ def _close(release: Release, promise: Guarantee) -> Finding | None:
     if not isinstance(channel.law, PoolLaw):
         return None
     table = pq.read_table(release.folder / evidence.file, columns=list(channel.columns))
-    counts = bags(channel, table, channel.law.values)
+    counts = multiset_counts(channel, table, channel.law.values)
     members = counts.max(axis=0) * promise.parameters["n"] / channel.law.size
     pool = [promise.parameters["pool"] * float(share) for share in channel.law.shares]
     worst = float((members / np.array(pool)).max())
-    what = "the most frequent value of a bag, in shares of what n members of the pool would hold,"
+    what = "the count of a value in a multiset, over that in n members of the pool, at its largest,"
     return _finding(promise, worst, 1.0, what)
 
 
@@ -261,15 +260,16 @@ _CHECKS: Mapping[str, Check] = {
 }
 
 
-# The promise of a table in parts, each with a channel of its own, against an attacker who knows
-# how frequent every value is: what a value that is rare in the table can become in its part.
+# Releases of `partition`: parts of the table, each with a channel of its own. The attacker knows
+# how frequent every value is; what matters is how likely a value that is rare in the table can
+# become.
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a release: how many rows each has, its values and its channel."""
+    """The parts of a release, with their numbers of rows, domains and channels."""
 
     release: Release
     channel: PartitionChannel
@@ -277,7 +277,7 @@ class Parts:
 
     @classmethod
     def of(cls, release: Release) -> Parts | None:
-        """None if the release has no parts, or one where nothing is changed."""
+        """Return the parts; None if the release has none, or if one of them is not perturbed."""
         evidence = release.evidence
         if not isinstance(evidence, Records) or not isinstance(
             evidence.channels[0], PartitionChannel
@@ -288,24 +288,25 @@ class Parts:
 
     @property
     def gammas(self) -> list[Fraction]:
-        """By how much each channel can change the odds of two values."""
+        """The factor by which each channel can change the odds of two values."""
         pairs = zip(self.channel.keeps, self.channel.domains, strict=True)
         return [1 + keep * len(domain) / (1 - keep) for keep, domain in pairs]
 
-    def most(self, rho1: Fraction) -> Fraction:
-        """The highest posterior that a value which at most a share ρ1 of all rows have may reach,
-        whatever the table: of these rows no more than all are in one part.
+    def posterior_of_any_table(self, rho1: Fraction) -> Fraction:
+        """Return the highest posterior of a value that at most a share ρ1 of all rows have.
+
+        It holds for every table: in the worst case all rows with the value are in one part.
         """
         rare = math.floor(rho1 * sum(self.channel.rows))
         shares = [Fraction(min(rare, size), max(size, 1)) for size in self.channel.rows]
         return max(map(posterior_at_most, shares, self.gammas))
 
-    def end(self, rho2: Fraction) -> Fraction | None:
-        """The highest posterior of such a value in a table that was split to reach `rho2`; None if
-        the channels are none that such a split has.
+    def posterior_of_split(self, rho2: Fraction) -> Fraction | None:
+        """Return the highest posterior of such a value in a table that was split to reach `rho2`.
 
-        The channel of a part takes the most frequent of its rare values to `rho2` exactly: so its γ
-        tells how many rows that one has, a whole number.
+        Such a split gives each part the channel that takes the most frequent of its rare values to
+        `rho2` exactly, so that γ tells how many rows have that value. The result is None if that is
+        not a whole number, so that the channels are not those of such a split.
         """
         shares = [rho2 / (rho2 + gamma * (1 - rho2)) for gamma in self.gammas]
         sizes = self.channel.rows
@@ -313,10 +314,11 @@ class Parts:
             return None
         return max(map(posterior_at_most, shares, self.gammas))
 
-    def seen(self, rho1: Fraction, confidence: float) -> float:
-        """A lower limit of the highest such posterior, out of the rows that are shown, which is
-        wrong with a probability of at most 1 - confidence: by Hoeffding's inequality for how many
-        rows of a part have a value, and how many of all rows at most.
+    def posterior_from_rows(self, rho1: Fraction, confidence: float) -> float:
+        """Return a lower limit of the highest such posterior, from the rows that are shown.
+
+        It is wrong with a probability of at most 1 - `confidence`. Hoeffding's inequality bounds
+        how many rows of a part have a value from below, and how many of all rows from above.
         """
         error = 2 * (sum(map(len, self.channel.domains)) + self._cells) / (1 - confidence)
         reach = math.sqrt(math.log(error) / 2)
@@ -342,7 +344,7 @@ class Parts:
         return self.release.schema.size(self.channel.attributes)
 
     def _shown(self) -> Iterator[tuple[npt.NDArray[np.int64], Floats, int]]:
-        """The values of each part, how many rows show them, and all its rows."""
+        """Yield the values of each part, how many rows show each, and the number of its rows."""
         schema, channel = self.release.schema, self.channel
         table = pq.read_table(
             self.release.folder / self.file, columns=[*channel.attributes, channel.column]
@@ -356,12 +358,13 @@ class Parts:
             yield np.array(domain), counts[list(domain)].astype(np.float64), len(inside)
 
 
-# Whether the rows of a release can have come through the channels that it states.
+# Whether the rows of a release can be the output of the channels that it states.
 
 
-def shown_values(release: Release) -> Iterator[Finding]:
-    """For each channel that replaces values by any of them: every value is shown in a share of the
-    rows at least, however rare it is in the table.
+def shown_value_findings(release: Release) -> Iterator[Finding]:
+    """Check for each uniform channel that no value is shown too rarely.
+
+    Such a channel shows every value in some share of the rows, however rare it is in the table.
     """
     evidence = release.evidence
     if not isinstance(evidence, Records):
@@ -372,8 +375,10 @@ def shown_values(release: Release) -> Iterator[Finding]:
 
 
 def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
-    """The value that is shown least often. A row shows it with a probability of at least
-    (1 - keep) / values, independently of the others, and all values are looked at.
+    """Test the value that is shown least often.
+
+    A row shows any value with a probability of at least (1 - keep) / values, independently of other
+    rows. The minimum over all values is tested, hence the factor `values` (a union bound).
     """
     from scipy.stats import binom
 

@@ -1,9 +1,9 @@
-"""Claim: a method, the loss that it promises between neighbours, and all attempts at it.
+"""The claim of a mechanism, (ε, δ) between neighbouring tables, and all attempts to refute it.
 
 Publishers perturb rows independently, so one publication of many equal rows is as many runs.
-Summaries with a fixed plan are measured once and blurred many times, and their loss is computed;
-they are also run as a whole, but less often. Where a plan depends on the data, runs that took the
-same decisions are compared step by step.
+A summary whose plan does not depend on the data is measured once, its noise is drawn many times,
+and its loss is computed exactly; it is also run as a whole, but less often. Where a plan depends on
+the data, runs that took the same decisions are compared step by step.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from scumble.audit.claims import CONFIDENCE
-from scumble.audit.distinguish import Distinction, Outputs, distinguish, support_finding
-from scumble.audit.exposure import VALUES, shown_rows
-from scumble.audit.linkage import order_finding
+from scumble.audit.distinguish import Distinction, Outputs, distinguish, floating_point_finding
+from scumble.audit.exposure import VALUES, publish_secret
+from scumble.audit.linkage import row_order_finding
+from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
-from scumble.audit.runs import Pair, pairs, published
-from scumble.audit.summary_plans import Stepwise, Worst, worst
+from scumble.audit.runs import Pair, pairs, publish_runs
+from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.sampling.source import Keystream
 
-# A run of the whole mechanism stands for so many others, by its time; the search for the worst
-# pair takes a small part of the runs.
+# A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
+# number of runs is divided by these; the search for the worst pair takes a twentieth of the runs.
 WHOLE_IF_FIXED, WHOLE, SEARCH = 1000, 100, 20
-FEWEST = 100  # runs that can show anything at all
-ORDERED = 500  # people whose rows are published to see in which order they stand
-LIKELY = 0.5  # the confidence of a search: what it finds is tested anew
+FEWEST = 100  # fewer runs can show nothing
+ORDERED = 500  # people whose rows are published to test the order of rows
+LIKELY = 0.5  # the confidence during a search: its result is tested again with new runs
 _ROUNDING = 1e-9
 # Their plans depend on the data: what they record of one run says nothing about another.
 ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "mosaic", "dawa")
@@ -63,11 +63,11 @@ class Claim:
 
 
 def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Finding]:
-    """What exact losses and distinguishing tests say of a claim."""
+    """Yield the findings of exact losses and distinguishing tests, with `runs` runs of each."""
     mechanism = claim.mechanism
     if isinstance(mechanism, Publisher):
         yield _rows(claim, mechanism, runs, seed)
-        yield order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
+        yield row_order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
     elif isinstance(mechanism, Summary):
         found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
         noise = Keystream(seed)
@@ -88,12 +88,12 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
 
 
 def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Finding:
-    """The worst two values of those that differ least and most, then tested anew."""
+    """Search for the pair of secrets that is told apart best, and test it with new runs."""
     seeds = count(seed) if seed is not None else None
 
     def test(values: tuple[int, int], number: int, sure: float) -> Distinction:
         one, other = (
-            shown_rows(mechanism, value, number, seed=None if seeds is None else next(seeds))
+            publish_secret(mechanism, value, number, seed=None if seeds is None else next(seeds))
             for value in values
         )
         return distinguish(one, other, delta=claim.delta, confidence=sure)
@@ -104,21 +104,21 @@ def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Fi
     return _told(claim, test(chosen, runs, CONFIDENCE), f"secrets {chosen[0]} and {chosen[1]}")
 
 
-def _worst(claim: Claim, mechanism: Summary) -> Worst | None:
+def _worst(claim: Claim, mechanism: Summary) -> WorstPair | None:
     given = mechanism.parameters
-    return worst(mechanism, claim.schema, given["neighbours"], given["contribution"])
+    return worst_pair(mechanism, claim.schema, given["neighbours"], given["contribution"])
 
 
 def _whole(
-    claim: Claim, mechanism: Summary, found: Worst | None, runs: int, noise: Keystream
+    claim: Claim, mechanism: Summary, found: WorstPair | None, runs: int, noise: Keystream
 ) -> Iterator[Finding]:
-    """The whole mechanism on its worst pair, or on the worst of a short search: its numbers, and
-    their last bits.
+    """Run the whole mechanism on its worst pair, or on the worst of a short search if that is not
+    known, and test the published numbers and their last bits.
     """
 
     def outputs(pair: Pair, number: int) -> tuple[Outputs, Outputs]:
         one, other = (
-            published(mechanism, claim.schema, counts, number, noise)
+            publish_runs(mechanism, claim.schema, counts, number, noise)
             for counts in (pair.one, pair.other)
         )
         return one, other
@@ -139,19 +139,19 @@ def _whole(
             chosen = max(choices, key=lambda pair: test(outputs(pair, few), LIKELY).epsilon)
     lines = outputs(chosen, number)
     yield _told(claim, test(lines, CONFIDENCE), f"{chosen.words}, whole releases")
-    yield support_finding(claim.words, *lines, claim.epsilon)
+    yield floating_point_finding(claim.words, *lines, claim.epsilon)
 
 
 def _stepwise(claim: Claim, mechanism: Summary, runs: int, noise: Keystream) -> Iterator[Finding]:
-    """The steps of runs that decided alike, and what decisions by costs may lose beside them."""
+    """Compare the steps of runs that decided alike, and the loss of decisions by costs."""
     found = Stepwise.of(mechanism, claim.schema, runs, noise)
     if (worst := found.worst) is None:
         sentence = "No two runs on neighbouring tables decided alike."
         yield Finding("steps of a run", claim.words, "noted", sentence)
         return
     sentence = (
-        f"In {len(found.told)} pairs of runs on neighbouring tables that decided alike, all steps "
-        f"together lose ε = {worst.loss:.6g} at most ({worst.pair.words}); promised is "
+        f"In {len(found.transcripts)} pairs of runs on neighbouring tables that decided alike, all "
+        f"steps together lose ε = {worst.loss:.6g} at most ({worst.pair.words}); promised is "
         f"{claim.epsilon:.6g}."
     )
     yield _lost(claim, "steps of a run", worst.loss, sentence)
@@ -171,7 +171,7 @@ def _lost(claim: Claim, check: str, loss: float, sentence: str) -> Finding:
     return Finding(check, claim.words, "refuted" if broken else "stands", sentence, numbers)
 
 
-def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:
+def _exact(claim: Claim, mechanism: Summary, found: WorstPair) -> Finding:
     allowed, loss = mechanism.promise, found.loss
     spent, most = (loss.epsilon, allowed.epsilon) if allowed.pure else (loss.rho, allowed.rho)
     letter = "ε" if allowed.pure else "ρ"
@@ -186,7 +186,7 @@ def _exact(claim: Claim, mechanism: Summary, found: Worst) -> Finding:
 
 
 def judged(words: str, epsilon: float, found: Distinction, where: str) -> Finding:
-    """What a distinguishing test says of a promised ε."""
+    """Return the finding of a distinguishing test about a promised ε; `where` names the runs."""
     sentence = (
         f"In {found.runs} runs ({where}) the best event, {found.event}, implies an ε of at least "
         f"{found.epsilon:.4g}; promised is {epsilon:.4g}."
