@@ -1,4 +1,7 @@
-"""An answer: a value, the law of its error, how it was found, and what to keep in mind about it."""
+"""Estimate and Estimates: answers with the law of their error, and how they are formatted.
+
+The functions at the end format numbers, rows and commands for the command line and reports.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,19 @@ _MOST_LINES = 60
 
 
 class Law(Protocol):
-    """The law of `estimate - truth`: what an estimate needs of it. Laws of noise know more."""
+    """The law of `estimate - truth`, as far as an estimate needs it."""
 
     @property
     def stderr(self) -> float: ...
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        """Limits that hold the truth with probability `level`, given the estimate."""
+        """Return limits that contain the truth with probability `level`, given the estimate."""
         ...
 
 
 @dataclass(frozen=True)
 class Exact:
-    """No error: the question names nothing that was perturbed."""
+    """The law of no error: the question depends on nothing that was perturbed."""
 
     stderr: float = 0.0
 
@@ -45,7 +48,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Nothing can be said, as for the average of no rows."""
+    """The law of an unknown error, as for the average of no rows."""
 
     stderr: float = math.inf
 
@@ -55,7 +58,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Clamped:
-    """A law whose interval is cut to limits that the truth is known to keep."""
+    """A law whose interval is cut to known limits of the truth; `raw` is the estimate before."""
 
     law: Law
     raw: float
@@ -76,7 +79,10 @@ class Clamped:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`."""
+    """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`.
+
+    `method` says how it was computed, and `notes` what should be known about it.
+    """
 
     value: float
     law: Law
@@ -89,20 +95,20 @@ class Estimate:
 
     @property
     def status_label(self) -> str:
-        """What became of the question, in a word or two; nothing where that cannot differ."""
+        """How a database handled the question, in a word or two; empty for a release."""
         return ""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Limits that hold the truth with probability `level` (over the noise of the release)."""
+        """Return limits that contain the truth with probability `level` over the noise."""
         return self.law.interval(self.value, check_level(level))
 
     def clamped(self, low: float, high: float) -> Estimate:
-        """The same estimate cut to known limits. This trades the estimate's lack of bias away."""
+        """Return the estimate cut to known limits, which introduces a bias."""
         law = Clamped(self.law, self.value, low, high)
         return replace(self, value=law.clip(self.value), law=law)
 
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
-        """What a program reads: numbers that are not finite become None."""
+        """Return the estimate as JSON values; numbers that are not finite become None."""
         low, high = self.interval(level)
         numbers = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
         finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
@@ -128,7 +134,11 @@ class Estimate:
 
 
 class Estimates:
-    """The answer to a GROUP BY: one estimate per group, in the order of the domains."""
+    """The answer to a GROUP BY: one estimate per group, in the order of the domains.
+
+    `groups` are the names and types of the grouping attributes, `rows` the values of each group
+    with its estimate.
+    """
 
     def __init__(
         self,
@@ -146,7 +156,7 @@ class Estimates:
         return len(self.rows)
 
     def __getitem__(self, key: Any) -> Estimate:
-        """The estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`."""
+        """Return the estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`."""
         wanted = key if isinstance(key, tuple) else (key,)
         for found, estimate in self.rows:
             if found == wanted:
@@ -162,15 +172,15 @@ class Estimates:
 
     @property
     def _columns(self) -> list[str]:
-        """The groups as columns of a table that has columns of its own."""
+        """The names of the group columns in a table; renamed if an estimate has such a field."""
         taken = (*_FIELDS, *self._more)
         return [f"group {name}" if name in taken else name for name in self.groups]
 
     @property
     def _more(self) -> dict[str, Any]:
-        """What estimates tell beside their numbers, as those of a database: of the first one."""
-        told = self.rows[0][1].to_dict() if self.rows else {}
-        return {name: value for name, value in told.items() if name not in _FIELDS}
+        """The additional fields of the first estimate, as those of a database have them."""
+        fields = self.rows[0][1].to_dict() if self.rows else {}
+        return {name: value for name, value in fields.items() if name not in _FIELDS}
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         import pyarrow as pa
@@ -198,7 +208,7 @@ class Estimates:
         return frame
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Header and lines of a table for people; of many groups, the first and the last."""
+        """Return the header and rows of a formatted table; of many groups, the first and last."""
         header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
@@ -208,12 +218,12 @@ class Estimates:
         return header, body
 
     def header(self, level: float) -> list[str]:
-        """The columns of a table for people: groups, numbers, and fates where there are any."""
-        fates = any(estimate.status_label for _, estimate in self.rows)
-        return [*self.groups, *number_headers(level), *(["status"] if fates else [])]
+        """Return the column headers of a formatted table: groups, numbers, and status if any."""
+        status = any(estimate.status_label for _, estimate in self.rows)
+        return [*self.groups, *number_headers(level), *(["status"] if status else [])]
 
     def _notes(self) -> list[str]:
-        """Notes that hold for some group, each once."""
+        """Return the notes of all groups, each once."""
         return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
 
     def __repr__(self) -> str:
@@ -242,22 +252,20 @@ class Estimates:
 
 
 def number_headers(level: float) -> list[str]:
-    """What the numbers in a line of a table are."""
+    """Return the headers of the numbers of `table_row`."""
     return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
 
 
 def table_row(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
-    """A group and its estimate in a table for people: only digits that its error leaves
-    meaningful.
-    """
+    """Return a group and its estimate as cells of a formatted table; see `format_number`."""
     numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
     names = ["(missing)" if part is None else str(part) for part in key]
-    fate = [estimate.status_label] if key and estimate.status_label else []
-    return names + [format_number(number, estimate.stderr) for number in numbers] + fate
+    status = [estimate.status_label] if key and estimate.status_label else []
+    return names + [format_number(number, estimate.stderr) for number in numbers] + status
 
 
 def format_number(number: float, error: float) -> str:
-    """A number with as many digits as its error leaves meaningful."""
+    """Format a number with the digits that are significant given its standard error."""
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
     if error == 0 or not math.isfinite(error):
@@ -267,14 +275,14 @@ def format_number(number: float, error: float) -> str:
 
 
 def format_exact(number: float) -> str:
-    """A true count as a whole number, a true average with one decimal, or that there is none."""
+    """Format a true count as an integer, a true average with one decimal, and NaN as "none"."""
     if math.isnan(number):
         return "none"
     return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
 def query_command(folder: Path, sql: str) -> str:
-    """A question as a command for a shell; SQL reads better between double quotes."""
+    """Return the shell command that asks a question, with SQL in double quotes if possible."""
     plain = not set('"$`\\!') & set(sql)
     words = f'"{sql}"' if plain else shlex.quote(sql)
     return f"scumble query {shlex.quote(str(folder))} {words}"

@@ -1,6 +1,8 @@
-"""Release, Manifest, save/load with checksums, answer().
+"""Release and Manifest: what was published, what is promised about it, and `answer`.
 
-A release: what was published, what is promised about it, and the one verb `answer`.
+A release is saved as a folder: `manifest.json` and its Parquet files, each with a checksum. The
+checksums detect damage and careless edits. They are not a signature: anyone who can write to the
+folder can also write new checksums.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ _ESTIMATORS = {
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a release says about itself. Nothing in it depends on private data beyond the
-    evidence.
+    """The public description of a release: mechanism, parameters, schema, guarantees, evidence.
+
+    Apart from the evidence, nothing in it depends on private data.
     """
 
     mechanism: str
@@ -68,7 +71,8 @@ class Manifest:
 class Release:
     """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`.
 
-    `remarks` are for the owner who published it, and are not saved.
+    `folder` holds its Parquet files; a `temporary` folder is removed together with the object.
+    `remarks` are for the owner who published it and are not saved.
     """
 
     manifest: Manifest
@@ -77,7 +81,7 @@ class Release:
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.temporary:  # the folder goes away with this object
+        if self.temporary:
             self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     @property
@@ -95,15 +99,15 @@ class Release:
     def answer(
         self, sql: str | Query, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
     ) -> Estimate | Estimates:
-        """The answer to one question: an `Estimate`, or `Estimates` for a GROUP BY.
+        """Answer one question: return an `Estimate`, or `Estimates` for a GROUP BY.
 
         `tables` are public side tables by name, as paths or data frames, for conditions such as
-        `IN (SELECT ... FROM name)`. `clamp` cuts counts to what a count can be, at the price of a
-        bias.
+        `IN (SELECT ... FROM name)`. `clamp` cuts counts to the range of possible counts, which
+        introduces a bias.
         """
-        engine = self._engine_with(tables)
-        query = self._parsed(sql, engine)
-        return self._present(query, self._estimates(query, engine), clamp)
+        sandbox = self._sandbox_with(tables)
+        query = self._parsed(sql, sandbox)
+        return self._present(query, self._estimates(query, sandbox), clamp)
 
     def answer_many(
         self,
@@ -112,59 +116,56 @@ class Release:
         tables: Mapping[str, Any] | None = None,
         clamp: bool = False,
     ) -> list[Estimate | Estimates]:
-        """The answers to many questions, in their order, with few passes over the published
-        data.
-        """
+        """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
         from scumble.public.estimation.tables import portions
 
-        engine = self._engine_with(tables)
-        queries = [self._parsed(sql, engine) for sql in questions]
+        sandbox = self._sandbox_with(tables)
+        queries = [self._parsed(sql, sandbox) for sql in questions]
         answers: list[Estimate | Estimates] = []
-        for some in portions(self._asked, queries):
+        for some in portions(self._queryable, queries):
             estimator = self._estimator(many=True)
-            found = estimator.answer_together(self.evidence, self._asked, some, engine)
+            found = estimator.answer_together(self.evidence, self._queryable, some, sandbox)
             for place, query in enumerate(some):
-                rows = found[place] if place in found else self._estimates(query, engine)
+                rows = found[place] if place in found else self._estimates(query, sandbox)
                 answers.append(self._present(query, rows, clamp))
         return answers
 
     def marginal(
         self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
     ) -> pa.Table:
-        """The estimated counts of all cells of some attributes, of a release of marginals.
+        """Return the estimated counts of all cells of some attributes, from a release of marginals.
 
-        `nonnegative` fits tables without negative cells that agree with each other, and `integers`
-        rounds so that the total stays. Both trade the estimates' lack of bias away; questions are
-        answered without them.
+        `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
+        counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
         from scumble.public.estimation.measurements.answer import marginal_table
 
         return marginal_table(
             self.evidence,
-            self._asked,
-            self._engine,
+            self._queryable,
+            self._sandbox,
             names,
             nonnegative=nonnegative,
             integers=integers,
         )
 
     def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query:
-        """A question, understood and checked, to be answered later or often."""
-        engine = self._engine_with(tables)
-        query = self._parsed(sql, engine)
-        engine.check(query)
+        """Parse and check a question, which can then be answered several times."""
+        sandbox = self._sandbox_with(tables)
+        query = self._parsed(sql, sandbox)
+        sandbox.check(query)
         return query
 
     def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
-        """Write the release to a folder of its own; an existing one is replaced only by `force`.
+        """Write the release to a new folder; an existing release is replaced only with `force`.
 
-        A release made with a fixed seed is refused unless `insecure` says that it may be written.
+        A release made with a fixed seed is written only with `insecure`. Returns the folder.
         """
         saved = save(self, Path(folder), force=force, insecure=insecure)
-        if self.temporary:  # from now on the saved folder is this release's own
-            self.__dict__.pop("_engine", None)
+        if self.temporary:  # from now on this release reads the saved folder
+            self.__dict__.pop("_sandbox", None)
             self.folder, self.temporary = saved.resolve(), False
             self._remove()
         return saved
@@ -183,41 +184,41 @@ class Release:
         return f"<b>{title}</b><ul>{promises}</ul>"
 
     @cached_property
-    def _asked(self) -> Schema:
-        """The attributes that can be asked about; identifiers stay, to be refused by name."""
-        hidden = [attribute.name for attribute in self.schema.identifiers]
-        named = {*self.evidence.columns, *hidden}
-        return self.schema.select([name for name in self.schema.names if name in named])
+    def _queryable(self) -> Schema:
+        """The attributes of the evidence, and the identifiers, which questions must not name."""
+        identifiers = [attribute.name for attribute in self.schema.identifiers]
+        known = {*self.evidence.columns, *identifiers}
+        return self.schema.select([name for name in self.schema.names if name in known])
 
     @cached_property
-    def _engine(self) -> Sandbox:
-        return self._new_engine({})
+    def _sandbox(self) -> Sandbox:
+        return self._new_sandbox({})
 
-    def _new_engine(self, tables: Mapping[str, Any]) -> Sandbox:
+    def _new_sandbox(self, tables: Mapping[str, Any]) -> Sandbox:
         from scumble.public.sandbox import Sandbox
 
-        beside = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
-        return Sandbox(self._asked, tables, self.folder / self.evidence.file, beside)
+        others = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
+        return Sandbox(self._queryable, tables, self.folder / self.evidence.file, others)
 
-    def _engine_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
-        return self._new_engine(tables) if tables else self._engine
+    def _sandbox_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
+        return self._new_sandbox(tables) if tables else self._sandbox
 
-    def _parsed(self, sql: str | Query, engine: Sandbox) -> Query:
+    def _parsed(self, sql: str | Query, sandbox: Sandbox) -> Query:
         if isinstance(sql, Query):
             for name in sql.attributes:
-                self._asked[name]  # a name that is not there has its sentence
+                self._queryable[name]  # raises SchemaError for an unknown name
             return sql
         from scumble.public.sql.parse import parse
 
-        return parse(sql, self._asked, engine.columns)
+        return parse(sql, self._queryable, sandbox.columns)
 
     def _estimates(
-        self, query: Query, engine: Sandbox
+        self, query: Query, sandbox: Sandbox
     ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
         """Check one question, and return its groups with their estimates."""
-        engine.check(query)
+        sandbox.check(query)
         rows: Iterable[tuple[tuple[Any, ...], Estimate]]
-        rows = self._estimator().answer(self.evidence, self._asked, query, engine)
+        rows = self._estimator().answer(self.evidence, self._queryable, query, sandbox)
         return rows
 
     def _estimator(self, *, many: bool = False) -> Any:
@@ -236,7 +237,7 @@ class Release:
         return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
 
     def _noted(self, estimate: Estimate) -> Estimate:
-        """Say what is true of every answer from rows that lack some people."""
+        """Add the note that rows were dropped, if they were."""
         if self.manifest.outside != "drop":
             return estimate
         return replace(estimate, notes=(*estimate.notes, DROPPED))
@@ -251,7 +252,7 @@ class Release:
 
 
 def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
-    """The places of the keys in the order of the domains, the first name counting most."""
+    """Return the positions of the keys sorted by code, the first name most significant."""
     import numpy as np
     import pyarrow as pa
 
@@ -263,10 +264,7 @@ def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]
     return order
 
 
-# A release as a folder: `manifest.json` and its Parquet files, each with a checksum.
-#
-# The checksums find damage and careless edits. They are no signature: who can write the folder
-# can also write new checksums.
+# Saving and loading.
 
 MANIFEST = "manifest.json"
 FILES = (
@@ -276,7 +274,7 @@ FILES = (
 
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
-    """Write a release: all of it, or nothing."""
+    """Write a release to `folder`, completely or not at all; return the folder."""
     check_can_save(release, folder, force=force, insecure=insecure)
     try:
         partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
@@ -284,7 +282,7 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
-        _fill(release, partial)
+        _write_files(release, partial)
         _swap(partial, folder)
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
@@ -296,11 +294,12 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
 def check_can_save(
     release: Release, folder: Path, *, force: bool = False, insecure: bool = False
 ) -> None:
-    """Complain about what must not be written, or not to that place."""
+    """Raise `ReleaseError` if the release must not be written, or not to that folder."""
     if release.manifest.seeded and not insecure:
         raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: who knows the seed can "
-            f"undo it. Publish without a seed, or say {setting('insecure', True)} for a test."
+            "This release was made with a fixed seed and is NOT PRIVATE: anyone who knows the "
+            "seed can undo it. Publish without a seed, or say "
+            f"{setting('insecure', True)} for a test."
         )
     if folder.exists() and not force:
         raise ReleaseError(
@@ -312,7 +311,7 @@ def check_can_save(
 
 
 def load(folder: str | Path) -> Release:
-    """Open a release folder, and refuse one that is damaged or was changed."""
+    """Open a release folder; raise `ReleaseError` if it is damaged or was changed."""
     path = Path(folder).resolve()
     if not path.is_dir():
         raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
@@ -338,7 +337,7 @@ def load(folder: str | Path) -> Release:
             f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
         )
     try:
-        manifest = _manifest(data)
+        manifest = _manifest_from_json(data)
         files = dict(data["files"])
     except (ScumbleError, ValueError, TypeError, KeyError):
         raise ReleaseError(
@@ -351,46 +350,47 @@ def load(folder: str | Path) -> Release:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Force replaces a release, and never a file that somebody else put there."""
+    """Raise `ReleaseError` unless the folder holds a release and no other file.
+
+    `force` replaces a release, and never a file that something else put there.
+    """
     if not (folder / MANIFEST).is_file():
         raise ReleaseError(
             f"{folder} exists and is not a release: not even {named('force')} replaces it."
         )
     own = {MANIFEST, *FILES}
-    strangers = sorted(path.name for path in folder.iterdir() if path.name not in own)
-    if strangers:
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)
+    if foreign:
         raise ReleaseError(
-            f"{folder} holds files that are not part of a release ({', '.join(strangers[:3])}): "
+            f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
             f"not even {named('force')} replaces it."
         )
 
 
-def _fill(release: Release, folder: Path) -> None:
+def _write_files(release: Release, folder: Path) -> None:
     names = release.evidence.files
     for name in names:
-        _put(release.folder / name, folder / name, temporary=release.temporary)
-    data = _data(release.manifest, {name: digest(folder / name) for name in names})
+        _link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
+    data = _manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
     data["checksum"] = _digest_of_json(data)
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, "utf-8")
     for path in (*(folder / name for name in names), folder / MANIFEST, folder):
-        _to_disk(path)
+        _sync(path)
 
 
-def _put(source: Path, target: Path, *, temporary: bool) -> None:
-    """A temporary file becomes the saved one; of a saved one, the new folder gets a copy of its
-    own.
-    """
+def _link_or_copy(source: Path, target: Path, *, temporary: bool) -> None:
+    """Link a temporary file to its new place; copy a saved file."""
     try:
         if temporary:
             os.link(source, target)
             return
     except OSError:
-        pass  # another file system, or one without links
+        pass  # another file system, or one without hard links
     shutil.copyfile(source, target)
 
 
-def _to_disk(path: Path) -> None:
+def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -399,7 +399,7 @@ def _to_disk(path: Path) -> None:
 
 
 def _swap(partial: Path, folder: Path) -> None:
-    """Put the finished folder in place; an old one moves aside first and is removed last."""
+    """Move the finished folder into place; an old one is moved aside first and removed last."""
     old = partial.with_name(partial.name + "-old")
     if folder.exists():
         folder.rename(old)
@@ -409,11 +409,11 @@ def _swap(partial: Path, folder: Path) -> None:
         if old.exists():
             old.rename(folder)
         raise
-    _to_disk(folder.parent)
+    _sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _data(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
+def _manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
     return {
         "format": manifest.format,
         "software": manifest.software,
@@ -429,7 +429,7 @@ def _data(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _manifest(data: Mapping[str, Any]) -> Manifest:
+def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
     return Manifest(
         mechanism=data["mechanism"],
         parameters=data["parameters"],
@@ -457,7 +457,7 @@ def _verify(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,9 +1,7 @@
-"""Sandboxed DuckDB, cells of a domain, public side tables.
+"""Sandbox: a locked-down DuckDB in memory, for public data and expressions over public domains.
 
-A locked-down DuckDB in memory, for public data and for expressions over public domains.
-
-It can read the published view and the public side tables that it was given, and nothing else: no
-other file, no network, no extension, no setting can be reached from the SQL that it runs.
+It can read the published view and the given public side tables, and nothing else: no other file, no
+network, no extension and no setting can be reached from the SQL that it runs.
 """
 
 from __future__ import annotations
@@ -45,8 +43,11 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Sandbox:
-    """Runs SQL over a published view (the table `view`), published files `beside` it and public
-    side tables, from any thread.
+    """Runs SQL over published files and public side tables, from any thread.
+
+    `tables` are the side tables by name (see `side_table`). The file `view` is the table `view`,
+    and `others` are more published files by table name. `derived` is for the estimators: objects
+    that they computed from the view, for the next question.
     """
 
     def __init__(
@@ -54,26 +55,26 @@ class Sandbox:
         schema: Schema,
         tables: Mapping[str, Any] = _NOTHING,
         view: Path | None = None,
-        beside: Mapping[str, Path] = _NOTHING,
+        others: Mapping[str, Path] = _NOTHING,
     ) -> None:
         self.schema = schema
         self.view = view
-        self.derived: dict[str, Any] = {}  # what estimators made of the view, for the next question
-        sides = {name: side_table(table) for name, table in tables.items()}
-        names = [name.lower() for name in sides]
-        files = {**({"view": view} if view else {}), **beside}
+        self.derived: dict[str, Any] = {}
+        side_tables = {name: side_table(table) for name, table in tables.items()}
+        names = [name.lower() for name in side_tables]
+        files = {**({"view": view} if view else {}), **others}
         for name in {"view", *files} & set(names):
             raise ParameterError(f"A public side table cannot be called '{name}': the release is.")
         if len(set(names)) < len(names):
             raise ParameterError("Two public side tables have names that differ only by case.")
-        self.columns = {name: tuple(table.column_names) for name, table in sides.items()}
-        self._connection = _open({**sides, _SAMPLE: _sample(schema)}, files)
+        self.columns = {name: tuple(table.column_names) for name, table in side_tables.items()}
+        self._connection = _open({**side_tables, _SAMPLE: _sample(schema)}, files)
 
     def check(self, query: Query) -> None:
-        """Complain, with the place, if types do not fit or constants cannot be converted.
+        """Raise `QueryError` if types do not fit or constants cannot be converted.
 
-        Every expression is evaluated on rows in which each attribute runs through its domain, so
-        that what DuckDB notices only while it computes is noticed here.
+        Every expression is evaluated on sample rows in which each attribute takes all values of its
+        domain, so that errors at run time of DuckDB are found here.
         """
         try:
             table = self._select(query.expressions)
@@ -83,11 +84,11 @@ class Sandbox:
             raise
         for expression, column in zip(query.expressions, table.columns, strict=True):
             wanted = "a number" if expression is query.argument else "a condition"
-            if _meaning(column.type) not in (wanted, "nothing"):
-                raise _at(expression, query.text, _mismatch(query, wanted, column.type))
+            if _category(column.type) not in (wanted, "nothing"):
+                raise _at(expression, query.text, _type_message(query, wanted, column.type))
 
     def rows(self, sql: str) -> pa.Table:
-        """Run SQL that an estimator built."""
+        """Run SQL that an estimator built and return the result."""
         with closing(self._connection.cursor()) as cursor:
             return _run(cursor, sql)
 
@@ -97,12 +98,12 @@ class Sandbox:
         names: Sequence[str],
         frame: pa.Table | None = None,
     ) -> list[Values]:
-        """The value of each expression in every cell of the product of the domains of `names`.
+        """Return the value of each expression in every cell of the product domain of `names`.
 
-        Cells come in row-major order, the last name fastest. With a `frame`, its rows stand in the
-        place of the attributes that are its columns, and run slowest. Conditions come as bool, NULL
-        as False; numbers as float64, NULL as 0. A number must be finite in every cell in which all
-        the conditions of the same call hold; elsewhere it becomes 0 if it is not.
+        Cells are in row-major order, the last name fastest. With a `frame`, its rows take the place
+        of the attributes that are its columns, as the slowest axis. Conditions are returned as
+        bool, NULL as False; numbers as float64, NULL as 0. A number must be finite in every cell in
+        which all conditions of the same call hold; elsewhere, one that is not finite becomes 0.
         """
         axes = self._axes(names, frame)
         if (total := cell_count(axes)) > CELL_LIMIT:
@@ -117,10 +118,10 @@ class Sandbox:
         for used, indices in by_axes.items():
             values = self._over([axes[i] for i in used], [expressions[i] for i in indices])
             found |= {i: spread(v, axes, used) for i, v in zip(indices, values, strict=True)}
-        return _finite([found[index] for index in range(len(expressions))], expressions)
+        return _check_finite([found[index] for index in range(len(expressions))], expressions)
 
     def holds(self, conditions: Sequence[Expression], names: Sequence[str]) -> list[Values]:
-        """`evaluate`, but a complaint if one of the expressions is not a condition."""
+        """Return the truth of each condition as `evaluate` does; other expressions are an error."""
         found = self.evaluate(conditions, names)
         for expression, value in zip(conditions, found, strict=True):
             if value.dtype != bool:
@@ -128,7 +129,7 @@ class Sandbox:
         return found
 
     def close(self) -> None:
-        """Give back the memory; the engine cannot be used afterwards."""
+        """Close the connection and release its memory."""
         self._connection.close()
 
     def _axes(self, names: Sequence[str], frame: pa.Table | None) -> list[CellAxis]:
@@ -137,7 +138,7 @@ class Sandbox:
         return axes if frame is None else [CellAxis.of_rows(frame), *axes]
 
     def _over(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
-        """The values over the product of just these axes, a batch of cells at a time."""
+        """Return the values over the product of only these axes, computed in batches of cells."""
         parts: list[list[Values]] = [[] for _ in expressions]
         for start in range(0, max(cell_count(axes), 1), _BATCH):
             table = self._select(expressions, cell_table(axes, start, _BATCH))
@@ -146,7 +147,7 @@ class Sandbox:
         return [np.concatenate(part) for part in parts]
 
     def _select(self, expressions: Sequence[Expression], table: pa.Table | None = None) -> pa.Table:
-        """The values of expressions in every row of a table, or of the sample."""
+        """Return the values of expressions in every row of a table; by default, of the sample."""
         listed = ", ".join(f"({expression.sql})" for expression in expressions) or "1"
         with closing(self._connection.cursor()) as cursor:
             if table is not None:
@@ -163,7 +164,7 @@ class Sandbox:
 
 
 def _sample(schema: Schema) -> pa.Table:
-    """Rows in which every attribute runs through its domain, or evenly through a large one."""
+    """Return rows in which every attribute takes all its values, or evenly spaced ones."""
     attributes = schema.published
     rows = min(max((attribute.size for attribute in attributes), default=1), _SAMPLE_ROWS)
     columns = {}
@@ -175,8 +176,10 @@ def _sample(schema: Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def _open(sides: Mapping[str, pa.Table], files: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:
-    """A database that holds the side tables, sees the published files, and has then been locked."""
+def _open(
+    side_tables: Mapping[str, pa.Table], files: Mapping[str, Path]
+) -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB database with the side tables and views of the published files; lock it."""
     import duckdb
 
     connection = duckdb.connect()
@@ -184,15 +187,15 @@ def _open(sides: Mapping[str, pa.Table], files: Mapping[str, Path]) -> duckdb.Du
     connection.execute("SET autoload_known_extensions = false")
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET TimeZone = 'UTC'")
-    # Version 2.0 takes NULL for true in WHERE starts_with(CASE WHEN b THEN 'x' END, 'x'), and fails
-    # on other CASEs without ELSE, because what it knows of their values forgets that they are NULL.
+    # A bug of version 2.0: the statistics of CASE without ELSE ignore NULL, so that
+    # WHERE starts_with(CASE WHEN b THEN 'x' END, 'x') is true at NULL and other such CASEs fail.
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
-    for name, table in sides.items():
+    for name, table in side_tables.items():
         connection.register(_CELLS, table)
         connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
         connection.unregister(_CELLS)
     parts = {name: _files(path) for name, path in files.items()}
-    # DuckDB asks for both when it opens a file.
+    # DuckDB checks both the plain and the escaped path when it opens a file.
     plain = [str(file) for paths in parts.values() for file in paths]
     connection.execute(f"SET allowed_paths = {_list(sorted({*plain, *map(glob.escape, plain)}))}")
     for name, paths in parts.items():
@@ -222,7 +225,7 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of a complaint of DuckDB, without its kind and advice that cannot help."""
+    """Return the first line of a DuckDB error, without its type and advice that does not apply."""
     line = str(error).strip().split("\n")[0]
     line = re.sub(r"^[A-Z][\w ]*(Error|Exception): ", "", line)
     line = re.sub(r",? or SET .*", ".", line).removesuffix(
@@ -236,7 +239,7 @@ def _at(expression: Expression, text: str, message: str) -> QueryError:
     return QueryError(message, text=text, line=line, column=column)
 
 
-def _meaning(kind: pa.DataType) -> str:
+def _category(kind: pa.DataType) -> str:
     if types.is_boolean(kind):
         return "a condition"
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -244,7 +247,7 @@ def _meaning(kind: pa.DataType) -> str:
     return "nothing" if types.is_null(kind) else "something else"
 
 
-def _mismatch(query: Query, wanted: str, kind: pa.DataType) -> str:
+def _type_message(query: Query, wanted: str, kind: pa.DataType) -> str:
     if wanted == "a condition":
         return f"WHERE needs conditions that are true or false. This one is of type {kind}."
     name = "SUM" if query.aggregate == "sum" else "AVG"
@@ -253,18 +256,18 @@ def _mismatch(query: Query, wanted: str, kind: pa.DataType) -> str:
 
 
 def _values(expression: Expression, column: pa.ChunkedArray) -> Values:
-    meaning = _meaning(column.type)
-    if meaning == "something else":
+    category = _category(column.type)
+    if category == "something else":
         raise QueryError(
             f"{expression.sql} is of type {column.type}: it is neither a condition nor a number."
         )
-    kind, nothing = (pa.float64(), 0.0) if meaning == "a number" else (pa.bool_(), False)
+    kind, nothing = (pa.float64(), 0.0) if category == "a number" else (pa.bool_(), False)
     found: Values = column.cast(kind).fill_null(nothing).to_numpy()
     return found
 
 
-def _finite(values: list[Values], expressions: Sequence[Expression]) -> list[Values]:
-    """Numbers set to 0 where they are not finite but do not count; a complaint where they do."""
+def _check_finite(values: list[Values], expressions: Sequence[Expression]) -> list[Values]:
+    """Set numbers that are not finite to 0 where a condition is false; others are an error."""
     counts: Values | bool = True
     for value in values:
         if value.dtype == bool:
@@ -284,7 +287,7 @@ def _list(texts: Sequence[str]) -> str:
     return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
-# The cells of a product of domains, listed in row-major order without holding them all.
+# Cells of a product of domains, enumerated in row-major order a batch at a time.
 
 CELL_LIMIT = 10**8
 _ROW = "scumble row"
@@ -292,7 +295,7 @@ _ROW = "scumble row"
 
 @dataclass(frozen=True)
 class CellAxis:
-    """One factor of a product: a number of positions, and the values of some attributes at them."""
+    """One axis of a product: its size, and the values of some attributes at its positions."""
 
     size: int
     names: tuple[str, ...]
@@ -300,7 +303,7 @@ class CellAxis:
 
     @classmethod
     def of_domain(cls, attribute: Attribute) -> CellAxis:
-        """The values of one attribute."""
+        """Return the axis of the values of one attribute."""
         kind = attribute.code_type
         return cls(
             attribute.size, (attribute.name,), lambda at: [attribute.decode(at.astype(kind))]
@@ -308,7 +311,7 @@ class CellAxis:
 
     @classmethod
     def of_rows(cls, frame: pa.Table) -> CellAxis:
-        """The rows of a table."""
+        """Return the axis of the rows of a table."""
         return cls(
             frame.num_rows,
             tuple(frame.column_names),
@@ -317,17 +320,17 @@ class CellAxis:
 
 
 def cell_count(axes: Sequence[CellAxis]) -> int:
-    """How many cells there are."""
+    """Return the number of cells."""
     return prod(axis.size for axis in axes)
 
 
 def axes_of(axes: Sequence[CellAxis], names: Sequence[str]) -> tuple[int, ...]:
-    """Which axes hold these attributes."""
+    """Return the indices of the axes of these attributes."""
     return tuple(i for i, axis in enumerate(axes) if not set(names).isdisjoint(axis.names))
 
 
 def cell_table(axes: Sequence[CellAxis], start: int, most: int) -> pa.Table:
-    """The attributes of at most `most` cells from `start` on."""
+    """Return the attributes of at most `most` cells from `start` on."""
     cell = np.arange(start, min(start + most, cell_count(axes)))
     columns: dict[str, Any] = {}
     stride = cell_count(axes)
@@ -339,17 +342,17 @@ def cell_table(axes: Sequence[CellAxis], start: int, most: int) -> pa.Table:
 
 
 def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Values:
-    """Values over some of the axes, repeated over the others."""
+    """Return values over the axes `named`, repeated over the other axes."""
     narrow = [axis.size if i in named else 1 for i, axis in enumerate(axes)]
     wide = np.broadcast_to(values.reshape(narrow), [axis.size for axis in axes])
     return np.array(wide).reshape(-1)
 
 
-# Public side tables: what a question may look up besides the release. Nothing here is private.
+# Public side tables, which a question may look up. Nothing here is private.
 
 _DELIMITERS = ",;\t|"
-# A column of text becomes another type only if each of its values is written as that type writes
-# it: 01234 is the code of a place, and 12345678901234567 would lose digits as a float.
+# A text column is converted to the first type in whose canonical form all its values are: 01234 is
+# a code, not a number, and 12345678901234567 would lose digits as a float.
 _WRITTEN = (
     (r"(?i:true|false)", pa.bool_()),
     (r"0|-?[1-9][0-9]{0,17}", pa.int64()),
@@ -359,10 +362,10 @@ _WRITTEN = (
 
 
 def side_table(given: Any) -> pa.Table:
-    """A table from the path of a CSV (also gzipped) or Parquet file, or from any Arrow-like table.
+    """Return a side table, given the path of a CSV (also gzipped) or Parquet file, or a table.
 
-    Columns of a CSV file become truth values, whole numbers, numbers or dates if all their values
-    are written so, without leading zeros; otherwise they stay text.
+    A column of a CSV file becomes boolean, integer, float or date if all its values have that form,
+    without leading zeros; otherwise it stays text.
     """
     if not isinstance(given, str | Path):
         try:
@@ -414,6 +417,6 @@ def _typed(text: pa.Array) -> pa.Array:
         if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
             try:
                 return text.cast(kind)
-            except pa.ArrowInvalid:  # the 30th of February
+            except pa.ArrowInvalid:  # such as the 30th of February
                 return text
     return text

@@ -197,7 +197,7 @@ def _estimates(
     what, condition = QUESTIONS[question]
     sql = f"SELECT {what} FROM t WHERE {condition}"
     release = tuples_release(domain, [cells[place] for place in bags[-1]], presence)
-    parts = release.evidence, release.schema, release.parse(sql), release._engine
+    parts = release.evidence, release.schema, release.parse(sql), release._sandbox
     asked = Bags(*parts, sums=_amounts(cells, question)[:, bags].sum(axis=2))
     found = [asked.estimate(bag) for bag in range(len(bags))]
     assert repr(found[-1]) == repr(release.answer(sql))

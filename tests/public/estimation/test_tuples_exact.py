@@ -55,7 +55,7 @@ def _truth(question: str, rows: Iterable[tuple]) -> float:
 
 
 def _question(release: sc.Release, sql: str) -> TupleQuestion:
-    return TupleQuestion(release.evidence, release.schema, release.parse(sql), release._engine)
+    return TupleQuestion(release.evidence, release.schema, release.parse(sql), release._sandbox)
 
 
 def _outcomes(outcomes: list, presence, domain: sc.Schema) -> sc.Release:

@@ -19,7 +19,7 @@ from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import _clause
 from scumble.public.sql.expressions import read_expression
 from scumble.public.sql.parse import parse
-from scumble.public.sql.tokens import Names, Words
+from scumble.public.sql.tokens import NameResolver, TokenizedSql
 from tests.support.sql.sql_cases import SCHEMA, TABLES, cases
 
 AGES = pa.table({"age": [20, 30, 40], "young": [True, True, False]})
@@ -232,8 +232,8 @@ def comparisons() -> st.SearchStrategy[str]:
 
 @given(comparisons())
 def test_the_short_way_and_the_parser_agree(clause: str) -> None:
-    words = Words(clause)
-    names = Names(words, SCHEMA, TABLES)
+    words = TokenizedSql(clause)
+    names = NameResolver(words, SCHEMA, TABLES)
     names.view = "t"
     short, _ = _clause(words, names, words.tokens)
     assert short == read_expression(words, names, words.tokens)

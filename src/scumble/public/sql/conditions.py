@@ -1,7 +1,4 @@
-"""Clauses, plain comparisons, AND/OR parts.
-
-A condition, cut into the clauses of its outermost conjunction.
-"""
+"""Conditions: the clauses of a conjunction, comparisons with literals, and AND/OR parts."""
 
 from __future__ import annotations
 
@@ -17,88 +14,70 @@ from sqlglot import TokenType as T
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates
-from scumble.public.sql.expressions import DROPPED, read_expression, spell
-from scumble.public.sql.tokens import Names, Tokens, Words
+from scumble.public.sql.expressions import DROPPED, read_expression, render
+from scumble.public.sql.tokens import NameResolver, TokenizedSql, Tokens
 
-Span = tuple[int, int]  # of tokens: the first, and the one after the last
+Span = tuple[int, int]  # indices of tokens: the first, and the one after the last
 
 
-def read_clauses(words: Words, names: Names, span: Span) -> Iterator[tuple[Expression, list[str]]]:
-    """Every clause of a condition, with its notes."""
+def read_clauses(
+    question: TokenizedSql, names: NameResolver, span: Span
+) -> Iterator[tuple[Expression, list[str]]]:
+    """Yield the clauses of the outermost conjunction of a condition, each with its notes."""
     pending = [span]
     while pending:
-        inner = strip(words, pending.pop())
-        parts = _conjuncts(words, inner)
+        inner = strip(question, pending.pop())
+        parts = _conjuncts(question, inner)
         if len(parts) == 1:
-            yield _clause(words, names, words.tokens[slice(*inner)])
+            yield _clause(question, names, question.tokens[slice(*inner)])
         else:
             pending.extend(reversed(parts))
 
 
-def strip(words: Words, span: Span) -> Span:
-    """Without the parentheses around the whole of it."""
+def strip(question: TokenizedSql, span: Span) -> Span:
+    """Return the span without parentheses around all of it."""
     start, end = span
-    while words.closing.get(start) == end - 1:
+    while question.closing.get(start) == end - 1:
         start, end = start + 1, end - 1
     if start >= end:
-        at = words.tokens[start] if start < len(words.tokens) else None
-        raise words.error("A condition or expression is missing here.", at)
+        at = question.tokens[start] if start < len(question.tokens) else None
+        raise question.error("A condition or expression is missing here.", at)
     return start, end
 
 
-def _conjuncts(words: Words, span: Span) -> list[Span]:
-    """The parts between the outermost ANDs; the whole if there is an outermost OR."""
-    start, end = span
-    parts: list[Span] = []
-    cases = betweens = 0
-    at = start
-    while at < end:
-        kind = words.tokens[at].token_type
-        if kind is T.L_PAREN:
-            at = words.closing[at]
-        elif kind is T.CASE:
-            cases += 1
-        elif kind is T.END and cases:
-            cases -= 1
-        elif not cases:
-            if kind is T.OR:
-                return [span]
-            if kind is T.BETWEEN:
-                betweens += 1
-            elif kind is T.AND and betweens:
-                betweens -= 1
-            elif kind is T.AND:
-                parts.append((start, at))
-                start = at + 1
-        at += 1
-    return [*parts, (start, end)]
+def _conjuncts(question: TokenizedSql, span: Span) -> list[Span]:
+    """Return the parts between the outermost ANDs; the whole if there is an outermost OR."""
+    if len(_split_at(question, span, T.OR)) > 1:
+        return [span]
+    return _split_at(question, span, T.AND)
 
 
-def _clause(words: Words, names: Names, tokens: Tokens) -> tuple[Expression, list[str]]:
-    """A comparison of a known column with literals needs no parser."""
+def _clause(
+    question: TokenizedSql, names: NameResolver, tokens: Tokens
+) -> tuple[Expression, list[str]]:
+    """Read one clause; a comparison of a known column with literals needs no parser."""
     found = read_comparison(tokens)
     if found is None or found.column.text.lower() not in names.attributes:
-        return read_expression(words, names, tokens), []
+        return read_expression(question, names, tokens), []
     attribute = names.attribute(found.column)
-    spelled = {found.column.start: quoted(attribute.name)}
+    replacements = {found.column.start: quoted(attribute.name)}
     if found.qualifier is not None:
         names.check_qualifier(found.qualifier)
-        spelled[found.qualifier.start] = DROPPED
-    sql = spell(words, tokens, spelled, set())
+        replacements[found.qualifier.start] = DROPPED
+    sql = render(question, tokens, replacements, set())
     return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
 
 
-# The commonest clause, a column compared with literals: read without a parser, and its notes.
+# Comparisons of a column with literals, the most common clause.
 #
-# A binned number or a date by month is published as one value for the whole bin; a comparison
-# with a literal inside the bin is then decided for all of it at once, which the asker should
-# know.
+# A binned number, or a date by month, is published as one value for the whole bin. A comparison
+# with a literal inside the bin has one result for the whole bin; a note says so.
 
 _COMPARISONS = {T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE}
 _FLIPPED = {T.LT: T.GT, T.GT: T.LT, T.LTE: T.GTE, T.GTE: T.LTE}
 _COLUMNS = {T.VAR, T.IDENTIFIER, T.DATE}
 _LITERALS = {T.STRING, T.NUMBER, T.TRUE, T.FALSE}
-_OFFSETS = {T.LTE: 1, T.GT: 1}  # these cut after the literal, the others before it
+_OFFSETS = {T.LTE: 1, T.GT: 1}  # these cut after the literal, the other operators before it
 _ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
 
 
@@ -128,7 +107,7 @@ class Comparison(NamedTuple):
     negated: bool = False
 
     def notes(self, attribute: Attribute) -> Iterator[str]:
-        """What the asker should know if the published values are coarser than the question."""
+        """Yield notes if published values are coarser than the question, or a value is unknown."""
         if isinstance(attribute.domain, Bins):
             yield from self._notes_on_bins(attribute.name, attribute.domain)
         elif isinstance(attribute.domain, Dates) and attribute.domain.by != "day":
@@ -139,7 +118,7 @@ class Comparison(NamedTuple):
                 yield from self._notes_on_order(attribute.name)
 
     def _notes_on_values(self, name: str, category: Category) -> Iterator[str]:
-        """A value that cannot occur is most often one that was spelled in another way."""
+        """Yield notes on values that are not in the domain, with the nearest one that is."""
         if self.operator not in (T.EQ, T.NEQ, T.IN):
             return
         known = {str(value) for value in category.values}
@@ -184,7 +163,7 @@ class Comparison(NamedTuple):
 
 
 def read_comparison(tokens: Tokens) -> Comparison | None:
-    """The comparison that these tokens are, or None if they are anything else."""
+    """Return the comparison with literals that these tokens are, or None."""
     kinds = [token.token_type for token in tokens]
     if kinds[0] in _LITERALS or kinds[0] is T.DASH or kinds[:2] == [T.DATE, T.STRING]:
         return _flipped(tokens, kinds)
@@ -212,11 +191,11 @@ def comparison_of(clause: Expression) -> Comparison | None:
 
     The clause is cut into tokens as the question was.
     """
-    return read_comparison(Words(clause.sql).tokens)
+    return read_comparison(TokenizedSql(clause.sql).tokens)
 
 
 def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
-    """`literal operator column`."""
+    """Read `literal operator column`."""
     found = _literal(tokens, kinds, 0)
     if found is None:
         return None
@@ -233,7 +212,7 @@ def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
 
 
 def _literals(tokens: Tokens, kinds: list[T], operator: T, at: int) -> list[ComparedLiteral] | None:
-    """The literals after an operator, or None if something else follows it."""
+    """Return the literals after an operator, or None if something else follows it."""
     if operator in _COMPARISONS:
         separator, count, end = None, 1, len(kinds)
     elif operator is T.BETWEEN:
@@ -255,7 +234,7 @@ def _literals(tokens: Tokens, kinds: list[T], operator: T, at: int) -> list[Comp
 
 
 def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[ComparedLiteral, int] | None:
-    """The literal at the index `at`, and the index after it; None if there is no literal."""
+    """Return the literal at the index `at`, and the index after it; None if there is none."""
     kind = kinds[at] if at < len(kinds) else None
     if kind in _LITERALS:
         return ComparedLiteral(kinds[at], tokens[at].text), at + 1
@@ -286,56 +265,58 @@ def _begins(by: str, day: date) -> bool:
     return day.day == 1 and (by == "month" or day.month == 1)
 
 
-# A clause taken apart at its outermost OR or AND, so that each part names fewer attributes.
+# Clauses split at their outermost OR or AND, so that each part names fewer attributes.
 
 
 @dataclass(frozen=True)
 class Junction:
-    """Parts of which `any` or `all` must be true for the whole to be true."""
+    """A disjunction ("any") or conjunction ("all") of parts."""
 
     of: Literal["any", "all"]
     parts: tuple[Expression, ...]
 
 
 def split(clause: Expression) -> Junction | None:
-    """The parts of a clause; None if it has no outermost OR or AND.
+    """Return the parts of a clause; None if it has no outermost OR or AND.
 
-    NOT before parentheses goes to the parts, by the laws of De Morgan. They hold for NULL as well:
+    NOT before parentheses is moved into the parts by De Morgan's laws. They hold for NULL as well:
     a disjunction is true where a part is, and false where all parts are.
     """
-    words = Words(clause.sql)
-    span, negated = strip(words, (0, len(words.tokens))), False
-    while _denies_all(words, span):
-        span, negated = strip(words, (span[0] + 1, span[1])), not negated
+    question = TokenizedSql(clause.sql)
+    span, negated = strip(question, (0, len(question.tokens))), False
+    while _is_negated(question, span):
+        span, negated = strip(question, (span[0] + 1, span[1])), not negated
     for mark in (T.OR, T.AND):
-        spans = _between(words, span, mark)
+        spans = _split_at(question, span, mark)
         if len(spans) > 1:
-            parts = tuple(_part(words, clause, part, negated) for part in spans)
+            parts = tuple(_part(question, clause, part, negated) for part in spans)
             return Junction("any" if (mark is T.OR) != negated else "all", parts)
     return None
 
 
-def _denies_all(words: Words, span: Span) -> bool:
-    """Whether the span is NOT (...), or NOT NOT (...)."""
+def _is_negated(question: TokenizedSql, span: Span) -> bool:
+    """Return whether the span is NOT (...), or NOT NOT (...)."""
     start, end = span
-    if words.tokens[start].token_type is not T.NOT or end - start < 2:
+    if question.tokens[start].token_type is not T.NOT or end - start < 2:
         return False
     rest = (start + 1, end)
-    return words.closing.get(start + 1) == end - 1 or _denies_all(words, rest)
+    return question.closing.get(start + 1) == end - 1 or _is_negated(question, rest)
 
 
-def _between(words: Words, span: Span, mark: T) -> list[Span]:
-    """The parts between the outermost marks; the AND of BETWEEN is none."""
+def _split_at(question: TokenizedSql, span: Span, mark: T) -> list[Span]:
+    """Return the parts between the outermost marks (AND or OR); the AND of BETWEEN is not one."""
     start, end = span
     spans: list[Span] = []
     cases = betweens = 0
     at = start
     while at < end:
-        kind = words.tokens[at].token_type
+        kind = question.tokens[at].token_type
         if kind is T.L_PAREN:
-            at = words.closing[at]
-        elif kind in (T.CASE, T.END):
-            cases += 1 if kind is T.CASE else -1
+            at = question.closing[at]
+        elif kind is T.CASE:
+            cases += 1
+        elif kind is T.END and cases:
+            cases -= 1
         elif kind is T.BETWEEN and not cases:
             betweens += 1
         elif kind is T.AND and betweens and not cases:
@@ -347,11 +328,11 @@ def _between(words: Words, span: Span, mark: T) -> list[Span]:
     return [*spans, (start, end)]
 
 
-def _part(words: Words, clause: Expression, span: Span, negated: bool) -> Expression:
-    tokens = words.tokens[slice(*span)]
-    text = words.text[tokens[0].start : tokens[-1].end + 1]
-    # A column of a side table may have the name of an attribute: then one more is named, which
-    # changes no count.
+def _part(question: TokenizedSql, clause: Expression, span: Span, negated: bool) -> Expression:
+    tokens = question.tokens[slice(*span)]
+    text = question.text[tokens[0].start : tokens[-1].end + 1]
+    # A column of a side table may have the name of an attribute. That attribute is then listed
+    # needlessly, which changes no count.
     named = {token.text for token in tokens if token.token_type is T.IDENTIFIER}
     names = tuple(name for name in clause.attributes if name in named)
     return Expression(f"NOT ({text})" if negated else text, names, clause.start)

@@ -1,6 +1,8 @@
-"""Allowed grammar and functions.
+"""Checking of one expression: its grammar, its functions and its columns.
 
-One expression of a question: checked word by word, with its columns under their exact names.
+sqlglot's syntax tree decides what is allowed and which tokens are columns. The tree is never turned
+back into SQL: DuckDB gets the tokens as they were written, in their order, with only the names of
+columns replaced by their exact names. DuckDB alone decides what they mean.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from sqlglot.errors import ParseError
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.tokens import AGGREGATES, CLOCK_AND_USER, Names, Tokens, Words, is_word
+from scumble.public.sql.tokens import (
+    AGGREGATES,
+    CLOCK_AND_USER,
+    NameResolver,
+    TokenizedSql,
+    Tokens,
+    is_word,
+)
 
 _SENTENCES: dict[type[exp.Expr], str] = {
     exp.Tuple: "Tuples are not supported: compare the columns one by one.",
@@ -28,45 +37,48 @@ _SENTENCES: dict[type[exp.Expr], str] = {
     exp.Concat: "Write text as one literal, or join it with ||.",
 }
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?")
-DROPPED = ""  # instead of the table in `table.column`, and of the point after it
+DROPPED = ""  # replaces the table in `table.column`, and the point after it
 _SUBSELECT = "A sub-select may only be IN (SELECT column FROM public_table WHERE ...)."
 
 
-def read_expression(words: Words, names: Names, tokens: Tokens) -> Expression:
-    """Check an expression, and rewrite nothing but the names of its columns."""
-    calls = check_functions(words, tokens)
-    columns = Columns(words, names, tokens)
-    columns.visit(tree(words, tokens, calls))
-    sql = spell(words, tokens, columns.spelled, calls)
+def read_expression(question: TokenizedSql, names: NameResolver, tokens: Tokens) -> Expression:
+    """Check an expression and return it with the exact names of its columns."""
+    calls = check_functions(question, tokens)
+    columns = ColumnResolver(question, names, tokens)
+    columns.visit(syntax_tree(question, tokens, calls))
+    sql = render(question, tokens, columns.replacements, calls)
     return Expression(sql, tuple(sorted(columns.attributes)), tokens[0].start)
 
 
 @dataclass
 class SideTable:
-    """The public table that a sub-select reads."""
+    """The public side table that a sub-select reads; `called` is its name there."""
 
     name: str
     called: str
     columns: Mapping[str, str]
 
 
-class Columns:
-    """A walk through a syntax tree: refuses nodes that may not pass, and finds the columns."""
+class ColumnResolver:
+    """Walks through a syntax tree, rejects nodes that are not allowed, and resolves columns.
 
-    def __init__(self, words: Words, names: Names, tokens: Tokens) -> None:
-        self.words, self.names, self.first = words, names, tokens[0]
+    `replacements` are the texts of tokens that must be rewritten, by offset.
+    """
+
+    def __init__(self, question: TokenizedSql, names: NameResolver, tokens: Tokens) -> None:
+        self.question, self.names, self.first = question, names, tokens[0]
         self.tokens = {token.start: token for token in tokens}
         self.attributes: set[str] = set()
-        self.spelled: dict[int, str] = {}  # by offset: what to write instead of a token
+        self.replacements: dict[int, str] = {}
 
     def visit(self, root: exp.Expr) -> None:
-        """Every node, with the side table whose columns it sees (None: it sees the view)."""
+        """Visit every node, with the side table whose columns it refers to (None: the view)."""
         stack: list[tuple[exp.Expr, SideTable | None]] = [(root, None)]
         while stack:
             node, side = stack.pop()
             if type(node) not in NODES:
                 sentence = _SENTENCES.get(type(node), "This is not supported.")
-                raise self.words.error(sentence, self._token(node))
+                raise self.question.error(sentence, self._token(node))
             if isinstance(node, exp.Column):
                 self._column(node, side)
                 continue
@@ -81,7 +93,7 @@ class Columns:
     def _column(self, node: exp.Column, side: SideTable | None) -> None:
         word, qualifier = self._token(node.this), node.args.get("table")
         if isinstance(node.this, exp.Star) or node.args.get("db") or node.args.get("join_mark"):
-            raise self.words.error("A column is written as name or table.name.", word)
+            raise self.question.error("A column is written as name or table.name.", word)
         if qualifier is not None:
             self._drop_qualifier(self._token(qualifier), side)
         if side is None:
@@ -89,20 +101,20 @@ class Columns:
             self.attributes.add(name)
         else:
             name = self.names.side_column(word, side.name, side.columns)
-        self.spelled[word.start] = quoted(name)
+        self.replacements[word.start] = quoted(name)
 
     def _drop_qualifier(self, token: Token, side: SideTable | None) -> None:
         if side is None:
             self.names.check_qualifier(token)
         elif token.text.lower() != side.called.lower():
-            raise self.words.error(
+            raise self.question.error(
                 f"A sub-select cannot refer to the row outside it; its table is '{side.called}'.",
                 token,
             )
-        self.spelled[token.start] = DROPPED
+        self.replacements[token.start] = DROPPED
 
     def _side_table(self, node: exp.Select) -> SideTable:
-        """The table of `SELECT column FROM table [AS name] [WHERE ...]`."""
+        """Return the table of `SELECT column FROM table [AS name] [WHERE ...]`."""
         given = {name for name, value in node.args.items() if value}
         source = node.args.get("from_") or node.args.get("from")
         table = source.this if source else None
@@ -113,38 +125,43 @@ class Columns:
             or not isinstance(table.this, exp.Identifier)
             or {name for name, value in table.args.items() if value} - {"this", "alias"}
         ):
-            raise self.words.error(_SUBSELECT, self._token(node))
+            raise self.question.error(_SUBSELECT, self._token(node))
         word = self._token(table.this)
         name, columns = self.names.side_table(word)
-        self.spelled[word.start] = quoted(name)
+        self.replacements[word.start] = quoted(name)
         alias = table.args.get("alias")
         if alias is None:
             return SideTable(name, name, columns)
         called = self._token(alias.this)
-        self.spelled[called.start] = quoted(called.text)
+        self.replacements[called.start] = quoted(called.text)
         return SideTable(name, called.text, columns)
 
     def _check_clock(self, node: exp.Anonymous) -> None:
         token = self.tokens.get(node.meta.get("start", -1), self.first)
         if token.text.lower() == "age" and len(node.expressions) < 2:
-            raise self.words.error(
+            raise self.question.error(
                 "age(...) of one date is not supported: it reads the clock. Give the second date.",
                 token,
             )
 
     def _token(self, node: exp.Expr) -> Token:
-        """The first token of a node, as far as the parser remembers."""
+        """Return the first token of a node, or of the expression if the parser kept no position."""
         starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
         return self.tokens.get(min(starts, default=-1), self.first)
 
 
-def spell(words: Words, tokens: Tokens, spelled: Mapping[int, str], calls: set[int]) -> str:
-    """The tokens as SQL: literals quoted anew, columns as `spelled`, other words known ones."""
+def render(
+    question: TokenizedSql, tokens: Tokens, replacements: Mapping[int, str], calls: set[int]
+) -> str:
+    """Return the tokens as SQL, with `replacements` by offset and functions at the offsets `calls`.
+
+    Literals are quoted again; every other word must be a keyword.
+    """
     sql, tight, dropped = "", True, False
     for token in tokens:
-        text = spelled.get(token.start)
+        text = replacements.get(token.start)
         if text is None:
-            text = DROPPED if dropped else _text(words, token, calls)  # the point goes along
+            text = DROPPED if dropped else _text(question, token, calls)  # the point goes with it
         dropped = not dropped and text is DROPPED
         if text is not DROPPED:
             sql += text if tight or text in _CLOSES else " " + text
@@ -153,29 +170,25 @@ def spell(words: Words, tokens: Tokens, spelled: Mapping[int, str], calls: set[i
 
 
 _CLOSES = {")", ",", "::"}
-_OPENS = {"(", "::", "."}  # a point that is left begins a number
+_OPENS = {"(", "::", "."}  # a remaining point begins a number
 
 
-def _text(words: Words, token: Token, calls: set[int]) -> str:
+def _text(question: TokenizedSql, token: Token, calls: set[int]) -> str:
     kind, text = token.token_type, token.text
     if kind is T.STRING:
         return "'" + text.replace("'", "''") + "'"
     if kind is T.NUMBER:
         if not _NUMBER.fullmatch(text):
-            raise words.error(f"'{text}' is not understood as a number.", token)
+            raise question.error(f"'{text}' is not understood as a number.", token)
         return text
     if not is_word(token) or token.start in calls:
         return text
     if kind is not T.IDENTIFIER and text.upper() in KEYWORDS:
         return text.upper()
-    raise words.error(f"'{text}' is not understood here.", token)
+    raise question.error(f"'{text}' is not understood here.", token)
 
 
-# The grammar of expressions: sqlglot's parser for DuckDB, the nodes and keywords that may pass.
-#
-# The tree decides what is allowed and which words are columns. It is never turned back into SQL:
-# DuckDB gets the words that were written, in their order, so that it alone decides what they
-# mean.
+# Grammar: the nodes of sqlglot's parser for DuckDB and the keywords that are allowed.
 
 _GRAMMAR_FORMS = {"CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM", "POSITION"}
 
@@ -195,7 +208,7 @@ NODES = frozenset(
     }
 )
 
-# Every word of an expression is a column, a function that may be called, or one of these.
+# Every word of an expression is a column, an allowed function, or one of these.
 KEYWORDS = frozenset(
     (
         "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS ISNULL NOTNULL NULL TRUE FALSE UNKNOWN "
@@ -214,25 +227,27 @@ _DUCKDB = DuckDB()
 _TEXTS = {T.STRING, T.IDENTIFIER}
 
 
-def tree(words: Words, tokens: Tokens, calls: Container[int]) -> exp.Expr:
-    """The syntax tree of one expression, in which functions are called at the places `calls`."""
+def syntax_tree(question: TokenizedSql, tokens: Tokens, calls: Container[int]) -> exp.Expr:
+    """Return the syntax tree of one expression; functions are called at the offsets `calls`."""
     given = [_plain(token, calls) for token in tokens]
     try:
-        [found] = _DUCKDB.parser().parse_into(exp.Condition, given, words.text)
+        [found] = _DUCKDB.parser().parse_into(exp.Condition, given, question.text)
     except ParseError as error:
-        raise _syntax_error(words, tokens, error) from None
+        raise _syntax_error(question, tokens, error) from None
     except RecursionError:
-        raise words.error("The expression is nested too deeply.", tokens[0]) from None
-    except ValueError:  # more than one tree, or none: sqlglot cut the tokens at something odd
+        raise question.error("The expression is nested too deeply.", tokens[0]) from None
+    except ValueError:  # more than one tree, or none
         found = None
     if found is None:
-        raise words.error("This is not understood as an expression.", tokens[0])
+        raise question.error("This is not understood as an expression.", tokens[0])
     return found
 
 
 def _plain(token: Token, calls: Container[int]) -> Token:
-    """The parser knows many functions, and rewrites some: it is shown a function that it does not
-    know. For the same reason `current_date` is shown to it as a name, which no column then has.
+    """Return the token that the parser gets.
+
+    The parser rewrites some functions that it knows, so it gets the name of an unknown function.
+    For the same reason it gets `current_date` as a name, which no column has.
     """
     called = token.start in calls and token.text.upper() not in _GRAMMAR_FORMS
     if not called and (token.token_type in _TEXTS or token.text.lower() not in CLOCK_AND_USER):
@@ -241,71 +256,68 @@ def _plain(token: Token, calls: Container[int]) -> Token:
     return Token(T.VAR, text, token.line, token.col, token.start, token.end)
 
 
-def _syntax_error(words: Words, tokens: Tokens, error: ParseError) -> QueryError:
+def _syntax_error(question: TokenizedSql, tokens: Tokens, error: ParseError) -> QueryError:
     found = error.errors[0] if error.errors else {}
     place = (found.get("line"), found.get("col"))
     blamed = next((each for each in tokens if (each.line, each.col) == place), tokens[0])
     if "missing" in str(found.get("description")):
-        return words.error(f"Something is missing at or after '{blamed.text}'.", blamed)
-    return words.error(f"Syntax error at or near '{blamed.text}'.", blamed)
+        return question.error(f"Something is missing at or after '{blamed.text}'.", blamed)
+    return question.error(f"Syntax error at or near '{blamed.text}'.", blamed)
 
 
-# Which functions may be called: every deterministic scalar function of DuckDB, and no other.
+# Functions: every deterministic scalar function of DuckDB is allowed, and no other.
 
-# Words before a parenthesis that call nothing.
+# Words before a parenthesis that are not functions.
 _SYNTAX = frozenset(
     "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS FROM FOR WHEN THEN ELSE CASE AS WHERE "
     "INTERVAL SELECT DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING "
     "TRAILING".split()
 ) | {"SIMILAR TO"}
-# Forms of the grammar, which DuckDB does not list among its functions.
+# Special forms of the grammar, which DuckDB does not list among its functions.
 _FUNCTION_FORMS = frozenset(
     "CAST TRY_CAST COALESCE IFNULL EXTRACT SUBSTRING TRIM POSITION TRY".split()
 )
 
 
-def check_functions(words: Words, tokens: Tokens) -> set[int]:
-    """Where functions are called in an expression; complains about one that may not be."""
+def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
+    """Return the offsets of function calls; raise `QueryError` if a function is not allowed."""
     calls: set[int] = set()
     for token, after in pairwise(tokens):
         if after.token_type is T.L_PAREN and is_word(token):
             name = token.text.upper()
             if token.token_type is T.IDENTIFIER:
-                raise words.error("Write the name of a function without quotes.", token)
+                raise question.error("Write the name of a function without quotes.", token)
             if name not in _SYNTAX:
                 calls.add(token.start)
                 if name not in _FUNCTION_FORMS:
-                    _check_function(words, token)
-    for token in tokens:  # sqlglot would take it for a command, and log a warning
+                    _check_function(question, token)
+    for token in tokens:  # sqlglot would parse it as a command and log a warning
         if token.text.upper() == "IF" and token.start not in calls and is_word(token):
-            raise words.error("Write CASE WHEN ... THEN ... END, or if(condition, a, b).", token)
+            raise question.error("Write CASE WHEN ... THEN ... END, or if(condition, a, b).", token)
     return calls
 
 
-def _check_function(words: Words, token: Token) -> None:
-
+def _check_function(question: TokenizedSql, token: Token) -> None:
     name, known = token.text.lower(), catalogue()
     if name in known.deterministic:
         return
     if name in known.aggregates:
-        raise words.error(
+        raise question.error(
             f"{token.text} cannot be used here: {AGGREGATES}, alone and directly after SELECT.",
             token,
         )
     if name in known.others:
-        raise words.error(
+        raise question.error(
             f"{token.text} is not supported: it is not a deterministic function of one row "
             "(it depends on chance, the clock or the system, or it returns many rows).",
             token,
         )
     near = get_close_matches(name, known.deterministic, n=1)
     advice = f" Did you mean {near[0]}?" if near else ""
-    raise words.error(f"There is no function '{token.text}'.{advice}", token)
+    raise question.error(f"There is no function '{token.text}'.{advice}", token)
 
 
-# The functions of DuckDB, sorted by whether a question may call them.
-
-# DuckDB lists these as consistent, but they read the clock, the system, or its own insides.
+# DuckDB lists these as consistent, but they read the clock, the system, or internal state.
 _UNSTEADY = frozenset(
     "current_localtime current_localtimestamp getenv version parse_duckdb_log_message "
     "json_serialize_plan json_serialize_sql json_deserialize_sql to_aggregate_state finalize "
@@ -317,16 +329,16 @@ _MACROS = frozenset("date_add days_in_month fdiv fmod if nullif split_part".spli
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Names of functions in lower case."""
+    """The functions of DuckDB by whether a question may call them; names in lower case."""
 
-    deterministic: frozenset[str]  # scalar, the same result for the same arguments for ever
+    deterministic: frozenset[str]  # scalar, and a function of the arguments only
     aggregates: frozenset[str]  # window functions included
-    others: frozenset[str]  # volatile, table functions, and the like
+    others: frozenset[str]  # volatile functions, table functions and others
 
 
 @cache
 def catalogue() -> Catalogue:
-    """What this version of DuckDB offers."""
+    """Return the functions of the installed version of DuckDB."""
     import duckdb
 
     with duckdb.connect() as connection:

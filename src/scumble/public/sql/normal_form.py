@@ -1,4 +1,4 @@
-"""A condition in normal form: a tree of ANDs and ORs over atoms that name one attribute each."""
+"""Conditions in normal form: a tree of ANDs and ORs over atoms that name one attribute each."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _DUCKDB = DuckDB()
 
 @dataclass(frozen=True)
 class Branch:
-    """Parts of which `any` or `all` must be true for the whole to be true."""
+    """A disjunction ("any") or conjunction ("all") of parts."""
 
     of: Literal["any", "all"]
     parts: tuple[Tree, ...]
 
 
-Tree = Branch | Expression  # an expression is an atom, which names at most one attribute
+Tree = Branch | Expression  # an Expression is an atom: it names at most one attribute
 
 
 def normal_form(clause: Expression) -> Tree:
-    """The tree of a clause; negations stand in the atoms.
+    """Return the tree of a clause; negations are inside the atoms.
 
     An atom may be true, false or NULL. A tree of ANDs and ORs is true exactly where it is true
-    with false in the place of NULL, so nothing is lost if atoms are later asked only whether they
-    hold. What names several attributes and cannot be taken apart (`a < b`) raises `QueryError`.
+    with false in place of NULL, so it suffices to know where atoms are true. A part that names
+    several attributes and cannot be split (`a < b`) raises `QueryError`.
     """
-    if len(clause.attributes) <= 1:  # however long it is, only its values count
+    if len(clause.attributes) <= 1:  # one attribute: an atom, whatever its structure
         return clause
     junction = split(clause)
     if junction is None:
@@ -54,7 +54,7 @@ def normal_form(clause: Expression) -> Tree:
 
 
 def atoms(tree: Tree) -> list[Expression]:
-    """The different atoms of a tree, in order."""
+    """Return the distinct atoms of a tree, in order."""
     found: dict[Expression, None] = {}
     pending = [tree]
     while pending:
@@ -66,9 +66,9 @@ def atoms(tree: Tree) -> list[Expression]:
     return list(found)
 
 
-@lru_cache(maxsize=1024)  # asked for with every answer
+@lru_cache(maxsize=1024)  # called for every answer
 def sql_name(name: str) -> str:
-    """The name of an attribute, in quotes only if SQL could take it for something else."""
+    """Return the name of an attribute as SQL, quoted only if that is necessary."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
     if plain and name.lower() not in CLOCK_AND_USER:
         [token] = _DUCKDB.tokenize(name)
@@ -77,7 +77,7 @@ def sql_name(name: str) -> str:
 
 
 def sql_literal(value: str | int | float | bool | date) -> str:
-    """A value as SQL writes it."""
+    """Return a value as a SQL literal."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, date):

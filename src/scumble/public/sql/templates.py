@@ -21,7 +21,7 @@ from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.conditions import Comparison, comparison_of
 from scumble.public.sql.parse import parse_tokens
-from scumble.public.sql.tokens import Tokens, Words
+from scumble.public.sql.tokens import TokenizedSql, Tokens
 
 _LITERALS = (T.STRING, T.NUMBER)
 _MOST_TEMPLATES = 256
@@ -49,22 +49,22 @@ class TemplateParser:
 
     def parse(self, text: str) -> ParsedQuestion:
         """Return the question that a SQL text asks; raises `QueryError` as `parse` does."""
-        words = Words(text)
-        kinds = [token.token_type for token in words.tokens]
+        question = TokenizedSql(text)
+        kinds = [token.token_type for token in question.tokens]
         literals = [
-            token for token, kind in zip(words.tokens, kinds, strict=True) if kind in _LITERALS
+            token for token, kind in zip(question.tokens, kinds, strict=True) if kind in _LITERALS
         ]
-        key = _key(words.tokens, kinds)
+        key = _key(question.tokens, kinds)
         template = self._templates.get(key)
-        filled = None if template is None else template.filled(words, literals)
+        filled = None if template is None else template.filled(question, literals)
         if filled is not None:
             return filled
-        query = parse_tokens(words, self.schema)
+        query = parse_tokens(question, self.schema)
         parsed = ParsedQuestion(query, tuple(_compared(clause) for clause in query.clauses))
         if key not in self._templates:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
-            self._templates[key] = _template(parsed, words, literals, self.schema)
+            self._templates[key] = _template(parsed, question, literals, self.schema)
         return parsed
 
 
@@ -98,7 +98,7 @@ class _Template:
     query: Query
     clauses: tuple[_Clause, ...]
 
-    def filled(self, words: Words, literals: Sequence[Token]) -> ParsedQuestion | None:
+    def filled(self, question: TokenizedSql, literals: Sequence[Token]) -> ParsedQuestion | None:
         """Return the question with other literals; None if one of them needs the parser."""
         clauses: list[Expression] = []
         comparisons: list[Comparison] = []
@@ -112,11 +112,11 @@ class _Template:
                 sql += spelled + part
                 values.append(old._replace(text=literals[at].text))
                 at += 1
-            clauses.append(Expression(sql, attributes, words.tokens[first].start))
+            clauses.append(Expression(sql, attributes, question.tokens[first].start))
             _, column, operator, _, negated = comparison
             comparisons.append(Comparison(None, column, operator, tuple(values), negated))
         query = self.query
-        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, words.text)
+        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, question.text)
         return ParsedQuestion(filled, tuple(comparisons))
 
 
@@ -129,7 +129,7 @@ def _spelled(token: Token, known: frozenset[str]) -> str | None:
 
 
 def _template(
-    parsed: ParsedQuestion, words: Words, literals: Sequence[Token], schema: Schema
+    parsed: ParsedQuestion, question: TokenizedSql, literals: Sequence[Token], schema: Schema
 ) -> _Template | None:
     """Return what all questions like this one share.
 
@@ -141,7 +141,7 @@ def _template(
         return None
     clauses: list[_Clause] = []
     compared: list[tuple[T, str]] = []
-    firsts = {token.start: index for index, token in enumerate(words.tokens)}
+    firsts = {token.start: index for index, token in enumerate(question.tokens)}
     for clause, comparison in zip(query.clauses, parsed.comparisons, strict=True):
         if comparison is None:
             return None
@@ -164,7 +164,7 @@ def _parts(sql: str) -> tuple[str, ...]:
     """The text before, between and after the literals of a clause."""
     parts: list[str] = []
     start = 0
-    for token in Words(sql).tokens:
+    for token in TokenizedSql(sql).tokens:
         if token.token_type in _LITERALS:
             parts.append(sql[start : token.start])
             start = token.end + 1

@@ -1,6 +1,6 @@
-"""Tokens, names, refusals with a caret.
+"""Tokens of a question, resolution of column names, and SQL that is never supported.
 
-The words of a question: SQL text cut into tokens, and complaints that point at one of them.
+Errors point at a token with a caret.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Tokens = Sequence[Token]
 
 
 class _Local(threading.local):
-    """Each thread has a tokenizer, because it takes as long to make one as to use it."""
+    """A tokenizer for each thread: making one takes as long as using it."""
 
     def __init__(self) -> None:
         self.tokenizer = DuckDB().tokenizer()
@@ -45,10 +45,10 @@ class _Local(threading.local):
 _LOCAL = _Local()
 
 
-class Words:
-    """A question cut into tokens. Questions that are too long are refused.
+class TokenizedSql:
+    """The tokens of a question. A question that is too long is rejected.
 
-    `closing` refuses parentheses that are not balanced, or nested too deeply.
+    `closing` rejects parentheses that are not balanced, or nested too deeply.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,7 +73,7 @@ class Words:
         return self._match_parentheses()
 
     def error(self, message: str, at: Token | int | None = None) -> QueryError:
-        """The complaint, with a caret under a token, an offset, or (None) the end of the text."""
+        """Return the error with a caret at a token, an offset, or (None) the end of the text."""
         if at is None:
             at = len(self.text.rstrip())
         start = at if isinstance(at, int) else at.start
@@ -83,7 +83,7 @@ class Words:
     def _tokenize(self) -> list[Token]:
         try:
             return _LOCAL.tokenizer.tokenize(self.text)
-        except TokenError:  # it ran off the end, looking for a closing mark
+        except TokenError:  # the closing mark of a string or comment is missing
             start = 0
             while closed := _CLOSED.match(self.text, start):
                 start = closed.end()
@@ -93,13 +93,13 @@ class Words:
         raise self.error(f"A closing {mark} is missing.", start)
 
     def _match_parentheses(self) -> dict[int, int]:
-        """From each opening parenthesis to the one that closes it, by index."""
+        """Return the index of the closing parenthesis by that of the opening one."""
         closing: dict[int, int] = {}
         open_now: list[int] = []
         cases = prefixes = 0
         for index, token in enumerate(self.tokens):
             kind = token.token_type
-            if kind not in _NESTING:  # which most are
+            if kind not in _NESTING:  # most tokens
                 prefixes = 0
                 continue
             prefixes = prefixes + 1 if kind in _PREFIXES else 0
@@ -121,71 +121,73 @@ class Words:
 
 
 def is_word(token: Token) -> bool:
-    """Whether a token is a name or a keyword, rather than a literal or a symbol."""
+    """Return whether a token is a name or a keyword, not a literal or a symbol."""
     kind = token.token_type
     if kind is T.VAR or kind is T.IDENTIFIER:
         return True
     return kind is not T.STRING and _WORD.fullmatch(token.text) is not None
 
 
-# Which column a word of a question means; if none, the nearest one is suggested.
+# Names.
 
-# Words that SQL takes for functions without parentheses.
+# Functions that SQL calls without parentheses.
 CLOCK_AND_USER = frozenset(
     "current_date current_time current_timestamp current_datetime localtime localtimestamp "
     "current_user session_user user current_role current_catalog current_schema".split()
 )
 
 
-class Names:
-    """The columns that a question may name: those of the view, and those of public side tables."""
+class NameResolver:
+    """Resolves the names of columns of the view and of public side tables; case is ignored."""
 
-    def __init__(self, words: Words, schema: Schema, tables: Mapping[str, Sequence[str]]) -> None:
-        self.words = words
+    def __init__(
+        self, question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.question = question
         self.attributes = {attribute.name.lower(): attribute for attribute in schema}
         self.tables = {
             table.lower(): (table, {column.lower(): column for column in columns})
             for table, columns in tables.items()
         }
-        self.view: str = ""  # what FROM calls the view, in lower case
+        self.view: str = ""  # the name of the view in FROM, in lower case
 
     def attribute(self, token: Token) -> Attribute:
-        """The published attribute that a word names."""
+        """Return the published attribute that a token names."""
         found = self.attributes.get(token.text.lower())
         if found is None:
             published = [a.name for a in self.attributes.values() if a.domain is not None]
             raise self.unknown(token, published)
         if found.domain is None:
-            raise self.words.error(
+            raise self.question.error(
                 f"'{found.name}' is an identifier and is never published.", token
             )
         return found
 
     def check_qualifier(self, token: Token) -> None:
-        """Complain unless `token`, as in `token.age`, is what FROM calls the view."""
+        """Raise `QueryError` unless `token`, as in `token.age`, is the name of the view in FROM."""
         if token.text.lower() != self.view:
-            raise self.words.error(
+            raise self.question.error(
                 f"There is no table '{token.text}' here: FROM calls it '{self.view}'.", token
             )
 
     def side_table(self, token: Token) -> tuple[str, dict[str, str]]:
-        """The exact name of a public side table, and its columns by their lower-case names."""
+        """Return the exact name of a public side table, and its columns by lower-case name."""
         if token.text.lower() in self.tables:
             return self.tables[token.text.lower()]
         known = ", ".join(table for table, _ in self.tables.values())
         have = f"The public tables are {known}." if known else "No public table was given."
-        raise self.words.error(
+        raise self.question.error(
             f"A sub-select can only read a public side table; '{token.text}' is not one. {have}",
             token,
         )
 
     def side_column(self, token: Token, table: str, columns: Mapping[str, str]) -> str:
-        """The exact name of a column inside a sub-select."""
+        """Return the exact name of a column inside a sub-select."""
         name = token.text.lower()
         if name in columns:
             return columns[name]
         if name in self.attributes:
-            raise self.words.error(
+            raise self.question.error(
                 f"'{table}' has no column '{token.text}', and a sub-select cannot refer to the "
                 "row outside it.",
                 token,
@@ -193,14 +195,14 @@ class Names:
         raise self.unknown(token, columns.values())
 
     def unknown(self, token: Token, known: Iterable[str]) -> QueryError:
-        """The complaint about a name that is not there, with the best advice there is."""
+        """Return the error about an unknown name, with advice."""
         name, known = token.text, list(known)
         if name.lower() in CLOCK_AND_USER and token.token_type is not T.IDENTIFIER:
-            return self.words.error(
+            return self.question.error(
                 f"{name} is not supported: its value depends on when or by whom it is asked.", token
             )
         message = f"There is no column '{name}'. {self._advice(token, known)}"
-        return self.words.error(message, token)
+        return self.question.error(message, token)
 
     def _advice(self, token: Token, known: list[str]) -> str:
         for column in known:
@@ -215,12 +217,12 @@ class Names:
         return f"The columns are {', '.join(known)}."
 
     def _covers(self, column: str, token: Token) -> bool:
-        """Whether the text around a token spells this column: `education-num` without quotes."""
-        spelled = re.finditer(re.escape(column), self.words.text, re.IGNORECASE)
+        """Return whether the token is part of this column, as of `education-num` without quotes."""
+        spelled = re.finditer(re.escape(column), self.question.text, re.IGNORECASE)
         return any(match.start() <= token.start < match.end() for match in spelled)
 
 
-# What cannot be asked: words of SQL that a view has no answer to, and the sentence for each.
+# SQL that is never supported, with the message for each token type.
 
 _ONE_TABLE = "Joins are not supported: a question is about one table."
 _ORDER = "is not supported: the answer comes as a whole, sort or cut it afterwards."
@@ -276,7 +278,7 @@ REFUSED = {
     T.UNICODE_STRING: _LITERALS,
 }
 
-# Symbols that may stand in an expression; text outside strings holds no others.
+# The symbols of an expression; outside of strings, no others are allowed.
 SYMBOLS = frozenset(
     "( ) , . + - * / // % ** ^ || = == <> != < <= > >= & | ~ << >> :: ~~ ~~* ~~~ ^@ <=>".split()
 )
@@ -286,41 +288,43 @@ _TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
 AGGREGATES = "COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported"
 
 
-def refuse_unsupported(words: Words, names: Container[str]) -> None:
-    """Complain about the first word that is never supported, unless it is the name of a column."""
-    _expect_select(words)
+def refuse_unsupported(question: TokenizedSql, names: Container[str]) -> None:
+    """Raise `QueryError` at the first token that is never supported; column names are allowed."""
+    _expect_select(question)
     before: Token | None = None
-    for index, token in enumerate(words.tokens):
+    for index, token in enumerate(question.tokens):
         sentence = REFUSED.get(token.token_type)
-        if sentence and token.text.lower() not in names and not _compares(words.tokens, index):
-            raise words.error(sentence, token)
+        if sentence and token.text.lower() not in names and not _compares(question.tokens, index):
+            raise question.error(sentence, token)
         if token.token_type is T.SELECT and index:
-            _refuse_subselect(words, index)
+            _refuse_subselect(question, index)
         if token.token_type is T.FILTER and before and before.token_type is T.R_PAREN:
-            raise words.error("FILTER is not supported: write the condition in WHERE.", token)
+            raise question.error("FILTER is not supported: write the condition in WHERE.", token)
         if not (token.token_type in _TEXTUAL or is_word(token) or token.text in SYMBOLS):
-            raise words.error(_SYMBOL, token)
+            raise question.error(_SYMBOL, token)
         before = token
 
 
-def _expect_select(words: Words) -> None:
-    first = words.tokens[0]
+def _expect_select(question: TokenizedSql) -> None:
+    first = question.tokens[0]
     if first.token_type is T.WITH:
-        raise words.error("WITH is not supported: ask one plain question.", first)
+        raise question.error("WITH is not supported: ask one plain question.", first)
     if first.token_type is not T.SELECT:
-        raise words.error("A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first)
+        raise question.error(
+            "A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first
+        )
 
 
 def _compares(tokens: list[Token], index: int) -> bool:
-    """Whether this is the word DISTINCT of IS [NOT] DISTINCT FROM."""
+    """Return whether this token is the DISTINCT of IS [NOT] DISTINCT FROM."""
     if tokens[index].token_type is not T.DISTINCT or index < 2:
         return False
     place = index - 2 if tokens[index - 1].token_type is T.NOT else index - 1
     return tokens[place].token_type is T.IS
 
 
-def _refuse_subselect(words: Words, index: int) -> None:
-    """A SELECT inside the question must follow `IN (`."""
-    tokens = words.tokens
+def _refuse_subselect(question: TokenizedSql, index: int) -> None:
+    """Raise `QueryError` unless an inner SELECT follows `IN (`."""
+    tokens = question.tokens
     if [token.token_type for token in tokens[index - 2 : index]] != [T.IN, T.L_PAREN]:
-        raise words.error(_SUBSELECTS, tokens[index])
+        raise question.error(_SUBSELECTS, tokens[index])
