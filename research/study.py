@@ -128,7 +128,13 @@ def scatter_panels(rows: Sequence[Row], methods: Sequence[str]) -> list[Panel]:
             Line("perfect", [0.0, most], [0.0, most], bound=True),
         ]
         panel = Panel(
-            method, "true answer", "estimate", lines, from_zero=False, frame=frame, room=_ROOM
+            method,
+            "true answer",
+            "estimate",
+            lines,
+            from_zero=False,
+            frame=frame,
+            label_space=_ROOM,
         )
         found.append(panel)
     return found

@@ -18,7 +18,7 @@ from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
 from scumble.private.mechanism import create
-from scumble.public.plot.comparison import Mark, _looks, comparison
+from scumble.public.plot.comparison import Mark, _styles, comparison
 from scumble.public.plot.figures import svg
 
 MARK = Mark("uniform", "ε = 1", 0.2, 0.1, 0.01, True, False, False, False)
@@ -47,9 +47,9 @@ def test_what_is_exact_has_a_place_of_its_own() -> None:
 
 
 def test_a_method_looks_the_same_in_every_figure() -> None:
-    both, one = _looks(["subset", "uniform"], KNOWN), _looks(["uniform"], KNOWN)
+    both, one = _styles(["subset", "uniform"], KNOWN), _styles(["uniform"], KNOWN)
     assert both["uniform"] == one["uniform"]
-    assert len({*_looks([*KNOWN, "another"], KNOWN).values()}) == 5
+    assert len({*_styles([*KNOWN, "another"], KNOWN).values()}) == 5
 
 
 def test_a_mark_on_another_is_smaller() -> None:

@@ -1,9 +1,7 @@
-"""Fictitious census.
+"""A census of fictitious people, with its public schema.
 
-A census of people who do not exist, with the public schema that describes it.
-
-The generator is numpy's, from a seed: it makes fictitious people, the same ones every time. It
-draws no privacy noise; only the `noise` room does that.
+People are drawn by a seeded generator of numpy: the same seed gives the same people. It draws no
+privacy noise; only `private/sampling` does that.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ SCHOOLING = (
 )  # fmt: skip
 INCOMES = tuple(range(0, 130_000, 10_000))
 
-# Name, relative size, and how urban it is: cities pay more and hold more graduates.
+# Name, relative size, and how urban it is: cities pay more and have more graduates.
 REGIONS = (
     ("Alder Coast", 9.0, 0.6), ("Birch Valley", 5.0, -0.3), ("Cedar Plain", 6.5, 0.1),
     ("Dune Islands", 1.5, -0.7), ("Elm Harbour", 14.0, 1.0), ("Fern Hills", 4.0, -0.5),
@@ -38,7 +36,7 @@ REGIONS = (
     ("Maple Borders", 4.5, -0.4), ("Nettle Moor", 2.0, -0.9), ("Oak Downs", 6.0, 0.2),
 )  # fmt: skip
 
-# Name, log-odds at age 45, and how they move with ten years of age, being a woman, poverty, strain.
+# Name, log-odds at age 45, and their change by ten years of age, being a woman, poverty, strain.
 CONDITIONS = (
     ("No condition", 1.50, -0.38, 0.00, -0.20, -0.25),
     ("Allergy", -0.60, -0.22, 0.15, -0.05, 0.00),
@@ -61,7 +59,7 @@ _CHUNK = 50_000
 
 
 def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
-    """A table of `people` fictitious people and its schema, the same for the same seed."""
+    """Return a table of `people` fictitious people and its schema; the same for the same seed."""
     starts = range(0, max(people, 1), _CHUNK)
     generators = np.random.default_rng(seed).spawn(len(starts))
     chunks = [
@@ -72,7 +70,7 @@ def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
 
 
 def census_schema() -> Schema:
-    """The schema: its domains are part of the generator, so they tell nothing about anybody."""
+    """Return the schema; its domains are part of the generator and reveal nothing about people."""
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.domains import Category, IntegerRange
     from scumble.model.schema.schema import Schema
@@ -92,7 +90,7 @@ def census_schema() -> Schema:
 
 
 def _people(generator: np.random.Generator, start: int, count: int) -> pa.Table:
-    """Draw `count` people one attribute after the other, each given those before it."""
+    """Draw `count` people, one attribute after the other, each given those before it."""
     age = _draw_age(generator, count)
     woman = generator.random(count) < 0.49 + 0.0012 * (age - YOUNGEST)
     region = generator.choice(len(REGIONS), count, p=_shares([size for _, size, _ in REGIONS]))
@@ -116,7 +114,7 @@ def _people(generator: np.random.Generator, start: int, count: int) -> pa.Table:
 
 
 def _draw_age(generator: np.random.Generator, count: int) -> Codes:
-    """A young bulge, a middle-aged one and a tail of the old, cut to the domain by reflection."""
+    """Draw ages from a mixture of young, middle-aged and old, reflected into the domain."""
     centre = generator.choice([27.0, 47.0, 68.0], count, p=[0.30, 0.45, 0.25])
     age = np.abs(generator.normal(centre, 11.0) - YOUNGEST) + YOUNGEST
     years: Codes = np.minimum(age, 2 * OLDEST - age).clip(YOUNGEST, OLDEST).astype(np.int64)
@@ -124,7 +122,7 @@ def _draw_age(generator: np.random.Generator, count: int) -> Codes:
 
 
 def _draw_education(generator: np.random.Generator, age: Codes, urban: Floats) -> Codes:
-    """Later cohorts and cities have more schooling; the very young have not finished theirs."""
+    """Draw education: more in later cohorts and cities; the very young have not finished."""
     level = generator.normal(4.6 + 0.7 * urban - 0.022 * (age - 40), 1.9)
     unfinished = np.where(age < 25, 3.0 + 0.5 * (age - YOUNGEST), 9.0)
     return np.minimum(level, unfinished).round().clip(0, len(SCHOOLING) - 1).astype(np.int64)
@@ -133,7 +131,7 @@ def _draw_education(generator: np.random.Generator, age: Codes, urban: Floats) -
 def _draw_occupation(
     generator: np.random.Generator, age: Codes, woman: NDArray[np.bool_], education: Codes
 ) -> Codes:
-    """An occupation near one's schooling, leaning by sex; the young study and the old retire."""
+    """Draw occupations by education and sex; the young study and the old retire."""
     schooling, women, share = (
         np.array([getattr(job, field) for job in OCCUPATIONS])
         for field in ("schooling", "women", "share")
@@ -158,7 +156,10 @@ def _draw_income(
     education: Codes,
     occupation: Codes,
 ) -> Codes:
-    """Pay of the occupation by experience, schooling, city and sex; to 10,000, cut on top."""
+    """Draw incomes by occupation, experience, education, region and sex.
+
+    They are rounded to 10,000 and cut at the largest value of the domain.
+    """
     pay = np.array([job.pay for job in OCCUPATIONS])[occupation]
     experience = 0.012 * (np.minimum(age, 55) - 40)
     scale = experience + 0.03 * (education - 4) + 0.10 * urban - 0.11 * woman
@@ -174,7 +175,7 @@ def _draw_condition(
     income: Codes,
     occupation: Codes,
 ) -> Codes:
-    """Illness by age, sex, poverty and the strain of the work."""
+    """Draw conditions by age, sex, poverty and the strain of the occupation."""
     strain = np.array([job.strain for job in OCCUPATIONS])[occupation]
     causes = np.stack([np.ones(len(age)), (age - 45) / 10, woman, (4.0 - income) / 2, strain])
     effects = np.array([row[1:] for row in CONDITIONS])
@@ -182,7 +183,7 @@ def _draw_condition(
 
 
 def _draw_by_score(generator: np.random.Generator, scores: Floats) -> Codes:
-    """One column per row with probability proportional to exp(score): the Gumbel maximum."""
+    """Draw a column per row with probability proportional to exp(score): the Gumbel maximum."""
     drawn: Codes = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
     return drawn
 
@@ -204,15 +205,12 @@ def _shares(weights: list[float]) -> Floats:
     return shares
 
 
-# The fifty occupations of the fictitious census: what each asks for, pays and costs in health.
-
-
 class Occupation(NamedTuple):
-    """How an occupation is chosen and what follows from it.
+    """How likely an occupation is, and its effects.
 
-    `schooling` is the level of education (0 to 9) that it usually takes, `women` the log-odds that
-    lean towards women, `share` its relative size, `pay` a typical yearly income in thousands, and
-    `strain` how hard it is on the body (0 to 2).
+    `schooling` is the level of education (0 to 9) that it usually requires, `women` the log-odds in
+    favour of women, `share` its relative size, `pay` a typical yearly income in thousands, and
+    `strain` the physical strain (0 to 2).
     """
 
     name: str

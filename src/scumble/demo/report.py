@@ -1,4 +1,4 @@
-"""The report of the demo: one page that needs nothing from the network."""
+"""The HTML report of the demo: one page that loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scumble.public.html_page import render_page, svg_markup
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from scumble.demo.story import Line, Story
+    from scumble.demo.story import DemoAnswer, Story
     from scumble.public.estimate import Estimate
     from scumble.public.release import Release
 
@@ -35,7 +35,7 @@ _COST = (
 
 
 def page(story: Story, folder: Path) -> str:
-    """Return the report as one HTML page; `folder` is where it will lie, for its commands."""
+    """Return the report as one HTML page; `folder` is where it will be, for its commands."""
     held, asked = story.covered
     schema = next(iter(story.releases.values())).schema
     questions = groupby(story.lines, key=lambda line: line.question)
@@ -88,7 +88,7 @@ def figures(story: Story) -> list[tuple[str, Markup, str]]:
     return [(title, svg_markup(plot.svg(figure), title), words) for title, figure, words in drawn]
 
 
-def _series(name: str, lines: Sequence[Line]) -> plot.Series:
+def _series(name: str, lines: Sequence[DemoAnswer]) -> plot.Series:
     answers = [line.answers[name] for line in lines]
     low, high = zip(*(answer.interval() for answer in answers), strict=True)
     return plot.Series(name, [answer.value for answer in answers], low, high)

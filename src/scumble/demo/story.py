@@ -1,7 +1,4 @@
-"""Publish, ask, compare.
-
-The demo itself: make the people, publish them both ways, ask both releases and the truth.
-"""
+"""The demo: publish fictitious people in two ways, ask questions, compare with the truth."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ _MARK = "census.toml"
 Step = Callable[[str], None]
 
 
-class Line(NamedTuple):
-    """One number: which group of which question, the truth, and what every release answers."""
+class DemoAnswer(NamedTuple):
+    """One group of a question: the true answer, and the answer of every release."""
 
     question: DemoQuestion
     group: tuple[Any, ...]
@@ -40,7 +37,7 @@ class Line(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Errors of one kind of release over all conditions: as stated, and as they turned out."""
+    """Errors of one mechanism over all conditions at every ε: as stated, and as measured."""
 
     stated: list[float]
     found: list[float]
@@ -48,17 +45,17 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """All that the terminal and the page show."""
+    """The results that the terminal and the report show."""
 
     people: int
     releases: Mapping[str, Release]
-    lines: Sequence[Line]
-    conditions: Sequence[Line]
+    lines: Sequence[DemoAnswer]
+    conditions: Sequence[DemoAnswer]
     spreads: Mapping[str, Spread]
 
     @property
     def covered(self) -> tuple[int, int]:
-        """How many of the intervals hold the truth, and how many there are."""
+        """The number of intervals that contain the truth, and the number of all intervals."""
         held = [
             low <= line.truth <= high
             for line in (*self.lines, *self.conditions)
@@ -69,7 +66,7 @@ class Story:
 
 
 def methods(epsilon: float) -> dict[str, Mechanism]:
-    """Both ways to publish, at the same privacy loss."""
+    """Return both mechanisms, with the same privacy loss."""
     from scumble.private.mechanism import create
 
     return {
@@ -81,7 +78,10 @@ def methods(epsilon: float) -> dict[str, Mechanism]:
 
 
 def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
-    """Run the demo and leave its files in `folder`, all of them or none."""
+    """Run the demo, write its files to `folder` (all of them or none), and return the results.
+
+    `step` is called with a sentence before each step.
+    """
     from scumble.demo.census import census
     from scumble.demo.report import page
 
@@ -92,7 +92,7 @@ def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> S
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as work:
         draft = Path(work) / "draft"
         draft.mkdir()
-        story = _live(table, schema, draft, step)
+        story = _run_steps(table, schema, draft, step)
         if report:
             step("Writing the report")
             (draft / "report.html").write_text(page(story, folder), encoding="utf-8")
@@ -102,7 +102,7 @@ def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> S
     return story
 
 
-def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
+def _run_steps(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
     import pyarrow.parquet as pq
 
     from scumble.private.publish import publish
@@ -129,14 +129,16 @@ def _live(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
 
 def _ask(
     table: pa.Table, schema: Schema, question: DemoQuestion, releases: Mapping[str, Release]
-) -> list[Line]:
-    """A line per group that every release answers."""
+) -> list[DemoAnswer]:
+    """Return the answers to a question, one per group that every release answers."""
     truth = true_answers(table, schema, question)
     answers = {name: _by_group(release, question) for name, release in releases.items()}
     first, *others = answers.values()
     groups = [key for key in first if all(key in other for other in others)]
     return [
-        Line(question, key, truth.get(key, 0.0), {name: answers[name][key] for name in answers})
+        DemoAnswer(
+            question, key, truth.get(key, 0.0), {name: answers[name][key] for name in answers}
+        )
         for key in groups
     ]
 
@@ -159,17 +161,17 @@ def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:
         for name, spread in spreads.items():
             answers = [line.answers[name] for line in lines]
             errors = [line.answers[name].value - line.truth for line in lines]
-            spread.stated.append(_mean_square([answer.stderr for answer in answers]))
-            spread.found.append(_mean_square(errors))
+            spread.stated.append(_root_mean_square([answer.stderr for answer in answers]))
+            spread.found.append(_root_mean_square(errors))
     return spreads
 
 
-def _mean_square(errors: Sequence[float]) -> float:
+def _root_mean_square(errors: Sequence[float]) -> float:
     return math.sqrt(sum(error * error for error in errors) / len(errors))
 
 
 def _check(folder: Path) -> None:
-    """Only an empty folder, or what an earlier demo left, is replaced."""
+    """Raise `ReleaseError` unless the folder is absent, empty, or from an earlier demo."""
     free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free and not (folder / _MARK).exists():
         raise ReleaseError(
@@ -177,13 +179,13 @@ def _check(folder: Path) -> None:
         )
 
 
-# Five questions about the fictitious census, and their true answers.
+# The questions, and their true answers.
 
 Answer = Mapping[tuple[Any, ...], float]
 
 
 class DemoQuestion(NamedTuple):
-    """A question as a person asks it, and in SQL."""
+    """A question in English and in SQL."""
 
     words: str
     sql: str
@@ -220,9 +222,9 @@ EVERY_CONDITION = DemoQuestion(
 
 
 def true_answers(people: pa.Table, schema: Schema, question: DemoQuestion) -> Answer:
-    """The answer on the private table itself, by group; only a demo on fiction may show it.
+    """Return the true answer by group; only a demo on fictitious people may show it.
 
-    The average of nobody is not a number.
+    The average of no rows is NaN.
     """
     from scumble.public.sandbox import Sandbox
 

@@ -66,5 +66,5 @@ def test_files(make):
 
 
 def test_the_library_is_imported_late():
-    code = "import scumble.plot, sys; sys.exit('matplotlib' in sys.modules)"
+    code = "import scumble.public.plot, sys; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -121,8 +121,10 @@ def test_a_query_is_plain_data() -> None:
     assert place("", 0) == (1, 1)
 
 
-@pytest.mark.parametrize(("module", "absent"), [("query", "pyarrow numpy"), ("sql", "duckdb")])
-def test_a_room_loads_only_what_it_needs(module: str, absent: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "absent"), [("model.query", "pyarrow numpy"), ("public.sql.parse", "duckdb")]
+)
+def test_a_module_loads_only_what_it_needs(module: str, absent: str) -> None:
     script = (
         f"import sys, scumble.{module}; print([m for m in {absent.split()} if m in sys.modules])"
     )

@@ -1,4 +1,4 @@
-"""Figures of answers and their errors; the only room that imports the plotting library."""
+"""Figures of answers and their errors; the only package that imports matplotlib."""
 
 from scumble.public.plot.answers import Curve, intervals, tradeoff
 from scumble.public.plot.figures import MISSING, Line, Panel, Series, available, curves, png, svg

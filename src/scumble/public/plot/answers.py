@@ -1,7 +1,4 @@
-"""Intervals, privacy/error trade-off, certainty of guesses.
-
-Answers with their intervals against the truth, one line per group.
-"""
+"""Figures of answers: intervals against the truth, the cost of privacy, certainty of guesses."""
 
 from __future__ import annotations
 
@@ -26,7 +23,11 @@ if TYPE_CHECKING:
 def intervals(
     groups: Sequence[str], truth: Sequence[float], series: Sequence[Series], axis: str
 ) -> Figure:
-    """A line per group, the largest on top: a bar for the truth, a dot and whisker per series."""
+    """Draw answers with their intervals against the truth.
+
+    Each group has a row, the largest on top: a bar for the truth, a dot and a line per series.
+    `axis` is the label of the x axis.
+    """
     figure, axes = blank(8.2, 1.3 + 0.38 * len(groups))
     order = sorted(range(len(groups)), key=lambda place: truth[place])
     rows = range(len(order))
@@ -35,19 +36,19 @@ def intervals(
     true = [truth[place] for place in order]
     axes.scatter(true, rows, marker="|", s=240, linewidths=2.2, color=INK, zorder=4)
     for number, one in enumerate(series):
-        _whiskers(axes, one, order, number, len(series))
+        _draw_series(axes, one, order, number, len(series))
     axes.set_xlabel(axis, color=INK)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(-0.7, len(order) + 0.25)
-    # Room on the right for the names beside the topmost group.
+    # Space on the right for the names beside the topmost group.
     left, right = axes.get_xlim()
     axes.set_xlim(left, right + 0.1 * (right - left))
-    _name_directly(axes, truth, series, order)
+    _label_series(axes, truth, series, order)
     return figure
 
 
-def _whiskers(axes: Axes, one: Series, order: Sequence[int], number: int, of: int) -> None:
-    # The series stand a little above and below the line of their group, so that none hides another.
+def _draw_series(axes: Axes, one: Series, order: Sequence[int], number: int, of: int) -> None:
+    # The series are shifted up and down a little, so that none hides another.
     shift = 0.2 * ((of - 1) / 2 - number) * 2 / max(of - 1, 1)
     lines = [row + shift for row in range(len(order))]
     colour, values = COLOURS[number], [one.values[place] for place in order]
@@ -56,10 +57,10 @@ def _whiskers(axes: Axes, one: Series, order: Sequence[int], number: int, of: in
     axes.scatter(values, lines, marker=MARKERS[number], s=26, color=colour, zorder=3)
 
 
-def _name_directly(
+def _label_series(
     axes: Axes, truth: Sequence[float], series: Sequence[Series], order: Sequence[int]
 ) -> None:
-    """Names beside the topmost group instead of a legend that has to be looked up."""
+    """Write the names of the series beside the topmost group, instead of a legend."""
     top, row = order[-1], len(order) - 1
     right = max([truth[top], *(one.high[top] for one in series)])
     for number, one in enumerate(series):
@@ -87,12 +88,9 @@ def _name_directly(
     )
 
 
-# What privacy costs: the error of an answer against ε, and against what an attacker may learn.
-
-
 @dataclass(frozen=True)
 class Curve:
-    """Errors of one kind of release at every ε: as stated beforehand, and as they turned out."""
+    """Errors of one mechanism at every ε: as stated beforehand, and as measured."""
 
     name: str
     stated: Sequence[float]
@@ -102,27 +100,31 @@ class Curve:
 def tradeoff(
     epsilons: Sequence[float], curves: Sequence[Curve], *, prior: float, axis: str
 ) -> Figure:
-    """A line for the stated error, a marker for the error found, and what each ε means on top."""
+    """Draw the error of answers against ε: a line as stated, a marker as measured.
+
+    The upper axis shows the posterior that an attacker with the prior `prior` can reach at most.
+    `axis` is the label of the y axis.
+    """
     from matplotlib.ticker import LogLocator
 
     figure, axes = blank(8.2, 4.6)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for number, curve in enumerate(curves):
-        _draw(axes, epsilons, curve, number)
+        _draw_curve(axes, epsilons, curve, number)
     axes.set_xlabel("ε, the privacy loss of one person (smaller is more private)", color=INK)
     axes.set_ylabel(axis, color=INK)
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 3)))
     axes.minorticks_off()
-    # Room on the right for the names that stand at the ends of the lines.
+    # Space on the right for the names at the ends of the lines.
     axes.set_xlim(epsilons[0] * 0.85, epsilons[-1] * 1.75)
-    _say_on_top(axes, epsilons, prior)
+    _posterior_axis(axes, epsilons, prior)
     return figure
 
 
-def _draw(axes: Axes, epsilons: Sequence[float], curve: Curve, number: int) -> None:
+def _draw_curve(axes: Axes, epsilons: Sequence[float], curve: Curve, number: int) -> None:
     colour = COLOURS[number]
     axes.plot(epsilons, curve.stated, color=colour, linewidth=2.4)
     dots = axes.scatter(epsilons, curve.found, s=52, marker=MARKERS[number], color=colour)
@@ -139,8 +141,8 @@ def _draw(axes: Axes, epsilons: Sequence[float], curve: Curve, number: int) -> N
     )
 
 
-def _say_on_top(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
-    """A second scale: where an attacker who gave `prior` to a value can end."""
+def _posterior_axis(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
+    """Add an upper axis: the largest posterior of an attacker with the prior `prior`."""
     top = axes.secondary_xaxis("top")
     top.spines["top"].set_visible(False)
     top.tick_params(colors=INK, length=0, labelsize=10)
@@ -153,12 +155,11 @@ def _say_on_top(axes: Axes, epsilons: Sequence[float], prior: float) -> None:
     )
 
 
-# What an attacker learns about everybody: the certainty of the best guess, person by person.
-
-
 def learned(certainty: Sequence[float], people: Sequence[int], before: float) -> Figure:
-    """The share of people whose likeliest value has at least so large a posterior; `before` is the
-    best guess of who has seen no release.
+    """Draw the share of people whose most likely value has at least a given posterior.
+
+    `certainty` are the posteriors, `people` the number of people with each. `before` is the
+    certainty of the best guess without the release.
     """
     figure, axes = blank(7.6, 3.6)
     pairs = sorted(zip(certainty, people, strict=True), reverse=True)

@@ -1,4 +1,7 @@
-"""Methods on one pair of axes: what an attacker can learn against the error of the answers."""
+"""comparison: a figure of what an attacker can learn against the error of the answers.
+
+Most of the code places names where they hide neither marks nor curves nor each other.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,18 @@ _COLOURS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#D55E00", "#56B4E9", "#
 _MARKS = ("o", "s", "D", "^", "v", "P", "X", "p", "h")
 _BEATEN = "#a8a8a8"
 _LARGE, _SMALL = 10.0, 8.0
-_NEAR = 9.0  # points between marks of which one hides the other
+_NEAR = 9.0  # distance in points below which one mark hides another
 
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
 Place = tuple[int, int, str]
-# Where a name may stand beside its mark, the best place first, in points.
+# Offsets in points of a name from its mark, the best first, with the alignment.
 _PLACES: tuple[Place, ...] = (
     (8, 5, "left"), (8, -13, "left"), (-8, 5, "right"), (-8, -13, "right"),
     (0, 10, "center"), (0, -19, "center"), (10, -4, "left"), (-10, -4, "right"),
     (8, 16, "left"), (-8, 16, "right"), (8, -24, "left"), (-8, -24, "right"),
 )  # fmt: skip
-# Further away in a crowd, with a line from the mark to the name.
+# Further away where it is crowded, with a line from the mark to the name.
 _FAR: tuple[Place, ...] = tuple(
     (right * across, up, "left" if right > 0 else "right")
     for across in (20, 50, 90)
@@ -41,7 +44,12 @@ _FAR: tuple[Place, ...] = tuple(
 
 @dataclass(frozen=True)
 class Mark:
-    """A setting of a method: the two coordinates, how sure the error is, and how it is drawn."""
+    """A setting of a method: its coordinates, the standard error of `error`, and how it is drawn.
+
+    `success` is the chance of an attacker (at most, if `limit`). `private` marks are filled and
+    `whole` ones (which protect whole rows) have dashed curves. A setting is `beaten` if another one
+    exposes no more and errs no more. `exact` marks have no error, so no place on a log scale.
+    """
 
     method: str
     words: str
@@ -50,43 +58,46 @@ class Mark:
     stderr: float
     private: bool
     whole: bool
-    limit: bool  # it exposes at most so much
+    limit: bool
     beaten: bool
-    exact: bool = False  # no error, which has no place on a log scale
+    exact: bool = False
 
 
 def comparison(
     marks: Sequence[Mark], blind: float, measure: str, known: Sequence[str], *, percent: bool
 ) -> Figure:
-    """A curve for each method; hollow marks are not DP, grey ones are beaten by another setting,
-    and curves of what protects whole rows are dashed. The place of a method among all that are
-    known decides how it looks, in every figure.
+    """Draw a curve for each method.
+
+    Hollow marks are not differentially private, grey ones are beaten by another setting, and curves
+    of methods that protect whole rows are dashed. `blind` is the success of a blind guess,
+    `measure` the label of the y axis. The position of a method in `known` decides its colour and
+    marker, in every figure.
     """
     figure, axes = blank(8.8, 5.8)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.axvline(blind, color=FAINT, linewidth=1, linestyle=":")
     methods = list(dict.fromkeys(mark.method for mark in marks))
-    looks = _looks(methods, known)
+    styles = _styles(methods, known)
     edge = _edge(marks)
     shown = [mark if mark.error else replace(mark, error=edge, exact=True) for mark in marks]
     ordered = sorted(shown, key=lambda mark: (methods.index(mark.method), mark.success))
     _scale(axes, shown, blind, percent=percent)
     for method, group in groupby(ordered, key=lambda mark: mark.method):
-        _curve(axes, list(group), looks[method][0])
-    _dots(axes, ordered, looks)
+        _curve(axes, list(group), styles[method][0])
+    _dots(axes, ordered, styles)
     axes.set_xlabel("an attacker's best chance to guess a person's value (log scale)", color=INK)
     axes.set_ylabel(f"{measure} (log scale)", color=INK)
-    figure.draw_without_rendering()  # the names need to know where the marks are
-    _name(axes, ordered, looks, blind)
+    figure.draw_without_rendering()  # computes the positions of the marks
+    _write_names(axes, ordered, styles, blind)
     return figure
 
 
-def _looks(methods: Sequence[str], known: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a mark for each method."""
+def _styles(methods: Sequence[str], known: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the colour and the marker of each method."""
     every = [*known, *(method for method in methods if method not in known)]
     numbers = {method: every.index(method) for method in methods}
-    # The colours of publishers come again, in another order, for summaries.
+    # Summaries use the colours of publishers again, in another order.
     return {
         method: (
             _COLOURS[(number + 4 * (number // len(_COLOURS))) % len(_COLOURS)],
@@ -97,7 +108,7 @@ def _looks(methods: Sequence[str], known: Sequence[str]) -> dict[str, tuple[str,
 
 
 def _edge(marks: Sequence[Mark]) -> float:
-    """Where errors of nothing are drawn, which have no place on a log scale: below all others."""
+    """Return where errors of 0 are drawn on the log scale: below all others."""
     errors = [mark.error for mark in marks if mark.error]
     if not errors:
         return 1.0
@@ -106,7 +117,7 @@ def _edge(marks: Sequence[Mark]) -> float:
 
 
 def _curve(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
-    """The marks of a method in a row, with their spread; to what is exact no curve leads."""
+    """Draw the curve through the marks of a method, and their spread; not to exact marks."""
     style = "--" if all(m.whole for m in marks) else "-"
     for one, other in pairwise(marks):
         if one.exact == other.exact:
@@ -122,12 +133,12 @@ def _curve(axes: Axes, marks: Sequence[Mark], colour: str) -> None:
             axes.plot([each.success * 0.94], [each.error], marker=4, markersize=9, color=shown)
 
 
-def _dots(axes: Axes, marks: Sequence[Mark], looks: Mapping[str, tuple[str, str]]) -> None:
-    """The marks themselves; one that would hide another is smaller and lies above it."""
+def _dots(axes: Axes, marks: Sequence[Mark], styles: Mapping[str, tuple[str, str]]) -> None:
+    """Draw the marks; one that would hide another is smaller and lies above it."""
     scale = axes.figure.dpi / 72
     drawn: list[Point] = []
     for each in marks:
-        colour, mark = looks[each.method]
+        colour, mark = styles[each.method]
         shown = _BEATEN if each.beaten else colour
         x, y = _at(axes, each.success, each.error, scale)
         below = sum(hypot(x - other, y - up) < _NEAR for other, up in drawn)
@@ -163,17 +174,17 @@ def _scale(axes: Axes, marks: Sequence[Mark], blind: float, *, percent: bool) ->
         axes.set_yticks([step for step in steps if bottom <= step <= top])
     scale = 100 if percent else 1
     sign = " %" if percent else ""
-    words = FuncFormatter(lambda y, _: "exact" if y == edge else f"{scale * y:,g}{sign}")
-    axes.yaxis.set_major_formatter(words)
+    labels = FuncFormatter(lambda y, _: "exact" if y == edge else f"{scale * y:,g}{sign}")
+    axes.yaxis.set_major_formatter(labels)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
 
 
-def _name(
-    axes: Axes, marks: Sequence[Mark], looks: Mapping[str, tuple[str, str]], blind: float
+def _write_names(
+    axes: Axes, marks: Sequence[Mark], styles: Mapping[str, tuple[str, str]], blind: float
 ) -> None:
-    """Every setting beside its mark and every method at the end of its curve, where nothing else
-    stands.
+    """Write every setting beside its mark, and every method at the end of its curve, where there is
+    space.
     """
     scale = axes.figure.dpi / 72
     at = {id(m): _at(axes, m.success, m.error, scale) for m in marks}
@@ -183,26 +194,26 @@ def _name(
     along = list(_along(marks, at))
     (left, bottom), (right, top) = (axes.transAxes.transform([(0, 0), (1, 1)]) / scale).tolist()
     frame = (left, bottom, right, top)
-    _say(axes, "blind guess", (blind, axes.get_ylim()[0]), (4, 4, "left"), FAINT, 9)
+    _write(axes, "blind guess", (blind, axes.get_ylim()[0]), (4, 4, "left"), FAINT, 9)
     x, y = _at(axes, blind, axes.get_ylim()[0], scale)
     taken.append((x, y, x + 60, y + 16))
     _legend(axes, marks, taken, frame)
     named = set()
-    for method, (colour, _) in looks.items():
+    for method, (colour, _) in styles.items():
         own = [mark for mark in reversed(marks) if mark.method == method]
-        mark, place = _home(own, at, taken, along, frame)
+        mark, place = _name_place(own, at, taken, along, frame)
         named.add(id(mark))
         text = f"{method}, {mark.words}"
-        _say(axes, text, (mark.success, mark.error), place, colour, _LARGE, bold=True)
+        _write(axes, text, (mark.success, mark.error), place, colour, _LARGE, bold=True)
     for mark in marks:
-        place_of_words = _free(at[id(mark)], mark.words, _SMALL, taken, along, frame)
+        place_of_words = _free_place(at[id(mark)], mark.words, _SMALL, taken, along, frame)
         if id(mark) not in named and place_of_words is not None:
-            colour = _BEATEN if mark.beaten else looks[mark.method][0]
-            _say(axes, mark.words, (mark.success, mark.error), place_of_words, colour, _SMALL)
+            colour = _BEATEN if mark.beaten else styles[mark.method][0]
+            _write(axes, mark.words, (mark.success, mark.error), place_of_words, colour, _SMALL)
 
 
 def _along(marks: Sequence[Mark], at: Mapping[int, Point]) -> Iterator[Point]:
-    """Points of the curves, every few points of the figure."""
+    """Yield positions along the curves, about four points apart."""
     for one, other in pairwise(marks):
         if one.method == other.method and one.exact == other.exact:
             (x, y), (to_x, to_y) = at[id(one)], at[id(other)]
@@ -212,32 +223,33 @@ def _along(marks: Sequence[Mark], at: Mapping[int, Point]) -> Iterator[Point]:
                 yield x + share * (to_x - x), y + share * (to_y - y)
 
 
-def _home(
+def _name_place(
     own: Sequence[Mark],
     at: Mapping[int, Point],
     taken: list[Box],
     along: Sequence[Point],
     frame: Box,
 ) -> tuple[Mark, Place]:
-    """The first mark of a method beside which its name fits, or near which it does, or simply the
-    first.
+    """Return the mark of a method at which its name is written, and the place of the name.
+
+    It is the first mark beside which the name fits, else near which it fits, else the first.
     """
     for places, mark in product((_PLACES, _FAR), own):
         text = f"{mark.method}, {mark.words}"
-        place = _free(at[id(mark)], text, _LARGE, taken, along, frame, places)
+        place = _free_place(at[id(mark)], text, _LARGE, taken, along, frame, places)
         if place is not None:
             return mark, place
     return own[0], _PLACES[1]
 
 
 def _at(axes: Axes, x: float, y: float, scale: float) -> Point:
-    """Where a point is, in points of the figure."""
+    """Return the position of data coordinates in points of the figure."""
     across, up = (axes.transData.transform((x, y)) / scale).tolist()
     return across, up
 
 
 def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> None:
-    """What the looks that occur mean, in the corner above."""
+    """Explain the styles that occur, in the upper right corner."""
     lines = ["full: differentially private; hollow: not DP"]
     if any(mark.whole for mark in marks):
         lines.append("dashed: whole rows are protected; else sensitive values only")
@@ -260,7 +272,7 @@ def _legend(axes: Axes, marks: Sequence[Mark], taken: list[Box], frame: Box) -> 
     taken.append((frame[2] - wide, frame[3] - 13 * len(lines) - 2, frame[2], frame[3]))
 
 
-def _free(
+def _free_place(
     point: Point,
     text: str,
     size: float,
@@ -269,10 +281,10 @@ def _free(
     frame: Box,
     places: Sequence[Place] = _PLACES,
 ) -> Place | None:
-    """The place inside whose box meets no other and is crossed least by curves, the first of such;
-    None if there is none.
+    """Return the first place whose box is inside the frame, overlaps no other, and is crossed least
+    by curves; None if there is none. The box is added to `taken`.
     """
-    # Large names are bold.
+    # Large names are bold and wider.
     wide, high = (0.66 if size == _LARGE else 0.58) * size * len(text), 1.25 * size
     found: list[tuple[int, Place, Box]] = []
     for right, up, side in places:
@@ -284,8 +296,8 @@ def _free(
             and frame[1] <= box[1]
             and box[3] <= frame[3]
         )
-        if inside and not any(_meet(box, other) for other in taken):
-            crossed = sum(_meet(box, (x, y, x, y)) for x, y in along)
+        if inside and not any(_overlap(box, other) for other in taken):
+            crossed = sum(_overlap(box, (x, y, x, y)) for x, y in along)
             found.append((crossed, (right, up, side), box))
     if not found:
         return None
@@ -294,11 +306,11 @@ def _free(
     return place
 
 
-def _meet(one: Box, other: Box) -> bool:
+def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def _say(
+def _write(
     axes: Axes,
     text: str,
     at: Point,
@@ -320,7 +332,7 @@ def _say(
         color=colour,
         fontsize=size,
         fontweight="bold" if bold else "normal",
-        # White around the letters, for lines that pass below.
+        # A white outline of the letters, for lines that pass below.
         path_effects=[withStroke(linewidth=2.5, foreground="white")],
         arrowprops=line,
     )

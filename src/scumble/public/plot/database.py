@@ -1,7 +1,4 @@
-"""Popularity heat map, capacity curve.
-
-Where a database was asked: how many answers cover each pair of values of two attributes.
-"""
+"""Figures of a database: a heat map of popularity, and counts answered against counts submitted."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Darker where more is used: lightness alone tells the order, in grey and to the colour-blind. What
-# is used up is nearly black, a step away from the darkest blue.
+# Darker means more answers: lightness alone gives the order, in grey and for the colour-blind. What
+# is used up is nearly black, clearly darker than the darkest blue.
 _DARKEST = 0.8
 _GAP = 0.06  # inches between two names
-_MOST = 1000  # squares along an axis: a screen has no room for more
+_MOST = 1000  # squares along an axis; a screen shows no more
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An attribute along a side of the map: where its ticks are, by code, and what they say."""
+    """An attribute along one axis of the map: its ticks, by code, and their labels."""
 
     name: str
     ticks: Sequence[int]
@@ -37,14 +34,17 @@ class Axis:
 
 
 def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) -> Figure:
-    """A map with a square per pair of values; `counts` has a row for each value of `across`."""
+    """Draw how many answers cover each pair of values of two attributes.
+
+    `counts` has a row for each value of `across`; a pair is used up at `limit` answers.
+    """
     figure, axes = blank(8.2, 5.2)
     width, height = counts.shape
-    picture = axes.imshow(
+    image = axes.imshow(
         _coarse(_coarse(counts).T),
         cmap=_colours(),
         vmin=0,
-        vmax=limit - 0.5,  # what reaches the limit is over it
+        vmax=limit - 0.5,  # the limit itself is shown as "over"
         origin="lower",
         aspect="auto",
         interpolation="nearest",
@@ -55,7 +55,7 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
     axes.set_yticks(up.ticks, up.labels)
     axes.set_xlabel(across.name, color=INK)
     axes.set_ylabel(up.name, color=INK)
-    bar = figure.colorbar(picture, ax=axes, pad=0.02, extend="max", extendfrac=0.06)
+    bar = figure.colorbar(image, ax=axes, pad=0.02, extend="max", extendfrac=0.06)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=10)
     bar.set_ticks(range(0, limit, _step(limit)))
@@ -67,7 +67,7 @@ def popularity(counts: NDArray[np.int64], across: Axis, up: Axis, limit: int) ->
 
 
 def _step(limit: int) -> int:
-    """Between ticks: a number that is easy to count in, so that there are at most six of them."""
+    """Return the distance of ticks, a round number such that there are at most six."""
     step = 1
     while 6 * step < limit:
         step *= 2 if str(step)[0] in "15" else 5
@@ -75,7 +75,7 @@ def _step(limit: int) -> int:
 
 
 def _crowded(figure: Figure, axes: Axes) -> bool:
-    """Whether names along the bottom would run into each other."""
+    """Return whether labels of the x axis would overlap."""
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
     room = figure.dpi * _GAP
@@ -91,22 +91,22 @@ def _colours() -> Colormap:
 
 
 def _coarse(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of many rows, the largest of each few: what is used up must not vanish between pixels."""
+    """Reduce many rows by maxima, so that cells that are used up do not vanish between pixels."""
     if len(counts) <= _MOST:
         return counts
     starts = np.linspace(0, len(counts), _MOST, endpoint=False).astype(np.int64)
     return np.maximum.reduceat(counts, starts, axis=0)
 
 
-# How long a database answers as it is asked: counts answered against counts submitted.
+# Capacity: counts answered against counts submitted.
 
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-_FAR = 3.0  # a bound that is so many times higher than all curves would only flatten them
+_FAR = 3.0  # a bound that exceeds all curves by this factor is not drawn: it would flatten them
 
 
 @dataclass(frozen=True)
 class Answered:
-    """How many counts were answered, after each number of them that was submitted."""
+    """The number of counts answered, by the number submitted."""
 
     name: str
     submitted: Sequence[int]
@@ -115,51 +115,51 @@ class Answered:
 
 @dataclass(frozen=True)
 class Bound:
-    """What no database with this promise and this noise can exceed."""
+    """A number of counts that no database with this promise and this noise can exceed."""
 
     name: str
     value: float
 
 
 def fixed_volume(loss: float, volume: float) -> Bound:
-    """Lemma 3 for boxes that all hold one share of the points; `loss` is ελ."""
+    """Return the bound of Lemma 3 for boxes that hold a share `volume` of points; `loss` is ελ."""
     value = loss / (2 * volume * (1 - volume))
     return Bound(f"ελ/(2s(1−s)) for s = {100 * volume:.3g} %", value)
 
 
 def least_volume(loss: float, volume: float) -> Bound:
-    """Lemma 3 for boxes that hold at least, and leave out at least, one share of the points."""
+    """Return the bound of Lemma 3 for boxes that hold, and leave out, at least `volume`."""
     return Bound(f"ελ/s′ for s′ = {100 * volume:.3g} %", loss / volume)
 
 
 def capacity(curves: Sequence[Answered], bounds: Sequence[Bound] = ()) -> Figure:
-    """A line per curve, and a level for each bound; one that is far above is only told."""
+    """Draw a line per curve and a level for each bound; bounds far above are given as text."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = blank(8.2, 4.6)
     most = max((max(curve.answered, default=0) for curve in curves), default=0)
     for number, curve in enumerate(curves):
-        _draw(axes, curve, number)
+        _draw_curve(axes, curve, number)
     near = [bound for bound in bounds if bound.value <= _FAR * most]
     for bound in near:
-        _level(axes, bound)
+        _draw_bound(axes, bound)
     top = max([most, *(bound.value for bound in near), 1])
     axes.set_ylim(0, 1.12 * top)
     axes.set_xlim(0, max([1, *(max(curve.submitted, default=0) for curve in curves)]))
     far = [bound for bound in bounds if bound not in near]
     if far:
-        said = "; ".join(f"{bound.name}: {bound.value:,.0f}" for bound in far)
-        axes.set_title(f"bound, far above: {said}", color=FAINT, fontsize=9, loc="left")
+        listed = "; ".join(f"{bound.name}: {bound.value:,.0f}" for bound in far)
+        axes.set_title(f"bound, far above: {listed}", color=FAINT, fontsize=9, loc="left")
     axes.set_xlabel("counts submitted", color=INK)
     axes.set_ylabel("counts answered", color=INK)
-    for side in (axes.xaxis, axes.yaxis):
-        side.set_major_locator(MaxNLocator(integer=True))
-        side.set_major_formatter("{x:,.0f}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False, loc="lower right", labelcolor=INK, fontsize=10)
     return figure
 
 
-def _draw(axes: Axes, curve: Answered, number: int) -> None:
+def _draw_curve(axes: Axes, curve: Answered, number: int) -> None:
     place = number % len(COLOURS)
     axes.plot(
         curve.submitted,
@@ -171,7 +171,7 @@ def _draw(axes: Axes, curve: Answered, number: int) -> None:
     )
 
 
-def _level(axes: Axes, bound: Bound) -> None:
+def _draw_bound(axes: Axes, bound: Bound) -> None:
     axes.axhline(bound.value, color=FAINT, linewidth=1, linestyle=":")
     axes.annotate(
         f"{bound.name}: {bound.value:,.0f}",

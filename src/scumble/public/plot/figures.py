@@ -1,7 +1,4 @@
-"""Figure style, panels and lines.
-
-What all figures share: a series of answers, the look of the axes, and the way to a file.
-"""
+"""What all figures share: the style of axes, export to SVG and PNG, and panels of lines."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Figure
 
-# Two colours of Okabe and Ito's palette that stay apart under every kind of colour blindness and in
-# grey; the marker differs as well, so that colour never carries the meaning alone.
+# Okabe and Ito's palette. The first two colours are distinct under every type of colour blindness
+# and in grey. The markers differ as well, so that colour never carries the meaning alone.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D")
 MISSING = "matplotlib is not installed (pip install 'scumble[plot]')."
@@ -27,7 +24,7 @@ INK, FAINT = "#222222", "#8a8a8a"
 
 @dataclass(frozen=True)
 class Series:
-    """The answers of one release to a row of questions, with the limits of their intervals."""
+    """The answers of one release to several questions, with the limits of their intervals."""
 
     name: str
     values: Sequence[float]
@@ -36,41 +33,41 @@ class Series:
 
 
 def available() -> bool:
-    """Whether the plotting library is installed (`pip install 'scumble[plot]'`)."""
+    """Return whether matplotlib is installed (`pip install 'scumble[plot]'`)."""
     return find_spec("matplotlib") is not None
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an SVG element to put inside a page: text as outlines, the same everywhere."""
+    """Return the figure as an SVG element for an HTML page, with text as outlines."""
     import matplotlib
 
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "scumble"}):
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    # The description of the file is for a file; inside a page it only names other sites.
+    # Inside a page, the metadata of the file are useless and name other sites.
     element = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
     return element[element.index("<svg") :]
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a PNG file."""
+    """Return the figure as a PNG file."""
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=150)
     return data.getvalue()
 
 
 def blank(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure with one quiet pair of axes, made without any global state."""
+    """Return a figure with one styled pair of axes, made without pyplot's global state."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    quiet(axes)
+    style_axes(axes)
     return figure, axes
 
 
-def quiet(axes: Axes) -> None:
-    """Only a bottom line and a pale grid, so that what is drawn stands out."""
+def style_axes(axes: Axes) -> None:
+    """Style axes: only a bottom line and a pale grid."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(FAINT)
@@ -79,23 +76,26 @@ def quiet(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-# Curves side by side: panels of named lines, each name at the end of its line.
+# Panels of named lines, each name at the end of its line.
 
 # Okabe and Ito's palette without its yellow, which is too pale for a line.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_APART = 0.055  # of the height of a panel: names do not come nearer to each other
+_APART = 0.055  # the least distance of two names, as a share of the height of a panel
 
 
 @dataclass(frozen=True)
 class Line:
-    """One named line; a bound is thin and grey, without marks, and `look` fixes colour and mark.
-    Dots are a cloud of points without a line; `spread` is a pale band so far above and below.
+    """One named line.
+
+    `style` is a number that selects the colour and the marker. A `bound` is thin and grey, without
+    markers. `dots` draws a cloud of points without a line. `spread` is the half-width of a pale
+    band around the line.
     """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    look: int = 0
+    style: int = 0
     bound: bool = False
     marks: bool = True
     dashed: bool = False
@@ -108,27 +108,27 @@ class Panel:
     """Lines over one pair of axes."""
 
     title: str
-    across: str
-    up: str
+    x_label: str
+    y_label: str
     lines: Sequence[Line]
     log_x: bool = False
     log_y: bool = False
-    from_zero: bool = True  # upwards, unless the axis is logarithmic
-    frame: tuple[float, float] | None = None  # the ends of the upward axis, where they are fixed
-    room: float = 0.45  # for names on the right, of the width of the lines
+    from_zero: bool = True  # the y axis, unless it is logarithmic
+    frame: tuple[float, float] | None = None  # fixed limits of the y axis
+    label_space: float = 0.45  # on the right for names, as a share of the width of the lines
 
 
 def curves(panels: Sequence[Panel]) -> Figure:
-    """A figure of panels, at most two in a row."""
+    """Return a figure of panels, at most two in a row."""
     from matplotlib.figure import Figure
 
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    # The resolution is that of clouds, which are pictures: thousands of outlines fill a file.
+    # The resolution is for clouds of points, which are rasterised to keep files small.
     figure = Figure(figsize=(6.2 * columns, 4.1 * rows), layout="constrained", dpi=200)
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(rows, columns, number)
-        quiet(axes)
+        style_axes(axes)
         _draw(axes, panel)
     return figure
 
@@ -139,7 +139,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
     for line in panel.lines:
-        colour = FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)]
+        colour = FAINT if line.bound else _PALETTE[line.style % len(_PALETTE)]
         if line.dots:
             cloud = axes.scatter(line.x, line.y, s=5, color=colour, alpha=0.5, linewidths=0)
             cloud.set_rasterized(True)
@@ -152,30 +152,30 @@ def _draw(axes: Axes, panel: Panel) -> None:
             color=colour,
             linewidth=1.2 if line.bound else 1.8,
             linestyle=":" if line.bound else "--" if line.dashed else "-",
-            marker=MARKERS[line.look % len(MARKERS)] if line.marks and not line.bound else None,
+            marker=MARKERS[line.style % len(MARKERS)] if line.marks and not line.bound else None,
             markersize=5,
         )
     axes.set_title(panel.title, color=INK, fontsize=11, loc="left")
-    axes.set_xlabel(panel.across, color=INK)
-    axes.set_ylabel(panel.up, color=INK)
+    axes.set_xlabel(panel.x_label, color=INK)
+    axes.set_ylabel(panel.y_label, color=INK)
     _scale(axes, panel)
-    _name(axes, panel)
+    _label_lines(axes, panel)
 
 
 def _band(axes: Axes, line: Line, colour: str, *, log: bool) -> None:
-    """A logarithmic axis has no zero: there the band ends a little below the line."""
+    """Draw the band around a line; on a logarithmic axis, it ends at a third of the line."""
     pairs = list(zip(line.y, line.spread or (), strict=True))
     low = [max(y - far, y / 3) if log else y - far for y, far in pairs]
     axes.fill_between(line.x, low, [y + far for y, far in pairs], color=colour, alpha=0.14, lw=0)
 
 
 def _scale(axes: Axes, panel: Panel) -> None:
-    """Ticks where the values are, a zero at the bottom, and room for the names on the right."""
+    """Set ticks at the values, the y axis from zero, and space for names on the right."""
     from matplotlib.ticker import LogLocator
 
     values = sorted({x for line in panel.lines for x in line.x})
     if len(values) <= 6:
-        words = [f"{x:.0%}" if panel.across.endswith("volume s") else f"{x:,g}" for x in values]
+        words = [f"{x:.0%}" if panel.x_label.endswith("volume s") else f"{x:,g}" for x in values]
         powers = [word for x in values if (word := _power(x))]
         whole = len(powers) == len(values) and values[-1] >= 100
         axes.set_xticks(values, powers if whole else words)
@@ -191,9 +191,9 @@ def _scale(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(*panel.frame)
     low, high = values[0], values[-1]
     if panel.log_x:
-        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** panel.room)
+        axes.set_xlim(low / (high / low) ** 0.04, high * (high / low) ** panel.label_space)
     else:
-        axes.set_xlim(low - 0.04 * (high - low), high + panel.room * (high - low))
+        axes.set_xlim(low - 0.04 * (high - low), high + panel.label_space * (high - low))
     if panel.log_y:
         axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:,.10g}")
@@ -205,13 +205,13 @@ def _scale(axes: Axes, panel: Panel) -> None:
 
 
 def _power(x: float) -> str | None:
-    """A power of ten as one."""
+    """Format a power of ten; None if the number is not one."""
     digits = len(f"{x:.0f}") - 1
     return f"$10^{digits}$" if x == 10**digits else None
 
 
-def _name(axes: Axes, panel: Panel) -> None:
-    """Put every name at the end of its line, moved up or down where names would meet."""
+def _label_lines(axes: Axes, panel: Panel) -> None:
+    """Write every name at the end of its line, moved up or down where names would overlap."""
     transform = axes.transData + axes.transAxes.inverted()
     named = [line for line in panel.lines if line.name]
     ends = [float(transform.transform((line.x[-1], line.y[-1]))[1]) for line in named]
@@ -223,18 +223,19 @@ def _name(axes: Axes, panel: Panel) -> None:
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
-            color=FAINT if line.bound else _PALETTE[line.look % len(_PALETTE)],
+            color=FAINT if line.bound else _PALETTE[line.style % len(_PALETTE)],
             fontsize=9,
             fontweight="normal" if line.bound else "bold",
         )
 
 
 def _apart(ends: Sequence[float]) -> list[float]:
-    """The places nearest to the ends, by squares, that are far enough from each other: names that
-    would meet become a block around the mean of their ends.
+    """Return the positions nearest to the `ends`, in squares, that are at least _APART apart.
+
+    Names that would overlap become a block around the mean of their ends.
     """
     order = sorted(range(len(ends)), key=ends.__getitem__)
-    blocks: list[list[float]] = []  # of ends, each less the room for the names below it
+    blocks: list[list[float]] = []  # of ends, each minus the space of the names below it
     for rank, place in enumerate(order):
         blocks.append([ends[place] - rank * _APART])
         while len(blocks) > 1 and fmean(blocks[-2]) >= fmean(blocks[-1]):
