@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,18 @@ for _name in ("SIGINT", "SIGHUP", "SIGQUIT", "SIGTERM"):
     _number = getattr(signal, _name, None)
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
+
+# A test that fails, or has used up its time, does not wait for a child that it was to end.
+_close = subprocess.Popen.__exit__
+
+
+def _kill_and_close(child: subprocess.Popen, kind: type | None, *error: object) -> None:
+    if kind is not None:
+        child.kill()
+    _close(child, kind, *error)
+
+
+subprocess.Popen.__exit__ = _kill_and_close
 
 # Examples are the same on every run, and a slow machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)

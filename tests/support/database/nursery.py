@@ -32,7 +32,11 @@ class Nursery:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.process.communicate()
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:  # a child works on after a test that failed
+            self.process.kill()
+            raise
 
     def lives(
         self, folder: Path, first: int, step: str = "", acks: int = 0, delay: float = 0

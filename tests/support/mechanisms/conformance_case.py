@@ -46,3 +46,12 @@ class Case:
 
     def publish(self, kind: str = "ordinary", seed: int | None = 1) -> sc.Release:
         return sc.publish(self.table(kind), self.schema, self.make(), seed=seed)
+
+    def release(self, kind: str = "ordinary") -> sc.Release:
+        """The release of a table with seed 1, published once and shared by all tests."""
+        if (id(self), kind) not in _RELEASES:
+            _RELEASES[id(self), kind] = self.publish(kind)
+        return _RELEASES[id(self), kind]
+
+
+_RELEASES: dict[tuple[int, str], sc.Release] = {}  # by case and kind of table
