@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 from scumble.model.errors import ParameterError, PromiseError
@@ -151,6 +152,7 @@ def epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
     return max(_least(bound), 0.0) * (1 + _SLACK)
 
 
+@lru_cache(maxsize=256)
 def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     """A ρ, as large as can be found, such that ρ-zCDP is (ε, δ)-DP.
 
