@@ -43,7 +43,7 @@ SEEDED = "NOT PRIVATE: seeded for a test."
 _ESTIMATORS = {
     "records": ("rows.answer", "rows.answer_many"),
     "tuples": ("tuples.answer", "tuples.answer"),
-    "groups": ("anatomy.answer", "anatomy.answer"),
+    "groups": ("anatomy.answer", "anatomy.answer_many"),
     "measurements": ("measurements.answer", "measurements.answer"),
 }
 

@@ -64,8 +64,8 @@ def test_pieces_make_the_same_answer(
     expected = release.answer(_sql(question, groups))
     monkeypatch.setattr(moments, "_MOST_CELLS", 2)
     monkeypatch.setattr(moments, "_BATCH", 3)
-    monkeypatch.setattr(plan, "_LOOKED_UP", 0)
-    monkeypatch.setattr(plan, "_MARKED", 0)
+    monkeypatch.setattr(plan, "_MOST_LOOKED_UP", 0)
+    monkeypatch.setattr(plan, "_MOST_MARKED", 0)
     found = release.answer(_sql(question, groups))
     if not groups:
         expected, found = [((), expected)], [((), found)]

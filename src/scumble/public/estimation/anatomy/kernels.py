@@ -1,6 +1,10 @@
-"""Numba loops.
+"""Numba loops over the lines of groups, compiled on first use.
 
-The inner loops over the lines of groups, compiled by numba on first use.
+The last part has the mean and the variance of a sum over groups. If every assignment of the values
+to the rows of a group is equally likely, a row gets each of the s values of its group with
+probability 1/s. With h the amount that a row and a value add to the answer, the sum over a group
+has the mean Σh / s and the variance Σ(h - row mean - value mean + mean)² / (s - 1), both over all
+s · s pairs (Hoeffding, 1951).
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 @_compiled
 def place_lines(groups: Array, starts: Array, order: Array) -> None:
-    """Sort lines by group, and find where each group begins; `starts` are zeros."""
+    """Write the lines sorted by group into `order`, and where each group begins into `starts`,
+    which must be zeros.
+    """
     for line in range(len(groups)):
         starts[groups[line] + 1] += 1
     for group in range(1, len(starts)):
@@ -30,7 +36,7 @@ def place_lines(groups: Array, starts: Array, order: Array) -> None:
 
 @_compiled
 def longest(starts: Array, first: int, last: int) -> int:
-    """The most lines that one of the groups has."""
+    """Return the largest number of lines of one of the groups."""
     most = 0
     for group in range(first, last):
         most = max(most, starts[group + 1] - starts[group])
@@ -39,7 +45,7 @@ def longest(starts: Array, first: int, last: int) -> int:
 
 @_compiled
 def place_among(known: Array, size: int, sought: int) -> int:
-    """Where a number is among the known ones, or their size."""
+    """Return the place of `sought` among the first `size` known numbers; if absent, `size`."""
     for place in range(size):
         if known[place] == sought:
             return place
@@ -48,7 +54,10 @@ def place_among(known: Array, size: int, sought: int) -> int:
 
 @_compiled
 def list_keys(side: Array, group: int, weights: Array, known: Array) -> int:
-    """List the different keys of a group with their weights; how many. No weights are ones."""
+    """Write the distinct keys of a group and their summed weights into `known`.
+
+    Return the number of keys. Without weights, every line has weight 1.
+    """
     starts, keys = side
     different = 0
     for line in range(starts[group], starts[group + 1]):
@@ -67,12 +76,14 @@ def count_keys(
     rows: Array,
     values: Array,
     counts: Array,
-    sorts: Array,
+    sizes: Array,
     radix: Array,
     codes: Array,
 ) -> int:
-    """For each key of rows and each of values that a group has, write down how many of both, and
-    the sort of the group, as one number: digits in the given radix. How many were written.
+    """Write a code for each key of rows and each key of values in a group of the range `share`.
+
+    A code packs both keys, the numbers of rows and of values that have them, and the index of the
+    group's size (`sizes`): digits in the given radix. Return the number of codes.
     """
     first, last = share
     shown = np.empty((longest(rows[0], first, last), 2), np.int64)
@@ -86,14 +97,14 @@ def count_keys(
             for y in range(different):
                 code = shown[x, 0] * radix[0] + hidden[y, 0]
                 code = (code * radix[1] + shown[x, 1]) * radix[2] + hidden[y, 1]
-                codes[written] = code * radix[3] + sorts[group]
+                codes[written] = code * radix[3] + sizes[group]
                 written += 1
     return written
 
 
 @_compiled
 def sum_values(starts: Array, cells: Array, counts: Array, holds: Array, sums: Array) -> None:
-    """How many values of every group lie in cells that hold."""
+    """Write into `sums` the number of values of every group that lie in cells which hold."""
     for group in range(len(sums)):
         total = 0
         for line in range(starts[group], starts[group + 1]):
@@ -112,12 +123,15 @@ def count_boxes(
     radix: Array,
     found: Array,
 ) -> None:
-    """For each question, given by boxes of cells of rows, write down how many groups have so many
-    of its rows and of its values, and such a sort: as one number, digits in the given radix, and
-    how many groups have it. `lines` are where the rows of each cell begin and the groups of rows in
-    the order of their cells, `groups` how many values of a group count, and its sort.
+    """For each question, given by boxes of cells of rows, write the codes of its groups.
+
+    A code packs the numbers of rows and of values of a group that count, and the index of its size:
+    digits in the given radix. `found` has the distinct codes, how many groups have each, and where
+    the codes of each question end. `lines` are where the rows of each cell begin, and the groups of
+    rows in the order of their cells. `groups` are the number of values of a group that count, and
+    the index of its size.
     """
-    values, sorts = groups
+    values, sizes = groups
     codes, times, ends = found
     hits = np.zeros(len(values), np.int64)
     met = np.empty(len(values), np.int64)
@@ -130,7 +144,7 @@ def count_boxes(
         first = written
         for place in range(many):
             group = met[place]
-            code = (hits[group] * radix[1] + values[group]) * radix[2] + sorts[group]
+            code = (hits[group] * radix[1] + values[group]) * radix[2] + sizes[group]
             hits[group] = 0
             if not numbers[code]:
                 codes[written] = code
@@ -147,7 +161,7 @@ def count_boxes(
 def _meet(
     box: Array, strides: Array, lines: Array, values: Array, hits: Array, met: Array, many: int
 ) -> int:
-    """Count the rows of a box by group, and list the groups that are met for the first time."""
+    """Count the rows of a box by group; list new groups in `met`; return the number of groups."""
     starts, groups = lines
     last = len(strides) - 1
     at = box[:, 0].copy()
@@ -176,13 +190,6 @@ def _meet(
     return many
 
 
-# Mean and variance of a sum over groups; loops compiled by numba on first use.
-#
-# Under even spread a row meets each of the s values of its group with probability 1/s. With h
-# what a row and a value add to the answer, the sum over a group has the mean Σh / s and the
-# variance Σ(h - row mean - value mean + mean)² / (s - 1), both over all s · s pairs (Hoeffding,
-# 1951).
-
 # What rounding may leave of zero in the mean of a group, as a share of its largest number.
 _ROUNDING = 1e-13
 
@@ -191,10 +198,10 @@ _ROUNDING = 1e-13
 def add_moments(
     share: Array, rows: Array, values: Array, counts: Array, table: Array, keys: int, sums: Array
 ) -> None:
-    """Add to the sums of each key of rows and of values what a range of groups tells.
+    """Add the moments of a range of groups to the sums of each key of rows and of values.
 
-    `table` holds what a cell of rows and one of values add up to, NaN if they do not count. For one
-    key h is 0 where they do not count, or have other keys. `keys` is the number of keys of values.
+    `table` has the amount of a cell of rows and a cell of values, NaN if they do not count. For one
+    key, h is 0 where they do not count, or have other keys. `keys` is the number of keys of values.
     """
     first, last = share
     many, more = longest(rows[0], first, last), longest(values[0], first, last)
@@ -227,8 +234,10 @@ def add_moments(
 
 @_compiled
 def _list(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, int]:
-    """List the cells of the chosen lines of a group, with the places of their keys; and these keys,
-    with how often they occur. How many of both. The weights of chosen lines move to the front.
+    """List the cells of the chosen lines of a group with the places of their keys, and these keys
+    with how often they occur.
+
+    Return the numbers of both. The weights of chosen lines are moved to the front.
     """
     starts, kinds, keys, cells = side
     lines, known = listed
@@ -253,7 +262,9 @@ def _list(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, 
 def _average(
     chosen: Array, often: Array, weights: Array, table: Array, size: float, means: Array
 ) -> None:
-    """The means of count and total over each row, each value and all pairs; least and most."""
+    """Compute the means of count and total over each row, each value and all pairs, and the least
+    and the largest amount.
+    """
     of_rows, of_values, whole = means
     for x in range(len(often[0])):
         for y in range(len(often[1])):
@@ -290,7 +301,7 @@ def _scatter(
     means: Array,
     spread: Array,
 ) -> None:
-    """The sums of squares and products of what the means leave, over all pairs of a group."""
+    """Compute the sums of squares and products of the residuals, over all pairs of a group."""
     of_rows, of_values, whole = means
     for x in range(len(often[0])):
         for y in range(len(often[1])):  # pairs of which neither the row nor the value has the key
@@ -326,7 +337,7 @@ def _square(spread: Array, weight: float, one: float, two: float) -> None:
 
 @_compiled
 def _add_group(sums: Array, whole: Array, spread: Array, size: float) -> None:
-    """Count, total, their variances and covariance, and the limits of what is added up."""
+    """Add a group to count, total, their variances and covariance, and the limits of amounts."""
     if not whole[0]:
         return
     largest = max(abs(whole[2]), abs(whole[3]))

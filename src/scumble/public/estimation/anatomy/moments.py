@@ -1,6 +1,8 @@
-"""Mean, variance and law within groups.
+"""Mean, variance and error laws of sums and counts over groups, under random assignment.
 
-Mean, variances and covariance of sums and counts over groups, for every key of an answer.
+- `Moments`: mean, variances and covariance of count and total, for every key of an answer.
+- `GroupedCount`: the exact law of a count, a sum of hypergeometric numbers.
+- `swap_half_width`: the half-width of the interval of any other sum.
 """
 
 from __future__ import annotations
@@ -20,21 +22,23 @@ import pyarrow as pa
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.anatomy.plan import AnatomyPlan, Kinds, Layout, number
+from scumble.public.estimation.anatomy.plan import AnatomyPlan, Combinations, GroupLayout, number
 from scumble.public.sandbox import Sandbox
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
-# Combinations of rows and values for which a question is evaluated at a time, and is known at a
-# time; keys that an answer may have, and those of all threads together, each with its own sums.
-_BATCH, _MOST_CELLS = 1 << 20, 1 << 25
-_MOST_KEYS, _SHARED_KEYS = 1 << 23, 1 << 22
+_BATCH = 1 << 20  # pairs of cells of rows and of values for which a question is evaluated at a time
+_MOST_CELLS = 1 << 25  # such pairs whose amounts are in memory at a time
+_MOST_KEYS = 1 << 23  # of an answer
+_SHARED_KEYS = 1 << 22  # of all threads together, each of which has its own sums
 
 
 class Moments:
-    """The sums of a question over a layout. `rows` and `values` are the kinds that it tells apart;
-    kinds with the same grouped attributes share a key.
+    """The moments of a question over a layout.
+
+    `sides` are the combinations of rows and of values on which the question depends. Combinations
+    with the same values of the grouped attributes share a key.
     """
 
     def __init__(
@@ -42,19 +46,21 @@ class Moments:
         plan: AnatomyPlan,
         schema: Schema,
         engine: Sandbox,
-        layout: Layout,
-        sides: Sequence[Kinds],
+        layout: GroupLayout,
+        sides: Sequence[Combinations],
     ) -> None:
         self._schema, self._engine, self._layout = schema, engine, layout
-        self._parts = plan.together
+        self._parts = plan.joint_parts
         self._sides = sides
         named = {name for part in self._parts for name in part.attributes}
         self._keys = [side.on(n for n in side.codes if n in plan.query.groups) for side in sides]
         self._cells = [side.on(name for name in side.codes if name in named) for side in sides]
 
-    def sums(self) -> tuple[list[Kinds], Floats]:
-        """The keys of rows and of values, and for each pair of them a line: count, total, their
-        variances and covariance, least and most of what is added up.
+    def sums(self) -> tuple[list[Combinations], Floats]:
+        """Return the keys of rows and of values, and for each pair of keys a line.
+
+        A line has count, total, the variances of both, their covariance, and the least and the
+        largest amount that is added up.
         """
         total = self._keys[0].size * self._keys[1].size
         if total > _MOST_KEYS:
@@ -73,7 +79,7 @@ class Moments:
         return self._keys, found
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Ranges of groups with few enough combinations; as a rule there is one."""
+        """Yield ranges of groups with few enough combinations; usually there is one range."""
         needed = [len(self._used(side, first, last)) for side in (0, 1)]
         if needed[0] * needed[1] <= _MOST_CELLS or last - first < 2:
             yield first, last
@@ -83,7 +89,7 @@ class Moments:
         yield from self._blocks(middle, last)
 
     def _used(self, side: int, first: int, last: int) -> Places:
-        """The cells of one side that occur in a range of groups."""
+        """Return the cells of one side that occur in a range of groups."""
         starts = (self._layout.rows, self._layout.values)[side].starts
         there = np.zeros(self._sides[side].size + 1, bool)
         there[self._sides[side].of[starts[first] : starts[last]]] = True  # -1 is the last
@@ -113,7 +119,7 @@ class Moments:
             list(pool.map(add, range(len(parts))))
 
     def _table(self, used: Sequence[Places]) -> Floats:
-        """What a row and a value of these cells add to the answer; NaN if they do not count."""
+        """Return what a row and a value of these cells add to the answer; NaN if nothing."""
         width = len(used[1])
         found = np.empty(len(used[0]) * width)
         for start in range(0, len(found), _BATCH):
@@ -126,8 +132,9 @@ class Moments:
         return found.reshape(len(used[0]), width)
 
     def _evaluated(self, frame: pa.Table | None) -> Floats:
-        """The argument, infinite if it is not a finite number, which only matters where a row and a
-        value do meet.
+        """Return the amount; NaN where a clause is false, infinity where it is not finite.
+
+        An infinite amount matters only where a row and a value are in the same group.
         """
         *clauses, argument = self._parts
         amount = number(argument)
@@ -141,24 +148,24 @@ class Moments:
         return found
 
 
-# The error law of a count over groups whose values are known, but not which row has which.
-#
-# Of a group of `size` rows, `rows` satisfy one part of a question and `values` of its values the
-# other. If every way to hand the values to the rows is equally likely, the number of rows that
-# satisfy both is hypergeometric, and groups are independent of each other.
-
 Integers = npt.NDArray[np.int64]
 
-# Beyond this spread the normal law takes over. Its tails are then wrong by less than
+# If the standard error is larger, the normal law is used. Its tails are then wrong by less than
 # 0.56 / 200 = 0.3 % (Berry-Esseen: a hypergeometric number is a sum of independent indicators).
-_EXACT_SPREAD = 200.0
-# Tails are found by a Fourier transform to about ten digits.
+_EXACT_STDERR = 200.0
+# Tails come from a Fourier transform, exact to about ten digits.
 _LEAST_TAIL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedCount:
-    """So many groups, `times`, of each kind: rows, values and size."""
+    """The law of a count over groups whose values are known, but not which row has which value.
+
+    There are `times` groups with each combination of `rows`, `values` and `sizes`: of a group of
+    `sizes` rows, `rows` satisfy one part of a question and `values` of its values the other. If
+    every assignment of the values to the rows is equally likely, the number of rows that satisfy
+    both is hypergeometric, and groups are independent of each other.
+    """
 
     rows: Integers
     values: Integers
@@ -167,7 +174,7 @@ class GroupedCount:
 
     @classmethod
     def of_nothing(cls) -> GroupedCount:
-        """The law of a count that no group can add to."""
+        """Return the law of a count over no groups."""
         return cls(*(np.empty(0, np.int64) for _ in range(4)))
 
     @property
@@ -186,7 +193,7 @@ class GroupedCount:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """What the count surely is at least and at most, however the values are spread."""
+        """The least and the largest possible count, whatever the assignment of values."""
         least = np.maximum(self.rows + self.values - self.sizes, 0)
         most = np.minimum(self.rows, self.values)
         return int(np.sum(self.times * least)), int(np.sum(self.times * most))
@@ -194,10 +201,10 @@ class GroupedCount:
     @property
     def exact(self) -> bool:
         """Whether the interval comes from the exact law."""
-        return self.stderr <= _EXACT_SPREAD
+        return self.stderr <= _EXACT_STDERR
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        """Leaves out at most half of 1 - level at either end."""
+        """Return limits that leave out a probability of at most (1 - level) / 2 on either side."""
         least, most = self.limits
         tail = (1 - level) / 2
         if tail < _LEAST_TAIL:
@@ -210,7 +217,7 @@ class GroupedCount:
         return min(max(low, least), value), max(min(high, most), value)
 
     def _quantiles(self, tail: float) -> tuple[float, float]:
-        """The limits of the counts that are left when the tails are cut off."""
+        """Return the least and the largest count that is not in a tail."""
         start, law = self._law()
         below = np.cumsum(law)
         low = int(np.searchsorted(below, tail, side="right"))
@@ -219,8 +226,9 @@ class GroupedCount:
         return float(start + low), float(start + high)
 
     def _law(self) -> tuple[int, npt.NDArray[np.float64]]:
-        """The probabilities of all counts from the first on that matter: the product of the
-        characteristic functions, transformed back.
+        """Return a first count, and the probabilities of the counts from it on.
+
+        They are the inverse Fourier transform of the product of the characteristic functions.
         """
         least, most = self.limits
         reach = math.ceil(12 * self.stderr) + 40
@@ -230,8 +238,8 @@ class GroupedCount:
         angles = np.exp(-2j * np.pi * np.arange(points // 2 + 1) / points)
         product = np.ones(len(angles), complex)
         shift = -start
-        kinds = zip(self.rows, self.values, self.sizes, self.times, strict=True)
-        for rows, values, size, times in kinds:
+        groups = zip(self.rows, self.values, self.sizes, self.times, strict=True)
+        for rows, values, size, times in groups:
             first, law = _hypergeometric(int(rows), int(values), int(size))
             product *= np.polynomial.polynomial.polyval(angles, law) ** int(times)
             shift += first * int(times)
@@ -241,9 +249,11 @@ class GroupedCount:
 
 
 def swap_half_width(variance: float, largest: float, level: float) -> float:
-    """How far off a sum over groups may be at this level: the normal law of its variance, which is
-    known and not estimated, a correction for skewness, and half a swap for sums that jump. The
-    `largest` is what the sum changes by at most if two rows of a group swap their values.
+    """Return how far a sum over groups is from its mean with probability `level`.
+
+    This is the normal law of its `variance`, which is known and not estimated, a correction for
+    skewness, and half a swap for sums that jump. `largest` is the largest change of the sum if two
+    rows of a group swap their values.
 
     A sum of independent errors of at most `largest` has a third moment of at most largest ·
     variance, so that its Cornish-Fisher term is at most largest · (z² - 1) / 6. This is no theorem,
@@ -255,7 +265,9 @@ def swap_half_width(variance: float, largest: float, level: float) -> float:
 
 
 def _hypergeometric(rows: int, values: int, size: int) -> tuple[int, npt.NDArray[Any]]:
-    """The least number of rows that can get one of the values, and the probabilities from it on."""
+    """Return the least number of the rows that can get one of the values, and the probabilities
+    from it on.
+    """
     first, last = max(0, rows + values - size), min(rows, values)
     ways = [
         math.comb(rows, number) * math.comb(size - rows, values - number)

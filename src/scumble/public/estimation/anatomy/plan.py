@@ -1,6 +1,8 @@
-"""Rows and values of a group side by side.
+"""The plan of a question to groups, and the two published tables in memory, sorted by group.
 
-A question to groups, split by what it asks of rows and of values.
+- `AnatomyPlan`: which parts of a question name columns of rows, and which sensitive values.
+- `Combinations`: the distinct combinations of some attributes among the lines of a table.
+- `GroupLayout`, `GroupTable`: rows and values of a release, group by group.
 """
 
 from __future__ import annotations
@@ -28,50 +30,52 @@ from scumble.public.sandbox import Sandbox
 
 @dataclass(frozen=True)
 class AnatomyPlan:
-    """Which part of a question is about what."""
+    """A question, split by which parts name columns of rows and which name sensitive values."""
 
     evidence: Groups
     query: Query
 
     @cached_property
     def about_rows(self) -> list[Expression]:
-        """The clauses without a sensitive attribute."""
-        return [c for c in self.query.clauses if not self._sensitive(c.attributes)]
+        """The clauses that name no sensitive attribute."""
+        return [c for c in self.query.clauses if not self._names_sensitive(c.attributes)]
 
     @cached_property
     def about_values(self) -> list[Expression]:
-        """The clauses on sensitive attributes alone."""
-        return [c for c in self.query.clauses if c.attributes and not self._open(c.attributes)]
+        """The clauses that name sensitive attributes only."""
+        return [
+            c for c in self.query.clauses if c.attributes and not self._names_other(c.attributes)
+        ]
 
     @cached_property
     def mixed(self) -> list[Expression]:
-        """The clauses on both."""
+        """The clauses that name both."""
         return [c for c in self.query.clauses if self._both(c)]
 
     @property
     def only_rows(self) -> bool:
-        return not self._sensitive(self.query.attributes)
+        return not self._names_sensitive(self.query.attributes)
 
     @property
     def only_values(self) -> bool:
-        return bool(self.query.attributes) and not self._open(self.query.attributes)
+        return bool(self.query.attributes) and not self._names_other(self.query.attributes)
 
     @property
-    def apart(self) -> bool:
-        """Whether every part is about rows only or about values only."""
+    def separable(self) -> bool:
+        """Whether every part names columns of rows only, or sensitive values only."""
         argument = self.query.argument
         return not self.mixed and not (argument and self._both(argument))
 
     @property
-    def together(self) -> list[Expression]:
-        """What has to be evaluated for rows and values together: the mixed clauses, and last what
-        is added up.
+    def joint_parts(self) -> list[Expression]:
+        """The parts that are evaluated for rows and values together: the mixed clauses, and last
+        the amount that is added up.
         """
         return [*self.mixed, self.query.argument or Expression("1", ())]
 
-    def named(self, *, sensitive: bool) -> list[str]:
-        """The attributes of rows or of values by which an answer tells them apart."""
-        needed = {name for part in self.together for name in part.attributes}
+    def needed(self, *, sensitive: bool) -> list[str]:
+        """Return the attributes of rows, or of values, on which the answer depends."""
+        needed = {name for part in self.joint_parts for name in part.attributes}
         return [
             name
             for name in self.query.attributes
@@ -81,11 +85,11 @@ class AnatomyPlan:
 
     @property
     def weight(self) -> str:
-        """For how many values a line of the values stands."""
+        """The SQL of how many values a line of the values represents."""
         return f"CAST({quoted(self.evidence.count)} AS BIGINT)"
 
     def one_table(self) -> str:
-        """The answer from the one table that knows all the question names."""
+        """Return the SQL of the answer from the one table that has all named attributes."""
         table, weight = ('"values"', self.weight) if self.only_values else ("view", "1")
         keys = [f"{quoted(name)} AS {key(name)}" for name in self.query.groups]
         columns = [*keys, f"CAST(sum({weight}) AS DOUBLE) AS count"]
@@ -94,56 +98,58 @@ class AnatomyPlan:
         by = " GROUP BY ALL" if keys else ""
         return f"SELECT {', '.join(columns)} FROM {table}{where(self.query.clauses)}{by}"
 
-    def _sensitive(self, names: Sequence[str]) -> bool:
+    def _names_sensitive(self, names: Sequence[str]) -> bool:
         return not set(names).isdisjoint(self.evidence.sensitive)
 
-    def _open(self, names: Sequence[str]) -> bool:
+    def _names_other(self, names: Sequence[str]) -> bool:
         return not set(names) <= set(self.evidence.sensitive)
 
     def _both(self, part: Expression) -> bool:
-        return self._sensitive(part.attributes) and self._open(part.attributes)
+        return self._names_sensitive(part.attributes) and self._names_other(part.attributes)
 
 
 def key(name: str) -> str:
-    """The name of a grouped attribute in what is gathered."""
+    """Return the quoted column name of a grouped attribute in the result of `one_table`."""
     return quoted(f"scumble key {name}")
 
 
 def number(expression: Expression) -> str:
-    """An expression that is added up."""
+    """Return the SQL of an expression that is added up."""
     return f"CAST(({expression.sql}) AS DOUBLE)"
 
 
 def where(clauses: Sequence[Expression]) -> str:
-    """What comes after FROM and a table."""
+    """Return the WHERE clause of all `clauses`; without clauses, an empty string."""
     return f" WHERE {condition(clauses)}" if clauses else ""
 
 
 def condition(clauses: Sequence[Expression]) -> str:
-    """All clauses as one."""
+    """Return the conjunction of all clauses in SQL."""
     return " AND ".join(f"({clause.sql})" for clause in clauses) or "true"
 
 
-# Kinds: the different combinations of some attributes among lines, numbered from 0 on, so that an
-# expression over them is evaluated once for each.
-
 Codes = npt.NDArray[Any]
 
-# Up to so many possible numbers, those that occur are marked in an array; beyond, hashed.
-_MARKED = 1 << 22
+# Up to this many possible numbers, those that occur are marked in an array; beyond, hashed.
+_MOST_MARKED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
-    """The codes of every kind, and the kind of every line."""
+class Combinations:
+    """The distinct combinations of some attributes among the lines of a table.
+
+    They are numbered from 0 on, so that an expression is evaluated once for each. `codes` has the
+    codes of every combination by attribute, `size` is their number, and `of` is the combination of
+    every line.
+    """
 
     codes: Mapping[str, Codes]
     size: int
     of: Codes
 
     @classmethod
-    def among(cls, columns: Mapping[str, Codes], lines: int) -> Kinds:
-        """The combinations of these columns that occur; without columns all lines are alike."""
+    def among(cls, columns: Mapping[str, Codes], lines: int) -> Combinations:
+        """Return the combinations of `columns` that occur; without columns there is one."""
         codes: dict[str, Codes] = {}
         size, of = 1, cast(Codes, np.zeros(lines, np.int8))
         for name, column in columns.items():
@@ -155,18 +161,18 @@ class Kinds:
             size = len(both)
         return cls(codes, size, of)
 
-    def on(self, names: Iterable[str]) -> Kinds:
-        """The kinds of these kinds that some of the attributes tell apart."""
-        return Kinds.among({name: self.codes[name] for name in names}, self.size)
+    def on(self, names: Iterable[str]) -> Combinations:
+        """Return the distinct combinations of some of the attributes among these combinations."""
+        return Combinations.among({name: self.codes[name] for name in names}, self.size)
 
     def values(self, schema: Schema, at: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-        """The attributes of some kinds."""
+        """Return the values of the attributes of some combinations."""
         return {name: schema[name].decode(code[at]) for name, code in self.codes.items()}
 
 
 def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
-    """The different numbers, and of each number the place among them."""
-    if int(numbers.max(initial=0)) < _MARKED:
+    """Return the distinct numbers, and the place of each number among them."""
+    if int(numbers.max(initial=0)) < _MOST_MARKED:
         there = np.zeros(int(numbers.max(initial=0)) + 1, bool)
         there[numbers] = True
         places = (np.cumsum(there) - 1).astype(np.int32)
@@ -175,36 +181,40 @@ def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 
-# Layout: rows and values of a release side by side, group by group; held in memory while the
-# release is asked about.
-
-_known: WeakKeyDictionary[Sandbox, Layout] = WeakKeyDictionary()
+# Layouts of releases; each is in memory as long as its engine.
+_known: WeakKeyDictionary[Sandbox, GroupLayout] = WeakKeyDictionary()
 
 
-def layout(evidence: Groups, schema: Schema, engine: Sandbox) -> Layout:
-    """The layout of the release of this engine; read when it is first needed."""
+def layout(evidence: Groups, schema: Schema, engine: Sandbox) -> GroupLayout:
+    """Return the layout of the release of this engine; it is read when first needed."""
     if engine not in _known:
-        _known[engine] = Layout(evidence, schema, engine)
+        _known[engine] = GroupLayout(evidence, schema, engine)
     return _known[engine]
 
 
-class Layout:
-    """Groups numbered from 0 on: their rows, their values, how often each value, and their size."""
+class GroupLayout:
+    """Rows and values of a release, group by group.
+
+    Groups are numbered from 0 on. `counts` is the multiplicity of each value and `sizes` the number
+    of rows of each group. `distinct_sizes` are the different sizes, and `size_index` is the place
+    of each group's size among them.
+    """
 
     def __init__(self, evidence: Groups, schema: Schema, engine: Sandbox) -> None:
         if engine.view is None:
             raise ReleaseError("The release has no published rows.")
         values = engine.view.with_name(evidence.values)
-        self.rows = Side(engine.view, "view", schema, evidence.group)
-        self.values = Side(values, '"values"', schema, evidence.group)
+        self.rows = GroupTable(engine.view, "view", schema, evidence.group)
+        self.values = GroupTable(values, '"values"', schema, evidence.group)
         self.counts = self.values.numbers(evidence.count)
         self.sizes, lines = np.diff(self.rows.starts), np.diff(self.values.starts)
         if len(self.sizes) != len(lines):
             raise ReleaseError("The published tables do not have the same groups.")
-        # The different sizes, and which of them a group has.
-        self.sorts, self.sort = np.unique(self.sizes, return_inverse=True)
+        self.distinct_sizes, self.size_index = np.unique(self.sizes, return_inverse=True)
         self.most_rows, self.most_lines = (int(each.max(initial=0)) for each in (self.sizes, lines))
-        of_groups = np.add.reduceat(self.counts, self.values.starts[:-1])  # or more, if it has none
+        of_groups = np.add.reduceat(
+            self.counts, self.values.starts[:-1]
+        )  # an upper bound, if a group has no values
         self.most_values = int(of_groups.max(initial=0))
 
     @property
@@ -212,19 +222,18 @@ class Layout:
         return len(self.sizes)
 
 
-# One of the two published tables of groups, its lines in the order of their groups, so that a
-# question goes through rows and values of a group together.
+Truths = npt.NDArray[np.bool_]
 
-Marks = npt.NDArray[np.bool_]
-
-# A clause with at most so many combinations of values is looked up by line; a wider one is left to
-# the database.
-_LOOKED_UP = 1 << 16
+# A clause with at most this many combinations of values is looked up by line; a wider one is
+# evaluated by the database.
+_MOST_LOOKED_UP = 1 << 16
 
 
-class Side:
-    """The lines of group g are those from starts[g] to starts[g + 1]. Columns are read when they
-    are first needed and then kept as codes, a byte or two for each line.
+class GroupTable:
+    """One of the two published tables, its lines in the order of their groups.
+
+    The lines of group g are those from starts[g] to starts[g + 1]. Columns are read when first
+    needed and then kept as codes, a byte or two for each line.
     """
 
     def __init__(self, path: Path, table: str, schema: Schema, group: str) -> None:
@@ -235,44 +244,51 @@ class Side:
         self.order, self.starts = _in_order(groups)
 
     def numbers(self, name: str) -> npt.NDArray[np.int32]:
-        """A column of small numbers."""
+        """Return a column of small numbers."""
         return self._sorted(_numbers(pq.read_table(self._path, columns=[name])[name]))
 
-    def kinds(self, engine: Sandbox, names: Sequence[str], clauses: Sequence[Expression]) -> Kinds:
-        """The kinds of the lines that satisfy all clauses; other lines have the number -1."""
-        marks = self._chosen(engine, clauses)
+    def combinations(
+        self, engine: Sandbox, names: Sequence[str], clauses: Sequence[Expression]
+    ) -> Combinations:
+        """Return the combinations of `names` among the lines that satisfy all clauses.
+
+        Other lines have the number -1.
+        """
+        chosen = self._chosen(engine, clauses)
         columns = {name: self._column(name) for name in names}
-        if marks is None:
-            return Kinds.among(columns, self.lines)
+        if chosen is None:
+            return Combinations.among(columns, self.lines)
         if not columns:
-            return Kinds({}, 1, marks.view(np.int8) - np.int8(1))
-        places = np.flatnonzero(marks)
-        found = Kinds.among({name: code[places] for name, code in columns.items()}, len(places))
+            return Combinations({}, 1, chosen.view(np.int8) - np.int8(1))
+        places = np.flatnonzero(chosen)
+        found = Combinations.among(
+            {name: code[places] for name, code in columns.items()}, len(places)
+        )
         of = np.full(self.lines, -1, np.int32)
         of[places] = found.of
-        return Kinds(found.codes, found.size, of)
+        return Combinations(found.codes, found.size, of)
 
-    def _chosen(self, engine: Sandbox, clauses: Sequence[Expression]) -> Marks | None:
-        """The lines that satisfy all clauses; None if there are none."""
-        marks: Marks | None = None
+    def _chosen(self, engine: Sandbox, clauses: Sequence[Expression]) -> Truths | None:
+        """Return which lines satisfy all clauses; None if there are no clauses."""
+        chosen: Truths | None = None
         wide = []
         for clause in clauses:
             sizes = [self._schema[name].size for name in clause.attributes]
-            if prod(sizes) > _LOOKED_UP:
+            if prod(sizes) > _MOST_LOOKED_UP:
                 wide.append(clause)
                 continue
             [truth] = engine.holds([clause], clause.attributes)
             cells = self.cells(clause.attributes)
             found = _looked_up(truth, cells) if sizes else np.full(self.lines, truth[0])
-            marks = found if marks is None else marks & found
+            chosen = found if chosen is None else chosen & found
         if wide:
             column = engine.rows(f"SELECT coalesce({condition(wide)}, false) FROM {self._table}")
             found = self._sorted(column.column(0).to_numpy())
-            marks = found if marks is None else marks & found
-        return marks
+            chosen = found if chosen is None else chosen & found
+        return chosen
 
     def cells(self, names: Sequence[str]) -> Codes:
-        """The cell of every line in the product of the domains, the last name fastest."""
+        """Return the cell of every line in the product of the domains, the last name fastest."""
         cells: Codes = np.empty(0, np.uint8)
         for place, name in enumerate(names):
             codes, size = self._column(name), np.int32(self._schema[name].size)
@@ -294,7 +310,7 @@ class Side:
 def _in_order(
     groups: npt.NDArray[np.int32],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The lines sorted by group, and where each group begins."""
+    """Return the lines sorted by group, and where each group begins."""
     from scumble.public.estimation.anatomy.kernels import place_lines
 
     if int(groups.min(initial=0)) < 0:
@@ -305,9 +321,9 @@ def _in_order(
     return order, starts
 
 
-def _looked_up(truth: Marks, cells: Codes) -> Marks:
-    """Bytes, since Arrow packs truth values."""
-    found: Marks = lookup(truth.view(np.uint8), cells).view(np.bool_)
+def _looked_up(truth: Truths, cells: Codes) -> Truths:
+    """Return the truth of each line's cell, looked up as bytes, since Arrow packs booleans."""
+    found: Truths = lookup(truth.view(np.uint8), cells).view(np.bool_)
     return found
 
 
