@@ -140,7 +140,7 @@ class Release:
         `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
-        from scumble.public.estimation.measurements.answer import marginal_table
+        from scumble.public.estimation.measurements.marginals import marginal_table
 
         return marginal_table(
             self.evidence,

@@ -17,7 +17,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements import kronecker
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.readings import (
-    Average,
+    AverageWeights,
     Grouping,
     OneByOne,
     Part,
@@ -98,9 +98,9 @@ def test_averages_of_all_groups_are_as_one_by_one(name: str) -> None:
     for weights in _weights(schema, rng)[1:4]:
         truths = Weights(tuple(Part(p.names, (p.values != 0) * 1.0) for p in weights.parts))
         for amount in amounts:
-            average = Average(truths, amount, joined(schema, [*truths.parts, amount]))
+            average = AverageWeights(truths, amount, joined(schema, [*truths.parts, amount]))
             for grouping in _groupings(schema)[:3]:
-                found, expected = (each.shares(average, grouping) for each in (reader, slow))
+                found, expected = (each.averages(average, grouping) for each in (reader, slow))
                 _equal(found.totals, expected.totals)
                 _equal(found.counts, expected.counts)
                 np.testing.assert_allclose(found.covariances, expected.covariances, atol=1e-8)

@@ -11,7 +11,7 @@ import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.public.estimation.interval_laws import noise_half_width
-from scumble.public.estimation.measurements.readings import NoisyShare, Part, Reading, joined
+from scumble.public.estimation.measurements.readings import NoisyAverage, Part, Reading, joined
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -75,7 +75,7 @@ def test_a_share_covers_its_truth():
     for noise in rng.normal(size=(4000, 2)) @ deviation.T:
         total = Reading(truth * 400 + noise[0], covariance[0, 0])
         count = Reading(400 + noise[1], covariance[1, 1])
-        law = NoisyShare(total, count, covariance[0, 1], 0.0, 10.0)
+        law = NoisyAverage(total, count, covariance[0, 1], 0.0, 10.0)
         low, high = law.interval(law.value, 0.9)
         hits += low <= truth <= high
     assert hits >= 3600 - 5 * np.sqrt(4000 * 0.09)

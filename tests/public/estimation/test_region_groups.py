@@ -14,7 +14,7 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements import box_tree
 from scumble.public.estimation.measurements.box_tree import RegionsReader
 from scumble.public.estimation.measurements.readings import (
-    Average,
+    AverageWeights,
     Grouping,
     OneByOne,
     Part,
@@ -71,7 +71,7 @@ def _equal(found: Readings, expected: Readings) -> None:
 @pytest.mark.parametrize("most", [1, 1 << 20])
 @pytest.mark.parametrize("seed", range(4))
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int) -> None:
-    monkeypatch.setattr(box_tree, "MOST_MEETINGS", most)
+    monkeypatch.setattr(box_tree, "MOST_OVERLAPS", most)
     prune = 20 if seed % 2 else None
     reader = RegionsReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, prune))
     slow = OneByOne(SCHEMA, reader)
@@ -98,10 +98,10 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
     ]
     for weights in _weights(rng)[:-1]:
         for amount in amounts:
-            average = Average(weights, amount, joined(SCHEMA, [*weights.parts, amount]))
+            average = AverageWeights(weights, amount, joined(SCHEMA, [*weights.parts, amount]))
             for names in GROUPINGS:
                 grouping = Grouping(names, tuple(SIZES[name] for name in names))
-                found, expected = (each.shares(average, grouping) for each in (reader, slow))
+                found, expected = (each.averages(average, grouping) for each in (reader, slow))
                 _equal(found.totals, expected.totals)
                 _equal(found.counts, expected.counts)
                 np.testing.assert_allclose(found.covariances, expected.covariances, atol=1e-10)
@@ -115,10 +115,10 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
 
 
 def test_runs_of_codes_hold_every_group_once(monkeypatch) -> None:
-    monkeypatch.setattr(box_tree, "MOST_MEETINGS", 3)
+    monkeypatch.setattr(box_tree, "MOST_OVERLAPS", 3)
     boxes, _ = Boxes.whole((7, 2)).halves()
     runs = list(
-        box_tree.meetings(box_tree.BoxMeans(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2)))
+        box_tree.overlaps(box_tree.BoxMeans(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2)))
     )
     assert len(runs) > 2
     assert [each.first for each in runs] == [0, *(each.last for each in runs[:-1])]

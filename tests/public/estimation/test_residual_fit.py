@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.public.estimation.measurements.marginals import moved, projected, raked, whole
+from scumble.public.estimation.measurements.marginals import moved, projected, raked, rounded
 from tests.support.people import people, schema
 
 ROWS = 3000
@@ -48,7 +48,7 @@ def test_raking_finds_the_sums() -> None:
 
 def test_whole_numbers_keep_runs() -> None:
     table = np.random.default_rng(1).uniform(0, 2, (5, 9))
-    found = whole(table)
+    found = rounded(table)
     assert (found == np.rint(found)).all()
     assert found.min() >= 0
     assert found.sum() == np.rint(table.sum())

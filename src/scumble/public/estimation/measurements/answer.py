@@ -10,24 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from scumble.model.designs.registry import DESIGNS, loaded
-from scumble.model.designs.residuals import Tensor
 from scumble.model.errors import QueryError
-from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
-from scumble.public.estimation.measurements.marginals import Fit, ResidualReader, whole
 from scumble.public.estimation.measurements.readings import (
-    Average,
+    AverageWeights,
     Grouping,
     GroupReader,
-    NoisyShare,
+    NoisyAverage,
     NoisyTotal,
     OneByOne,
     Part,
@@ -36,6 +32,7 @@ from scumble.public.estimation.measurements.readings import (
     Reading,
     Weights,
     joined,
+    reader_of,
 )
 from scumble.public.estimation.tables import Clauses
 from scumble.public.sandbox import Sandbox
@@ -49,7 +46,7 @@ def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
-    found = reader(evidence, schema, engine)
+    found = reader_of(evidence, schema, engine)
     if isinstance(found, QuestionReader):
         return found.answer(query, engine)
     return MeasuredQuestion(schema, query, engine, found).answers()
@@ -62,7 +59,7 @@ def answer_together(
 
     All clauses are evaluated in one pass. The numbers are those of asking one by one.
     """
-    found = reader(evidence, schema, engine)
+    found = reader_of(evidence, schema, engine)
     if isinstance(found, QuestionReader):
         return found.answer_together(queries, engine)
     clauses = Clauses(schema, queries, engine)
@@ -73,15 +70,6 @@ def answer_together(
         question = MeasuredQuestion(schema, query, engine, found, clauses)
         answers[place] = list(question.answers())
     return answers
-
-
-def reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
-    """Return the reader of a release. It is made for the first question and kept in `engine`."""
-    if "reader" not in engine.derived:
-        make = loaded(DESIGNS[evidence.design.kind].reader)
-        engine.derived["reader"] = make(evidence, schema, engine)
-    found: Reader | QuestionReader = engine.derived["reader"]
-    return found
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ class MeasuredQuestion:
         apart = Part(amount.names, amount.values - total.value / count.value)
         centred = self.reader.read(joined(self.schema, [*condition.parts, apart]))
         [ends] = _ends(self.schema, condition, amount, Grouping((), ()))
-        return self._share(NoisyShare(total, count, covariance, *ends, centred))
+        return self._share(NoisyAverage(total, count, covariance, *ends, centred))
 
     def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
         """The groups that the condition leaves possible, each with its estimate."""
@@ -138,7 +126,7 @@ class MeasuredQuestion:
         if self.query.aggregate == "sum":
             sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
             return (self._total(sums.at(group) if some[group] else None) for group in groups)
-        shares = readers.shares(Average(condition, amount, weighted), grouping)
+        shares = readers.averages(AverageWeights(condition, amount, weighted), grouping)
         ends = _ends(self.schema, condition, amount, grouping)
         return (self._share(shares.law(group, *ends[group])) for group in groups)
 
@@ -151,7 +139,7 @@ class MeasuredQuestion:
         law: Law = NoisyTotal(reading) if reading.variance else Exact()
         return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
 
-    def _share(self, law: NoisyShare) -> Estimate:
+    def _share(self, law: NoisyAverage) -> Estimate:
         if not law.count.value:
             return self._unknown()
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
@@ -210,74 +198,6 @@ def _ends(
     there = both.values != 0
     least = np.min(amounts, axis=others, initial=np.inf, where=there)
     most = np.max(amounts, axis=others, initial=-np.inf, where=there)
-    spread = (grouping.spread(np.asarray(each), names) for each in (least, most))
+    spread = (grouping.broadcastable(np.asarray(each), names) for each in (least, most))
     ends = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in spread)
     return list(zip(*ends, strict=True))
-
-
-# A whole marginal as a table: the estimates of all its cells, or non-negative and whole ones.
-
-MOST_CELLS = 10**7
-
-
-def marginal_table(
-    evidence: Evidence,
-    schema: Schema,
-    engine: Sandbox,
-    names: Sequence[str],
-    *,
-    nonnegative: bool = False,
-    integers: bool = False,
-) -> pa.Table:
-    """One row a cell, its values in the columns `names` and the estimate in `count`."""
-    if not isinstance(evidence, Measurements) or evidence.design.kind != "residuals":
-        raise QueryError(
-            "Only a release by marginals, fourier or datacube has tables of marginals. Ask with "
-            "GROUP BY instead."
-        )
-    chosen = [names] if isinstance(names, str) else list(names)
-    for name in chosen:
-        if name not in evidence.columns:
-            known = ", ".join(evidence.columns)
-            raise QueryError(f"The release has no column {name!r}. It has {known}.")
-    if len(set(chosen)) < len(chosen):
-        raise QueryError("The attributes of a marginal must differ; one of them is there twice.")
-    if (cells := schema.size(chosen)) > MOST_CELLS:
-        raise QueryError(
-            f"The marginal of {', '.join(chosen)} has {cells:.3g} cells; a table has at most "
-            f"{MOST_CELLS:.0e}. Name fewer attributes."
-        )
-    return _table(schema, chosen, _counts(evidence, schema, engine, chosen, nonnegative), integers)
-
-
-def _counts(
-    evidence: Measurements,
-    schema: Schema,
-    engine: Sandbox,
-    names: Sequence[str],
-    nonnegative: bool,
-) -> Tensor:
-    source = cast(ResidualReader, reader(evidence, schema, engine))
-    places = source.places(names)
-    if nonnegative:
-        if "fit" not in engine.derived:
-            engine.derived["fit"] = Fit(source.solver)
-        found = engine.derived["fit"].table(places)
-    else:
-        found = source.marginal(places)
-    order = [places.index(source.places([name])[0]) for name in names]
-    counts: Tensor = found.transpose(order)
-    return counts
-
-
-def _table(schema: Schema, names: Sequence[str], counts: Tensor, integers: bool) -> pa.Table:
-    codes = np.indices(counts.shape).reshape(len(names), counts.size)
-    columns = {
-        name: schema[name].decode(code.astype(schema[name].code_type))
-        for name, code in zip(names, codes, strict=True)
-    }
-    count = "count"
-    while count in columns:
-        count += "_"
-    numbers = whole(counts).astype(np.int64) if integers else counts
-    return pa.table({**columns, count: numbers.reshape(-1)})

@@ -17,12 +17,12 @@ from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import (
-    Average,
+    AverageReadings,
+    AverageWeights,
     Grouping,
     Part,
     Reading,
     Readings,
-    Shares,
     Tensor,
     Weights,
 )
@@ -52,7 +52,7 @@ class RegionsReader:
     def _start(self, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> None:
         forest = tree.estimator(design.laws)
         fitted = forest.estimates(tree.noisy)
-        ends = np.flatnonzero(_ends(forest, fitted, design.prune))
+        ends = np.flatnonzero(_leaves(forest, fitted, design.prune))
         variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
         fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
         self._leaves = FittedLeaves(forest, ends, fitted[ends], variances, fourths)
@@ -77,12 +77,12 @@ class RegionsReader:
         return one.reading(self._leaves), other.reading(self._leaves), covariance
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
-        some = meetings(self._means, grouping)
+        some = overlaps(self._means, grouping)
         return Readings.joined([self._leaves.readings(each, weights) for each in some])
 
-    def shares(self, average: Average, grouping: Grouping) -> Shares:
-        some = meetings(self._means, grouping)
-        return Shares.joined([self._leaves.shares(each, average) for each in some])
+    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+        some = overlaps(self._means, grouping)
+        return AverageReadings.joined([self._leaves.averages(each, average) for each in some])
 
     def _read(self, weights: Weights) -> _Read:
         found = self._means.means(weights)
@@ -117,7 +117,7 @@ def _dot(one: Floats, other: Floats) -> float:
     return float((one * other).sum())
 
 
-def _ends(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
+def _leaves(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
     """The leaves; with `prune`, the topmost nodes below it in place of what is under them."""
     if prune is None:
         return forest.leaves
@@ -129,11 +129,11 @@ def _ends(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArr
 
 Integers = npt.NDArray[np.int64]
 
-MOST_MEETINGS = 1 << 21  # of leaves and groups at a time
+MOST_OVERLAPS = 1 << 21  # of leaves and groups at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Meetings:
+class Overlaps:
     """Leaves and groups that have cells together, sorted by group: of all groups from `first` to
     before `last`. `codes` are those of the groups, by attribute.
     """
@@ -146,7 +146,7 @@ class Meetings:
     codes: dict[str, Integers]
 
     def sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Numbers of all meetings, added up by group."""
+        """Numbers of all overlaps, added up by group."""
         groups = self.groups - self.first
         return np.bincount(groups, numbers, self.last - self.first).astype(np.float64)
 
@@ -176,8 +176,8 @@ class Meetings:
         return RegionMeans(found.means / of_all, found.uneven, found.used)
 
 
-def meetings(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Meetings]:
-    """All meetings, so many groups at a time that they fit in memory: those of some codes of the
+def overlaps(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Overlaps]:
+    """All overlaps, so many groups at a time that they fit in memory: those of some codes of the
     first attribute.
     """
     boxes = leaf_means.along(grouping.names)
@@ -191,13 +191,13 @@ def meetings(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Meetings]:
         groups = np.ravel_multi_index(tuple(codes), grouping.shape)
         order = np.argsort(groups, kind="stable")
         by_name = dict(zip(grouping.names, codes[:, order], strict=True))
-        yield Meetings(
+        yield Overlaps(
             leaf_means, begin * after, end * after, near[places[order]], groups[order], by_name
         )
 
 
 def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
-    """The codes of the first attribute in runs with not too many meetings: first, and after the
+    """The codes of the first attribute in runs with not too many overlaps: first, and after the
     last.
     """
     others = boxes.sizes[1:].prod(axis=0)
@@ -205,7 +205,7 @@ def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
     changes -= np.bincount(boxes.high[0] + 1, others, codes + 1)
     begin, total = 0, 0.0
     for code, many in enumerate(np.cumsum(changes)[:codes].tolist()):
-        if total + many > MOST_MEETINGS and code > begin:
+        if total + many > MOST_OVERLAPS and code > begin:
             yield begin, code
             begin, total = code, 0.0
         total += many
@@ -347,31 +347,31 @@ class FittedLeaves:
     variances: Floats
     fourths: Floats
 
-    def readings(self, some: Meetings, weights: Weights) -> Readings:
-        """Of the groups of some meetings."""
+    def readings(self, some: Overlaps, weights: Weights) -> Readings:
+        """Of the groups of some overlaps."""
         return self._readings(some, some.means(weights))
 
-    def shares(self, some: Meetings, average: Average) -> Shares:
+    def averages(self, some: Overlaps, average: AverageWeights) -> AverageReadings:
         weighted, condition = some.means(average.weighted), some.means(average.condition)
         totals, counts = self._readings(some, weighted), self._readings(some, condition)
         covariances = self._moments(some, weighted.means, condition.means)[0]
         ratios = totals.ratios(counts)[some.groups - some.first]
         apart = weighted.means - ratios * condition.means
-        return Shares(totals, counts, covariances, self._sums(some, apart))
+        return AverageReadings(totals, counts, covariances, self._sums(some, apart))
 
-    def _readings(self, some: Meetings, found: RegionMeans) -> Readings:
+    def _readings(self, some: Overlaps, found: RegionMeans) -> Readings:
         cut = some.sums(found.cut).astype(np.int64).tolist()
         notes: list[tuple[str, ...]] = [(cut_note(leaves),) if leaves else () for leaves in cut]
         return self._sums(some, found.means, notes)
 
     def _sums(
-        self, some: Meetings, weights: Floats, notes: list[tuple[str, ...]] | None = None
+        self, some: Overlaps, weights: Floats, notes: list[tuple[str, ...]] | None = None
     ) -> Readings:
         values = some.sums(weights * self.counts[some.leaves])
         moments = self._moments(some, weights, weights)
         return Readings(np.concatenate([values[None], moments]), notes or ())
 
-    def _moments(self, some: Meetings, first: Floats, second: Floats) -> Floats:
+    def _moments(self, some: Overlaps, first: Floats, second: Floats) -> Floats:
         used = np.flatnonzero((first != 0) | (second != 0))
         groups = some.groups[used]
         starts = np.searchsorted(groups, np.arange(some.first, some.last + 1))

@@ -25,13 +25,13 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import (
-    Average,
+    AverageReadings,
+    AverageWeights,
     Codes,
     Grouping,
     Part,
     Reading,
     Readings,
-    Shares,
     Weights,
 )
 from scumble.public.sandbox import Sandbox
@@ -90,7 +90,7 @@ class ProductReader:
         self._schema = schema
         self._numbers = numbers
         self._marginals = Cache[tuple[str, ...], Floats](_MOST_KEPT)
-        self._tables = Cache[int, SlabTable](_MOST_KEPT)
+        self._tables = Cache[int, BlockTable](_MOST_KEPT)
         self._known = Cache[tuple[int, bytes], Block](_MOST_BLOCKS)
 
     @cached_property
@@ -113,17 +113,17 @@ class ProductReader:
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
         return self._groups(grouping).readings(weights)
 
-    def shares(self, average: Average, grouping: Grouping) -> Shares:
-        return self._groups(grouping).shares(average)
+    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+        return self._groups(grouping).averages(average)
 
     def _groups(self, grouping: Grouping) -> ProductGroups:
         return ProductGroups(self._design, self._schema, grouping, self._marginal, self._fixed)
 
-    def _fixed(self, slab: Slab) -> SlabTable:
-        """The table of a slab of one axis, which serves all questions by its attributes."""
-        [place] = slab.places
+    def _fixed(self, block: GroupedBlock) -> BlockTable:
+        """The table of a block of one axis, which serves all questions by its attributes."""
+        [place] = block.places
         size = self._design.groups[place] * self._design.axes[place].size
-        return self._tables.get_or_make(place, size, lambda: fixed_table(slab, place))
+        return self._tables.get_or_make(place, size, lambda: fixed_table(block, place))
 
     def _reading(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
         second, fourth = [block.squares for block in blocks], [block.fourths for block in blocks]
@@ -174,10 +174,10 @@ class ProductReader:
         parts = [part for part in weights.parts if not set(part.names).isdisjoint(names)]
         tensor = self._tensor(names, parts)
         if len(places) == 1 and tensor.size <= _MOST_BLOCKS // 16:
-            return self._kept(places[0], tensor)
+            return self._cached(places[0], tensor)
         return self._pulled(places, tensor)
 
-    def _kept(self, place: int, weights: Floats) -> Block:
+    def _cached(self, place: int, weights: Floats) -> Block:
         """The block of one axis; groups of an answer share many of them."""
         key = (place, weights.tobytes())
         return self._known.get_or_make(key, weights.size, lambda: self._pulled((place,), weights))
@@ -220,29 +220,29 @@ def _contracted(numbers: Floats, blocks: Sequence[Block], factors: Sequence[Floa
 @dataclass(frozen=True, eq=False)
 class ProductGroups:
     """One GROUP BY. `marginal` gives the estimated counts of some attributes, `fixed` the table of
-    a slab that no weights touch.
+    a block that no weights touch.
     """
 
     design: Product
     schema: Schema
     grouping: Grouping
     marginal: Callable[[tuple[str, ...]], Floats]
-    fixed: Callable[[Slab], SlabTable]
+    fixed: Callable[[GroupedBlock], BlockTable]
 
     def readings(self, weights: Weights) -> Readings:
-        slabs = self._slabs(weights, self._tied([weights]))
-        tables = [self._table(slab) for slab in slabs]
+        blocks = self._blocks(weights, self._tied([weights]))
+        tables = [self._table(block) for block in blocks]
         return self._readings(self._values(weights), tables, self._factor(weights))
 
-    def shares(self, average: Average) -> Shares:
-        """The weights of the sum and those of the count differ in one slab at most, for the amount
+    def averages(self, average: AverageWeights) -> AverageReadings:
+        """The weights of the sum and those of the count differ in one block at most, for the amount
         was joined with what it shares attributes with.
         """
         both = average.weighted, average.condition
         tied = self._tied(both)
-        ones, others = (self._slabs(weights, tied) for weights in both)
+        ones, others = (self._blocks(weights, tied) for weights in both)
         factor, own_factor = map(self._factor, both)
-        tables = [self._table(slab) for slab in others]
+        tables = [self._table(block) for block in others]
         pairs = zip(ones, others, strict=True)
         different = [i for i, (one, other) in enumerate(pairs) if one.parts != other.parts]
         first, shared = list(tables), list(tables)
@@ -258,10 +258,12 @@ class ProductGroups:
             tables[place] = self._apart(ones[place], others[place], factor, ratios * own_factor)
             apart = np.ones(len(self.grouping))
         centred = self._readings(totals.values - ratios * counts.values, tables, apart)
-        return Shares(totals, counts, covariances, centred)
+        return AverageReadings(totals, counts, covariances, centred)
 
-    def _apart(self, one: Slab, other: Slab, factor: Floats, other_factor: Floats) -> SlabTable:
-        """Of the weights of a slab minus those of another, each times a factor by group."""
+    def _apart(
+        self, one: GroupedBlock, other: GroupedBlock, factor: Floats, other_factor: Floats
+    ) -> BlockTable:
+        """Of the weights of a block minus those of another, each times a factor by group."""
 
         def weights(some: Codes) -> Floats:
             codes = self.grouping.codes(some)
@@ -283,21 +285,21 @@ class ProductGroups:
             sets += [set().union(*together)] if together else []
         return [tuple(sorted(each)) for each in sets]
 
-    def _slabs(self, weights: Weights, tied: Sequence[tuple[int, ...]]) -> list[Slab]:
+    def _blocks(self, weights: Weights, tied: Sequence[tuple[int, ...]]) -> list[GroupedBlock]:
         free = [part for part in weights.parts if not self._grouped(part)]
-        return [self._slab(free, places) for places in tied]
+        return [self._block(free, places) for places in tied]
 
-    def _slab(self, free: Sequence[Part], places: tuple[int, ...]) -> Slab:
+    def _block(self, free: Sequence[Part], places: tuple[int, ...]) -> GroupedBlock:
         own = {name for place in places for name in self.design.names[place]}
         inside = own.difference(self.grouping.names)
         parts = tuple(part for part in free if not inside.isdisjoint(part.names))
         near = own.union(*(part.names for part in parts))
         names = tuple(name for name in self.grouping.names if name in near)
         sizes = {name: self.schema[name].size for name in self.design.columns}
-        return Slab(self.design, sizes, places, parts, names)
+        return GroupedBlock(self.design, sizes, places, parts, names)
 
-    def _table(self, slab: Slab) -> SlabTable:
-        return self.fixed(slab) if slab.fixed else slab.table()
+    def _table(self, block: GroupedBlock) -> BlockTable:
+        return self.fixed(block) if block.fixed else block.table()
 
     def _grouped(self, part: Part) -> bool:
         """Whether a group fixes the weight of a part."""
@@ -307,7 +309,7 @@ class ProductGroups:
         """What the parts that a group fixes make of all weights, by group."""
         found: Floats = np.ones(self.grouping.shape)
         for part in filter(self._grouped, weights.parts):
-            found = found * self.grouping.spread(part.values, part.names)
+            found = found * self.grouping.broadcastable(part.values, part.names)
         return found.reshape(-1)
 
     def _values(self, weights: Weights) -> Floats:
@@ -319,14 +321,14 @@ class ProductGroups:
             gone = set(part.names).difference(self.grouping.names)
             kept = [name for name in left if name not in gone]
             total, left = _product((total, left), (part.values, part.names), kept), kept
-        return self.grouping.spread(total, left).reshape(-1)
+        return self.grouping.broadcastable(total, left).reshape(-1)
 
-    def _readings(self, values: Floats, tables: Sequence[SlabTable], factor: Floats) -> Readings:
+    def _readings(self, values: Floats, tables: Sequence[BlockTable], factor: Floats) -> Readings:
         fourths = [replace(table, products=table.fourths) for table in tables]
         largest = np.abs(factor)
         for table in tables:
             spread = np.broadcast_to(
-                self.grouping.spread(table.largest, table.names), self.grouping.shape
+                self.grouping.broadcastable(table.largest, table.names), self.grouping.shape
             )
             largest = largest * spread.reshape(-1)
         return Readings(
@@ -340,7 +342,7 @@ class ProductGroups:
             )
         )
 
-    def _contracted(self, numbers: Floats, tables: Sequence[SlabTable]) -> Floats:
+    def _contracted(self, numbers: Floats, tables: Sequence[BlockTable]) -> Floats:
         """Numbers by the groups of all axes, times the products of every table, added up."""
         left = [str(place) for place in range(numbers.ndim)]
         names = {name: f"of {name}" for name in self.grouping.names}  # no name of a place
@@ -351,7 +353,7 @@ class ProductGroups:
             numbers = _product((numbers, left), (table.products, [*own, *places]), kept)
             left = kept
         back = {axis: name for name, axis in names.items()}
-        return self.grouping.spread(numbers, [back[axis] for axis in left]).reshape(-1)
+        return self.grouping.broadcastable(numbers, [back[axis] for axis in left]).reshape(-1)
 
 
 def _product(
@@ -365,7 +367,7 @@ def _product(
     return found
 
 
-def _alike(one: Slab, other: Slab) -> tuple[Slab, Slab]:
+def _alike(one: GroupedBlock, other: GroupedBlock) -> tuple[GroupedBlock, GroupedBlock]:
     """Both by the codes on which either depends."""
     names = tuple(dict.fromkeys((*one.names, *other.names)))
     return replace(one, names=names), replace(other, names=names)
@@ -377,7 +379,7 @@ _AT_ONCE = 1 << 19  # weights of cells that are pulled back together
 
 
 @dataclass(frozen=True, eq=False)
-class SlabTable:
+class BlockTable:
     """Of coefficients along some axes: the sums of products of two for a number and of fourth
     powers of the first, by the codes of some grouped attributes and then by the groups of numbers
     of the axes; and the largest of the first, by these codes.
@@ -391,7 +393,7 @@ class SlabTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Slab:
+class GroupedBlock:
     """Axes that the parts of some weights tie together when the codes of all grouped attributes are
     fixed. `names` are those of them on which the weights of their cells depend.
     """
@@ -430,8 +432,8 @@ class Slab:
     def _shape(self, names: Sequence[str]) -> list[int]:
         return [self.sizes[name] if name in names else 1 for name in self.attributes]
 
-    def table(self, second: Slab | None = None) -> SlabTable:
-        """Of the coefficients of these weights, or of these and those of a second slab of the same
+    def table(self, second: GroupedBlock | None = None) -> BlockTable:
+        """Of the coefficients of these weights, or of these and those of a second block of the same
         axes and names.
         """
         keys = Grouping(self.names, tuple(self.sizes[name] for name in self.names))
@@ -443,7 +445,7 @@ class Slab:
         keys: Grouping,
         first: Callable[[Codes], Floats],
         second: Callable[[Codes], Floats] | None = None,
-    ) -> SlabTable:
+    ) -> BlockTable:
         """Of the coefficients of any weights of the cells of these axes, by key."""
         step = max(_AT_ONCE // prod(self.design.axes[place].size for place in self.places), 1)
         found = [
@@ -452,7 +454,7 @@ class Slab:
         ]
         products, fourths, largest = (np.concatenate(each) for each in zip(*found, strict=True))
         shape = (*keys.shape, *(self.design.groups[place] for place in self.places))
-        return SlabTable(
+        return BlockTable(
             keys.names,
             self.places,
             products.reshape(shape),
@@ -478,15 +480,15 @@ class Slab:
         return np.stack(products, axis=1), np.stack(fourths, axis=1), largest
 
 
-def fixed_table(slab: Slab, place: int) -> SlabTable:
+def fixed_table(block: GroupedBlock, place: int) -> BlockTable:
     """Of an axis of which every group has one cell; of cells that are alike, one is pulled back."""
-    axis = slab.design.axes[place]
+    axis = block.design.axes[place]
     _, first, which = np.unique(axis.cell_classes, return_index=True, return_inverse=True)
     keys = Grouping(("cell",), (len(first),))
-    found = slab.pulled(keys, lambda some: (first[some, None] == np.arange(axis.size)) * 1.0)
-    names = slab.design.names[place]
-    shape = [slab.sizes[name] for name in names]
-    return SlabTable(
+    found = block.pulled(keys, lambda some: (first[some, None] == np.arange(axis.size)) * 1.0)
+    names = block.design.names[place]
+    shape = [block.sizes[name] for name in names]
+    return BlockTable(
         names,
         (place,),
         found.products[which].reshape(*shape, -1),

@@ -16,7 +16,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.designs.registry import DESIGNS, loaded
 from scumble.model.errors import QueryError
+from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public import sandbox
@@ -95,10 +97,10 @@ def _merged(schema: Schema, one: Part, other: Part) -> Part:
             f"values; at most {sandbox.CELL_LIMIT} are possible. "
             "Ask about fewer attributes at once."
         )
-    return Part(names, _spread(schema, one, names) * _spread(schema, other, names))
+    return Part(names, _expanded(schema, one, names) * _expanded(schema, other, names))
 
 
-def _spread(schema: Schema, part: Part, names: Sequence[str]) -> Tensor:
+def _expanded(schema: Schema, part: Part, names: Sequence[str]) -> Tensor:
     shape = [schema[name].size if name in part.names else 1 for name in names]
     return part.values.reshape(shape)
 
@@ -154,6 +156,15 @@ class QuestionReader(Protocol):
         ...
 
 
+def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
+    """Return the reader of a release. It is made for the first question and kept in `engine`."""
+    if "reader" not in engine.derived:
+        make = loaded(DESIGNS[evidence.design.kind].reader)
+        engine.derived["reader"] = make(evidence, schema, engine)
+    found: Reader | QuestionReader = engine.derived["reader"]
+    return found
+
+
 @dataclass(frozen=True)
 class NoisyTotal:
     """The law of the error of a reading: close to normal, with heavier tails."""
@@ -171,7 +182,7 @@ class NoisyTotal:
 
 
 @dataclass(frozen=True)
-class NoisyShare(FiellerRatio):
+class NoisyAverage(FiellerRatio):
     """The law of the ratio of two readings, of amounts between `least` and `most`.
 
     `covariance` is that of the errors of `total` and `count`. `centred` is the reading of
@@ -242,10 +253,10 @@ class Grouping:
         for part in weights.parts:
             others = tuple(i for i, name in enumerate(part.names) if name not in self.names)
             within = np.abs(part.values).max(axis=others, initial=0.0)
-            found = found * self.spread(within, [n for n in part.names if n in self.names])
+            found = found * self.broadcastable(within, [n for n in part.names if n in self.names])
         return found.reshape(-1)
 
-    def spread(self, values: Floats, names: Sequence[str]) -> Floats:
+    def broadcastable(self, values: Floats, names: Sequence[str]) -> Floats:
         """Numbers by the codes of some of the attributes, ready to be multiplied with those by the
         codes of all of them.
         """
@@ -295,7 +306,7 @@ class Readings:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class AverageReadings:
     """Two readings of every group, the covariances of their errors, and readings of the first minus
     the second times the ratio of their values (or minus nothing, where the second is 0).
     """
@@ -306,7 +317,7 @@ class Shares:
     centred: Readings
 
     @classmethod
-    def joined(cls, parts: Sequence[Shares]) -> Shares:
+    def joined(cls, parts: Sequence[AverageReadings]) -> AverageReadings:
         """The groups of all parts, one after the other."""
         return cls(
             Readings.joined([part.totals for part in parts]),
@@ -315,15 +326,15 @@ class Shares:
             Readings.joined([part.centred for part in parts]),
         )
 
-    def law(self, group: int, least: float, most: float) -> NoisyShare:
+    def law(self, group: int, least: float, most: float) -> NoisyAverage:
         """Of the ratio, which is within `least` and `most`."""
         total, count = self.totals.at(group), self.counts.at(group)
         covariance = float(self.covariances[group])
-        return NoisyShare(total, count, covariance, least, most, self.centred.at(group))
+        return NoisyAverage(total, count, covariance, least, most, self.centred.at(group))
 
 
 @dataclass(frozen=True, eq=False)
-class Average:
+class AverageWeights:
     """What the average of an amount needs: the condition, and its product with the amount."""
 
     condition: Weights
@@ -339,7 +350,7 @@ class GroupReader(Protocol):
         """A reading of each group: its own cells have their weights, all others 0."""
         ...
 
-    def shares(self, average: Average, grouping: Grouping) -> Shares:
+    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
         """Of the weighted cells of each group, and of those of the condition alone."""
         ...
 
@@ -355,13 +366,13 @@ class OneByOne:
         fixed = self._fixed(weights, grouping)
         return Readings.of([self.reader.read(each) if each.largest() else _NONE for each in fixed])
 
-    def shares(self, average: Average, grouping: Grouping) -> Shares:
+    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
         found = [
             self._share(within, average.amount) if within.largest() else (_NONE, _NONE, 0.0, _NONE)
             for within in self._fixed(average.condition, grouping)
         ]
         totals, counts, covariances, centred = zip(*found, strict=True)
-        return Shares(
+        return AverageReadings(
             Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
         )
 
