@@ -106,7 +106,7 @@ def test_a_source_cannot_be_duplicated(duplicate: object) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "1"])
 def test_seeds_are_whole_numbers(seed: object) -> None:
-    with pytest.raises(ParameterError, match="The 'seed' parameter of Source must be"):
+    with pytest.raises(ParameterError, match="The 'seed' parameter of Keystream must be"):
         Keystream(seed)  # type: ignore[arg-type]
 
 

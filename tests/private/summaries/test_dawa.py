@@ -45,7 +45,7 @@ def test_distances_by_brute_force(size: int) -> None:
         ]
         buckets = Buckets(size)
         assert buckets.deviations(counts).tolist() == expected
-        assert buckets.many == len(expected)
+        assert buckets.number == len(expected)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -75,7 +75,7 @@ def test_the_cheapest_partition_by_brute_force(size: int) -> None:
     rng = np.random.default_rng(size)
     intervals = {interval: k for k, interval in enumerate(_intervals(size))}
     for most in (1, 3, 50):
-        costs = rng.integers(-most, most + 1, Buckets(size).many)
+        costs = rng.integers(-most, most + 1, Buckets(size).number)
 
         def cost(lengths: tuple[int, ...], costs: np.ndarray = costs) -> int:
             ends = size - np.cumsum([0, *lengths])

@@ -1,1 +1,1 @@
-"""Private tables behind a meter that charges for every measurement."""
+"""Private counts: measured only with noise, and only after a budget account is charged."""

@@ -1,9 +1,8 @@
-"""Occupied cells behind the meter: noisy counts of a domain of any size, of which a rule publishes
-few.
+"""Noisy counts of a domain of any size, of which a rule publishes a few cells.
 
-Every verb has the law of a table in which each cell of the domain, empty or not, gets its noise
-first and is then subjected to the rule: what is published is made of noisy counts alone, and costs
-what the noise costs.
+Every method has the same law as adding noise to each cell of the domain, empty or not, and applying
+the rule to the noisy counts afterwards. So the release is a function of noisy counts alone, and
+costs what the noise costs.
 """
 
 from __future__ import annotations
@@ -38,8 +37,10 @@ _WORD = 64
 
 @dataclass(frozen=True)
 class PublishedCells:
-    """The cells that a rule published, in the order of the domain; `weights` stand for them in
-    sums, and `tau` is the threshold below which cells were sampled.
+    """The cells that a rule published, in the order of the domain.
+
+    `weights` are the numbers that represent them in sums. `tau` is the threshold below which cells
+    were sampled (0 if none were).
     """
 
     keys: Keys
@@ -49,33 +50,33 @@ class PublishedCells:
 
 
 class PrivateCells:
-    """The cells of the product of `names` that have rows. Nothing of them comes out but what was
-    charged for.
+    """The cells of the product of `names` that have rows, of which only charged measurements are
+    returned.
     """
 
     def __init__(self, table: PrivateTable, names: Sequence[str], unit: PrivacyUnit) -> None:
         self.names = tuple(names)
         self.unit = unit
-        self.radix: CellKeys = table.schema.cell_keys(names)
+        self.cell_keys: CellKeys = table.schema.cell_keys(names)
         self._table = table
         self._noise = table._noise
         self._source = table._noise.source
 
     def total(self, law: DiscreteLaplace) -> int:
-        """The number of rows plus noise; one person has at most `unit.rows` of them."""
+        """Return the number of rows plus noise; one person has at most `unit.rows` rows."""
         self._charge("noisy number of rows", law, self.unit.rows)
         rows = np.array([self._cells.counts.sum()])
         self._noise.add(rows, law)
         return int(rows[0])
 
     def filtered(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
-        """The cells whose noisy counts are theta at least."""
+        """Return the cells whose noisy counts are at least `theta`."""
         self._charge("filtered cells", law, self.unit.sensitivity)
         keys, counts = self._filtered(law, theta)
         return PublishedCells(keys, counts, counts.astype(float), Fraction(0))
 
     def sampled(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
-        """A cell of noisy count v with probability min(|v|/tau, 1)."""
+        """Return each cell of noisy count v with probability min(|v|/tau, 1)."""
         from scumble.private.sampling.bits import integers
         from scumble.private.sampling.sparse import SampleRule
 
@@ -86,16 +87,16 @@ class PrivateCells:
         return _weighted(keys, counts, Fraction(tau))
 
     def drawn(self, law: DiscreteLaplace, size: int) -> PublishedCells:
-        """A priority sample of `size` cells."""
+        """Return a priority sample of `size` cells."""
         from scumble.private.sampling import sparse
 
         self._charge("drawn cells", law, self.unit.sensitivity)
-        level = _first_level(self.radix.size, law, size)
+        level = _first_level(self.cell_keys.size, law, size)
         bits = _WORD * max(1, -(-level // _WORD))
         counts = self._noisy(law)
         tickets = sparse.draw_tickets(self._source, len(counts), bits)
         own = sparse.PrioritizedCells(self._cells.keys, counts, tickets)
-        capacities = self.radix.capacities
+        capacities = self.cell_keys.capacities
         empty = sparse.high_priority_cells(self._source, capacities, law.scale, level, bits)
         empty = empty.only(~isin_sorted(empty.keys, own.keys))
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
@@ -107,7 +108,9 @@ class PrivateCells:
         return _prioritised(cells, size, bits)
 
     def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
-        """A priority sample of `size` among the cells whose noisy counts are theta at least."""
+        """Return a priority sample of `size` of the cells whose noisy counts are at least
+        `theta`.
+        """
         from scumble.private.sampling import sparse
 
         self._charge("drawn cells", law, self.unit.sensitivity)
@@ -136,12 +139,12 @@ class PrivateCells:
     def _joined(
         self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: EmptyCellRule
     ) -> tuple[Keys, npt.NDArray[np.int64]]:
-        """Occupied cells that passed and empty ones that do, in order, so that nothing tells them
-        apart.
+        """Return the occupied cells that passed and the empty cells that pass, with their noisy
+        counts, in the order of their keys, which does not tell the two apart.
         """
         from scumble.private.sampling.sparse import passing_cells
 
-        keys = passing_cells(self._source, self.radix.capacities, rule)
+        keys = passing_cells(self._source, self.cell_keys.capacities, rule)
         keys = keys[~isin_sorted(keys, self._cells.keys)]
         values = rule.draw(self._source, len(keys))
         together = np.concatenate([self._cells.keys[kept], keys])
@@ -150,7 +153,9 @@ class PrivateCells:
 
 
 def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
-    """A level at which more cells than needed have so high a priority, were all of them empty."""
+    """Return a level such that, in an empty table, more cells than needed have a priority of at
+    least 2^level in the mean.
+    """
     wanted, tails = 1.5 * (size + 1) + 20, NoiseTails(law)
     level = max(0, math.ceil(math.log2(cells / wanted * (1 + tails.mean))))
     while level and cells * tails.kept(2.0**level) < wanted:

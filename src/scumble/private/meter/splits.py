@@ -1,7 +1,4 @@
-"""Medians, PrivTree splits, DAWA partition.
-
-Cuts of boxes near their medians, behind the meter.
-"""
+"""Private decisions about boxes: cuts near the median or mean, PrivTree splits, DAWA partitions."""
 
 from __future__ import annotations
 
@@ -25,15 +22,16 @@ Integers = npt.NDArray[np.int64]
 def median_cuts(
     counts: PrivateCounts, shape: tuple[int, ...], boxes: Boxes, axis: int, *, epsilon: Fraction
 ) -> Integers:
-    """For each of disjoint boxes a code of one attribute, close to the median of its rows; the
-    highest code of a box that has only one. The choices together are ε-DP.
+    """Return, for each of the disjoint `boxes`, a code of attribute `axis` close to the median of
+    its rows (the highest code of a box that has only one). The choices together are ε-DP.
 
-    Every code but the last is a candidate, and its score the difference between the rows of the box
-    up to it and after it; the least of the scores after geometric noise is taken. A row more or
-    less changes the scores of its own box by at most 1 each, and no others. So each choice changes
-    by a factor of at most exp(2 d / scale), where d are the changed rows in its box; all of them
-    together are at most `sensitivity`, so that scale = 2 · sensitivity / ε makes it e^ε. Codes
-    between two rows have equal scores: an interval is taken in proportion to its length.
+    Every code but the last is a candidate. Its score is the absolute difference between the rows of
+    the box up to it and after it. The least score after geometric noise is chosen. Adding or
+    removing a row changes the scores of its own box by at most 1 each, and no others. So each
+    choice changes in probability by a factor of at most exp(2 d / scale), where d is the number of
+    changed rows in its box. The d of all boxes add up to at most `sensitivity`, so that
+    scale = 2 · sensitivity / ε makes the factor e^ε. Codes between two rows have equal scores: an
+    interval of codes is chosen in proportion to its length.
     """
     law = DiscreteLaplace(2 * counts.unit.sensitivity / epsilon)
     check_scale(law)
@@ -61,11 +59,11 @@ def median_cuts(
 def mean_cuts(
     counts: PrivateCounts, shape: tuple[int, ...], boxes: Boxes, axis: int, *, epsilon: Fraction
 ) -> Integers:
-    """For each of disjoint boxes the code at or below the mean of its rows, out of a noisy sum and
-    a noisy count; together they are ε-DP.
+    """Return, for each of the disjoint `boxes`, the code of attribute `axis` at or below the mean
+    of its rows, from a noisy sum and a noisy count. The choices together are ε-DP.
 
-    Codes are taken from the lowest of their box on, so that a row changes the sum by less than the
-    size of the largest box, and the count by 1; each gets half of ε.
+    Codes are counted from the lowest of their box, so that a row changes the sum by less than the
+    size of the largest box, and the count by 1. Sum and count get half of ε each.
     """
     longest = int(boxes.sizes[axis].max()) - 1
     half = epsilon / (2 * counts.unit.sensitivity)
@@ -87,37 +85,39 @@ def mean_cuts(
     return last
 
 
-# Boxes that are split where many rows are, behind the meter.
+# --- PrivTree: boxes are split where many rows are -----------------------------------------------
 
-_GRID = 1 << 64
+_GRID = 1 << 64  # losses are rounded up to multiples of 2^-64
 _DIGITS = 50
-_SMALL = Decimal(10) ** -24  # smaller terms are bounded together
+_SMALL = Decimal(10) ** -24  # smaller terms of the series are bounded together
 
 
 @dataclass(frozen=True)
 class SplitRule:
-    """A box at depth d with c rows is split if max(c - d · decay, -decay) + noise > 0, the noise
-    discrete Laplace of some scale; a box of one cell never is.
+    """The rule of PrivTree: a box at depth d with c rows is split if
+    max(c - d · decay, -decay) + noise > 0, with discrete Laplace noise of the given scale. A box of
+    one cell is never split.
     """
 
     scale: Fraction
     decay: int
 
     def loss(self, unit: PrivacyUnit) -> Fraction:
-        """A bound on how much one person changes the logarithm of the probability of any tree.
+        """Return the ε of the whole tree: a bound on the change of the logarithm of the
+        probability of any tree by one person.
 
         Let x = c - d · decay, p(x) = P(x + noise > 0) and ρ(x) = ln p(x) - ln p(x - 1). With
         α = exp(-1 / scale), p(x) is α^(1-x) / (1 + α) for x <= 0 and 1 - α^x / (1 + α) above: so
         ρ(x) = 1 / scale up to x = 1, and falls from there, being
         ln(1 + α - α^x) - ln(1 + α - α^(x-1)).
 
-        A row more changes the counts of the boxes that hold it, which is one at every depth, and
-        whose x goes down by at least `decay` from one to the next. Boxes with x <= -decay are
-        taken at -decay with and without the row; so the others, from the lowest up, have x of at
-        least 1 - decay, 1, 1 + decay, …, and all the splits become more probable by at most
+        An added row changes the counts of the boxes that hold it: one at every depth, whose x
+        falls by at least `decay` from one depth to the next. Boxes with x <= -decay are taken at
+        -decay with and without the row. So the others, from the lowest up, have x of at least
+        1 - decay, 1, 1 + decay, …, and all the splits together become more probable by at most
         ρ(1 - decay) + ρ(1) + ρ(1 + decay) + … = 2 / scale + Σ_j ρ(1 + j · decay).
         That no further box is split becomes less probable by a factor of at most exp(1 / scale).
-        A row less turns these round. Replacing a row is one less and one more: the sum of both.
+        A removed row reverses both. Replacing a row removes one and adds one: the sum of both.
         """
         return _loss(self.scale, self.decay, unit.rows, unit.neighbours == "replace")
 
@@ -136,14 +136,14 @@ def _loss(scale: Fraction, decay: int, rows: int, replaced: bool) -> Fraction:
         total += rate * term / (1 - fall)  # more than all the terms left out
         if replaced:
             total += rate
-        # The digits left out are fewer than those that are added here.
+        # The margin of 10^-40 exceeds all rounding errors at 50 digits.
         bound = rows * total * (1 + Decimal(10) ** -40) * _GRID
         return Fraction(int(bound.to_integral_value(ROUND_CEILING)), _GRID)
 
 
 def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) -> Boxes:
-    """The leaves of a tree that halves boxes in every attribute as the rule says; they tile the
-    domain.
+    """Return the leaves of a tree that halves boxes in every attribute where `rule` splits them.
+    The leaves tile the domain.
     """
     law = DiscreteLaplace(rule.scale)
     check_scale(law)
@@ -159,24 +159,25 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
     return Boxes.joined(leaves)
 
 
-# A partition of codes into buckets of nearly equal counts, behind the meter.
+# --- DAWA: a partition of codes into buckets of nearly equal counts ------------------------------
 
 
 def noisy_partition(
     counts: PrivateCounts, *, epsilon: Fraction, price: int
 ) -> npt.NDArray[np.int64]:
-    """The last code of each bucket of a partition that costs little: every bucket its `price` and
-    the distances of its counts from their median, less noise. The choice is ε-DP.
+    """Return the last code of each bucket of the cheapest partition after noise. A bucket costs
+    `price` plus the absolute deviations of its counts from their median, less its noise. The choice
+    is ε-DP.
 
-    Each of the possible buckets has its own geometric noise. Take a partition P, a row in some
-    code, and the bucket B of P around it; fix all noise but that of B. Every partition has one
-    bucket around the code, whose distances change by at most 1 with the row, and nothing else does.
-    Against partitions that have B as well, P wins or loses whatever B costs. Against all others it
-    wins if the noise of B is at least some whole number, which moves by at most 2: 1 for the cost
-    of P, 1 for the best of the others. As P(noise >= t + 2) >= exp(-2 / scale) P(noise >= t), the
-    probability of P changes by a factor of at most exp(2 / scale). That is for one row; they are
-    changed one after the other, so that scale = 2 · sensitivity / ε makes it e^ε for a unit.
-    Equally cheap partitions are told apart by their shape alone, which leaves all this as it is.
+    Each possible bucket has its own geometric noise. Take a partition P, a row in some code, and
+    the bucket B of P around it; fix all noise but that of B. Every partition has one bucket around
+    the code, whose deviations change by at most 1 with the row; no other bucket changes. Against
+    partitions that have B as well, P wins or loses whatever B costs. Against all others it wins if
+    the noise of B is at least some integer t, which changes by at most 2: by 1 for the cost of P
+    and by 1 for the best of the others. As P(noise >= t + 2) >= exp(-2 / scale) P(noise >= t), the
+    probability of P changes by a factor of at most exp(2 / scale). That is for one row. Rows are
+    changed one after the other, so that scale = 2 · sensitivity / ε makes the factor e^ε for a
+    person. Ties are broken by the shape of the partitions alone, which does not depend on the data.
     """
     law = DiscreteLaplace(2 * counts.unit.sensitivity / epsilon)
     check_scale(law)
@@ -186,13 +187,10 @@ def noisy_partition(
     return counts._noise.cheapest(costs, law, buckets.cheapest)
 
 
-# Partitions of a row of counts into buckets whose counts are nearly equal.
-
-
 @dataclass(frozen=True)
 class Buckets:
-    """All intervals whose length is a power of two, of a row of so many counts: what partitions are
-    made of. They are numbered by length, then by begin.
+    """All intervals of `size` counts whose length is a power of two, from which partitions are
+    made. They are numbered by length, then by their first place.
     """
 
     size: int
@@ -207,27 +205,28 @@ class Buckets:
         return np.cumsum([0, *(self.size - self.lengths + 1)])[:-1]
 
     @property
-    def many(self) -> int:
+    def number(self) -> int:
+        """The number of intervals."""
         return int((self.size - self.lengths + 1).sum())
 
     def deviations(self, counts: Integers) -> Integers:
-        """For each interval the sum of distances of its counts from their median, a whole number.
+        """Return, for each interval, the sum of absolute deviations from the median of its counts.
 
-        It is the least Σ |count - m| over all m. For every m that sum changes by at most 1 if one
-        of the counts does, so the least one does too.
+        It is the least Σ |count - m| over all integers m. For every m the sum changes by at most 1
+        if one count changes by 1, and so does the least sum.
         """
         from scumble.model.designs import kernels
 
         values, ranks = np.unique(counts, return_inverse=True)
-        out = np.zeros(self.many, np.int64)
+        out = np.zeros(self.number, np.int64)
         for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
             part = out[start : start + self.size - length + 1]
             kernels.deviations(ranks, values, length, part)
         return out
 
     def cheapest(self, costs: Integers) -> Integers:
-        """The last place of every bucket of the cheapest partition; of equally cheap ones, that
-        with the shortest last bucket, then the shortest before it, and so on.
+        """Return the last place of every bucket of the cheapest partition. Of equally cheap ones it
+        is the one with the shortest last bucket, then the shortest before it, and so on.
         """
         from scumble.model.designs import kernels
 

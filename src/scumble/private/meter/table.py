@@ -1,6 +1,5 @@
-"""PrivateTable, PrivateCounts, marginals: charge, then measure.
-
-The private table as differentially private releases see it: every verb charges, then touches.
+"""The private table as differentially private summaries see it: every method charges the budget
+account first and reads the counts afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class PrivateTable:
-    """A metered view: nothing of the rows comes out but what was charged for."""
+    """A table whose counts are measured with noise from one keystream, at the cost of one budget
+    account. No other information about the rows is returned.
+    """
 
     def __init__(self, counter: CellCounter, account: BudgetAccount, noise: Keystream) -> None:
         self._counter = counter
@@ -36,7 +37,7 @@ class PrivateTable:
         self._noise = self._steps(noise)
 
     def _steps(self, source: Keystream) -> NoisySteps:
-        """The randomised steps of this table's measurements; the audit overrides it to record."""
+        """Return the randomised steps of this table's measurements; the audit overrides it."""
         return NoisySteps(source)
 
     @property
@@ -46,10 +47,11 @@ class PrivateTable:
     def noisy_counts(
         self, names: Sequence[str], unit: PrivacyUnit, *, epsilon: Fraction
     ) -> tuple[Counts, DiscreteLaplace]:
-        """The count of every cell of the product of some attributes, plus discrete Laplace noise.
+        """Return the noisy count of every cell of the product of the attributes `names`, and the
+        law of the noise.
 
-        Cells are disjoint, so a person changes at most `unit.sensitivity` of all counts together;
-        noise of scale sensitivity/ε on each makes the whole array ε-DP.
+        Cells are disjoint, so a person changes all counts together by at most `unit.sensitivity`.
+        Discrete Laplace noise of scale sensitivity/ε on each makes the whole array ε-DP.
         """
         self._account.charge(f"noisy counts of {', '.join(names)}", PrivacyLoss(epsilon))
         law = DiscreteLaplace(Fraction(unit.sensitivity) / epsilon)
@@ -58,11 +60,11 @@ class PrivateTable:
         return counts, law
 
     def counts(self, names: Sequence[str], unit: PrivacyUnit) -> PrivateCounts:
-        """The counts of every cell of the product of some attributes, behind the meter."""
+        """Return the counts of all cells of the product of the attributes `names`."""
         return self.marginals([names], unit)[0]
 
     def marginals(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[PrivateCounts]:
-        """The counts of several products of attributes, found in one pass over the rows."""
+        """Return the counts of several products of attributes, found in one pass over the rows."""
         found = self._counter.counts(sets, unit)
         return [
             PrivateCounts(tuple(names), counts, unit, self._account, self._noise)
@@ -70,14 +72,12 @@ class PrivateTable:
         ]
 
 
-# Counts of cells behind the meter: linear measurements with noise are the way out.
-
 Counts = npt.NDArray[np.int64]
 
 
 class PrivateCounts:
-    """The counts of all cells of the product of `names`. Nothing of them comes out but what was
-    charged for; only the metered rooms, whose names begin with private, touch the array.
+    """The counts of all cells of the product of `names`, of which only charged measurements are
+    returned. Only modules of this folder read the array.
     """
 
     def __init__(
@@ -96,17 +96,19 @@ class PrivateCounts:
 
     @property
     def size(self) -> int:
-        """How many cells there are: the product of the domains, which is public."""
+        """The number of cells: the product of the domains, which is public."""
         return len(self._counts)
 
     def noisy(
         self, laws: Sequence[NoiseLaw], transform: Transform | None = None
     ) -> list[npt.NDArray[Any]]:
-        """Sums of counts plus independent noise, one law for each group of the transform.
+        """Return the sums of counts of each group of `transform` plus independent noise; group k
+        has noise of `laws[k]`. Without `transform` the counts themselves are the one group.
 
-        One person moves the numbers of a group by at most `sensitivity` columns in all. Laplace
-        noise of scale b then costs ε = sensitivity · (largest column sum) / b for the group;
-        Gaussian noise of parameter σ² costs ρ = (largest squared length) / 2σ². Groups add up.
+        One person changes a group by at most `sensitivity` columns of the transform. Laplace noise
+        of scale b then costs ε = sensitivity · (largest column L1 norm) / b for the group; Gaussian
+        noise of parameter σ² costs ρ = squared sensitivity · (largest squared L2 norm) / 2σ². The
+        costs of groups add up.
         """
         chosen = IdentityTransform() if transform is None else transform
         norms = chosen.norms()
@@ -123,7 +125,7 @@ class PrivateCounts:
         return numbers
 
     def charge(self, what: str, cost: PrivacyLoss) -> None:
-        """Pay for a look, or be refused."""
+        """Charge the account for the measurement `what`; PromiseError if too little is left."""
         self._account.charge(f"{what} of {', '.join(self.names)}", cost)
 
     def _cost(
@@ -142,17 +144,17 @@ class PrivateCounts:
         return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
 
 
-# Noisy marginals, and parts of them, behind the meter.
+# --- noisy marginals and residuals ---------------------------------------------------------------
 
 Integers = npt.NDArray[np.int64]
 
-_TOGETHER = 1 << 12  # tables whose noise is drawn at once: the call costs more than small tables
+_TOGETHER = 1 << 12  # tables whose noise is drawn in one call, which costs more than a small table
 
 
 def noisy_tables(table: PrivateTable, design: Residuals, unit: PrivacyUnit) -> Integers:
-    """The numbers of all tables of a design, one after the other.
+    """Return the noisy numbers of all tables of `design`, one table after the other.
 
-    What they cost together is in `designs.residual_price`, with its proof.
+    Their privacy cost is `residual_planner.privacy_cost`, with its proof there.
     """
     for each in design.tables:
         check_scale(each.law)
@@ -173,7 +175,7 @@ def noisy_tables(table: PrivateTable, design: Residuals, unit: PrivacyUnit) -> I
 
 
 def _runs(tables: tuple[MarginalTable, ...]) -> Iterator[list[tuple[int, MarginalTable]]]:
-    """Neighbouring tables that have the same noise."""
+    """Yield runs of consecutive tables that have the same noise, each with its index."""
     for _, same in groupby(enumerate(tables), key=lambda numbered: numbered[1].law):
         run = list(same)
         for begin in range(0, len(run), _TOGETHER):
@@ -181,14 +183,16 @@ def _runs(tables: tuple[MarginalTable, ...]) -> Iterator[list[tuple[int, Margina
 
 
 def _before(design: Residuals, table: MarginalTable, counts: Integers) -> Integers:
-    """What noise is added to: counts of cells, or their one contrast."""
+    """Return the numbers that noise is added to: the counts of all cells, or their one contrast."""
     if table.form != "contrast":
         return counts
     return differences(counts.reshape(_shape(design, table))).reshape(-1)
 
 
 def _after(design: Residuals, table: MarginalTable, noisy: Integers) -> Integers:
-    """What is published of it."""
+    """Return the numbers that are published: the noisy numbers, or the differences of a
+    residual.
+    """
     if table.form != "residual":
         return noisy
     return differences(noisy.reshape(_shape(design, table))).reshape(-1)

@@ -1,10 +1,9 @@
-"""Exact Bernoulli, integers, cuts of [0,1).
+"""Exact draws from finite distributions, uniform integers and Bernoulli variables.
 
-The interval [0, 1) cut into outcomes, and exact draws from it: a uniform number is read bit by
-bit until no cut lies inside what is still possible.
-
-Sixteen bits decide nearly every draw by a table, 64 bits nearly all others by comparing whole
-numbers with the exact floors of the cuts, and further bits the rest; no step rounds.
+A finite distribution is the interval [0, 1) cut into outcomes. A uniform number is read bit by bit
+until no cut lies inside the interval of the numbers that begin with these bits. Sixteen bits decide
+nearly every draw by a table. 64 bits decide nearly all others, by comparing integers with the exact
+floors of the cuts. Further bits decide the rest. No step rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from scumble.private.sampling.source import Keystream
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
 _ARENA = 1 << 16
-# Cuts in one table: beyond it, too many of the 65536 prefixes would have a cut inside.
+# Most cuts in one table: with more, too many of the 65536 prefixes have a cut inside.
 MOST = 1 << 12
 
 Step = Callable[[slice, NDArray[np.uint16], NDArray[np.int64]], int]
@@ -31,16 +30,15 @@ Floors = Callable[[int], tuple[Sequence[int], Sequence[bool]]]
 
 
 def chunks(size: int, step: int = CHUNK) -> Iterator[slice]:
-    """Slices that cover `size` in order."""
+    """Return consecutive slices of at most `step` elements that cover range(size)."""
     return (slice(begin, min(begin + step, size)) for begin in range(0, size, step))
 
 
 class Cuts:
-    """Ascending cuts c_1 <= c_2 <= ... inside [0, 1); outcome k is [c_k, c_k+1), from 0 to the
-    last.
+    """A finite distribution, given by ascending cuts 0 <= c_1 <= c_2 <= ... < 1.
 
-    `floors(bits)` gives, for every cut c, the whole number floor(c * 2**bits) and whether that is
-    exact.
+    Outcome k is the interval [c_k, c_k+1), with c_0 = 0 and 1 after the last cut. `floors(bits)`
+    returns, for every cut c, the integer floor(c * 2**bits) and whether it equals c * 2**bits.
     """
 
     def __init__(self, floors: Floors) -> None:
@@ -54,7 +52,7 @@ class Cuts:
 
     @classmethod
     def rational(cls, cuts: Sequence[Fraction]) -> Cuts:
-        """Cuts at fractions from 0 to below 1."""
+        """Return the distribution with cuts at fractions in [0, 1)."""
 
         def floors(bits: int) -> tuple[list[int], list[bool]]:
             parts = [divmod(cut.numerator << bits, cut.denominator) for cut in cuts]
@@ -63,7 +61,7 @@ class Cuts:
         return cls(floors)
 
     def _table(self) -> NDArray[np.uint16]:
-        """The outcome that each 16-bit prefix decides, or `ambiguous`."""
+        """Return the outcome that each 16-bit prefix decides, or `ambiguous`."""
         prefixes = (self._whole >> np.uint64(48)).astype(np.int64)
         table = np.searchsorted(prefixes, np.arange(_ARENA), side="right").astype(np.uint16)
         inside = ~self._exact | (self._whole << np.uint64(16) != 0)
@@ -71,7 +69,7 @@ class Cuts:
         return table
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
-        """Independent outcomes."""
+        """Return `size` independent outcomes."""
         from scumble.private.sampling import kernels
 
         out = np.empty(size, np.uint16)
@@ -84,7 +82,7 @@ class Cuts:
         return out
 
     def decide(self, source: Keystream, prefixes: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """The outcomes of numbers whose first 16 bits are given and left it open."""
+        """Return the outcomes of uniform numbers whose first 16 bits, `prefixes`, are ambiguous."""
         if not len(prefixes):
             return np.empty(0, np.int64)
         head = prefixes.astype(np.uint64) << np.uint64(48)
@@ -98,8 +96,8 @@ class Cuts:
         return outcomes
 
     def _extend(self, source: Keystream, prefix: int, bits: int = 64) -> int:
-        """The outcome of the number that begins with the given bits, by reading as many more as it
-        takes.
+        """Return the outcome of the number that begins with the `bits` bits of `prefix`, reading 64
+        more bits at a time until they decide.
         """
         while True:
             prefix, bits = (prefix << 64) | source.bits(64), bits + 64
@@ -112,10 +110,10 @@ class Cuts:
 def sweep(
     source: Keystream, size: int, decide: Step
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Run a compiled loop over fresh 16-bit prefixes; the rows it left open, and their prefixes.
+    """Run the compiled loop `decide` over fresh 16-bit prefixes, chunk by chunk.
 
-    Those are gathered over all chunks and decided together: a few per chunk, they would cost more
-    in calls than the chunk itself.
+    Returns the rows that it left undecided, and their prefixes. They are gathered over all chunks:
+    with a few per chunk, a call for each chunk would cost more than the chunk itself.
     """
     prefixes, pending = np.empty(min(size, CHUNK), np.uint16), np.empty(min(size, CHUNK), np.int64)
     rows, heads = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
@@ -129,7 +127,9 @@ def sweep(
 
 
 def decide_below(source: Keystream, floors: Floors, prefix: int, bits: int) -> bool:
-    """Whether a uniform number that begins with the given bits lies below a single cut."""
+    """Return whether a uniform number that begins with the `bits` bits of `prefix` is below the
+    single cut of `floors`.
+    """
     while True:
         (whole,), (exact,) = floors(bits)
         if prefix != whole:
@@ -139,16 +139,17 @@ def decide_below(source: Keystream, floors: Floors, prefix: int, bits: int) -> b
         prefix, bits = (prefix << 64) | source.bits(64), bits + 64
 
 
-# Whole numbers from 0 to below a bound, all equally likely.
+# --- uniform integers ----------------------------------------------------------------------------
 
 _WORD = 1 << 64
 
 
 def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
-    """Independent uniform numbers below `bound`: uint64 up to 2**64, Python integers beyond.
+    """Return `size` independent uniform integers from 0 to `bound - 1`.
 
-    The high word of word * bound is the number; a low word below 2**64 mod bound is refused and
-    drawn again, which leaves every number exactly the same share (Lemire, 2019).
+    The dtype is uint64 for bounds up to 2**64 and object (Python integers) beyond. The high word of
+    word * bound is the result. A low word below 2**64 mod bound is rejected and drawn again, which
+    gives every integer exactly the same probability (Lemire, 2019).
     """
     bound = check_whole("integers", "bound", bound, least=1)
     if bound > _WORD:
@@ -170,7 +171,7 @@ def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
 
 
 def _long(source: Keystream, bound: int, size: int) -> NDArray[Any]:
-    """The same beyond 64 bits, by drawing as many bits as the bound has until they lie below it."""
+    """Return uniform integers below a bound of more than 64 bits, by rejection."""
     bits = (bound - 1).bit_length()
     out = np.empty(size, object)
     for row in range(size):
@@ -181,14 +182,14 @@ def _long(source: Keystream, bound: int, size: int) -> NDArray[Any]:
     return out
 
 
-# Yes with an exact probability.
+# --- Bernoulli variables -------------------------------------------------------------------------
 
 
 def bernoulli(source: Keystream, probability: Fraction, size: int) -> NDArray[np.bool_]:
-    """Independent answers, each yes with exactly the given probability.
+    """Return `size` independent booleans, each True with exactly the given probability.
 
-    Sixteen bits decide a row unless they equal the first sixteen of the probability; then 48 more
-    do, and as many as it takes.
+    Sixteen bits decide a row unless they equal the first sixteen bits of the probability. Then 48
+    more bits are read, and 64 at a time after that.
     """
     probability = check("bernoulli", "probability", probability)
     if probability == 1:
@@ -211,7 +212,9 @@ def bernoulli(source: Keystream, probability: Fraction, size: int) -> NDArray[np
 
 
 def _decide(source: Keystream, floors: Floors, short: int, size: int) -> NDArray[np.bool_]:
-    """Whether numbers that all begin with the 16 bits `short` lie below the cut."""
+    """Return whether each of `size` numbers that begin with the 16 bits `short` is below
+    the cut.
+    """
     words = np.uint64(short << 48) | (source.words(size) >> np.uint64(16))
     (whole,), _ = floors(64)
     below: NDArray[np.bool_] = words < np.uint64(whole)
@@ -220,11 +223,8 @@ def _decide(source: Keystream, floors: Floors, short: int, size: int) -> NDArray
     return below
 
 
-# Coins of several kinds in one throw, each yes with its own exact probability.
-
-
 class Coins:
-    """Kinds of coins; kind k says yes with exactly probabilities[k]."""
+    """Bernoulli variables of several kinds; kind k is True with exactly `probabilities[k]`."""
 
     def __init__(self, probabilities: Sequence[Fraction]) -> None:
         self._probabilities = [check("Coins", "probabilities", each) for each in probabilities]
@@ -234,7 +234,7 @@ class Coins:
         self._exact = np.array([rest == 0 for _, rest in parts])
 
     def throw(self, source: Keystream, kinds: NDArray[Any]) -> NDArray[np.bool_]:
-        """One independent coin of each of these kinds."""
+        """Return one independent variable for each element of `kinds`."""
         words = source.words(len(kinds))
         whole = self._whole[kinds]
         yes: NDArray[np.bool_] = (words < whole) | self._certain[kinds]

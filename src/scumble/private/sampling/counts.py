@@ -1,7 +1,4 @@
-"""Binomial, Poisson.
-
-How many of many trials succeed, exactly, without making each trial by itself.
-"""
+"""Exact binomial and Poisson samplers that do not simulate each trial by itself."""
 
 from __future__ import annotations
 
@@ -24,12 +21,12 @@ _WORDS = 1 << 15
 
 
 def binomial(source: Keystream, trials: int, probability: Fraction, size: int) -> NDArray[np.int64]:
-    """Independent numbers of successes in `trials` trials of the given probability.
+    """Return `size` independent numbers of successes in `trials` trials of the given probability.
 
-    A trial succeeds if a uniform number lies below the probability. Their bits are compared from
-    the top: each step splits the undecided trials by a fair coin each, which is the number of ones
-    among as many random bits, and leaves undecided those that agree with the probability so far.
-    About half remain, so all steps together read two bits a trial.
+    A trial succeeds if a uniform number is below the probability. The bits of both are compared
+    from the highest down. Each step splits the undecided trials by one fair coin each: the number
+    of ones among as many random bits. The trials whose bits agree with the probability so far stay
+    undecided. About half remain at each step, so all steps together read two bits per trial.
     """
     probability = check("binomial", "probability", probability)
     if check_whole("binomial", "trials", trials) > _MOST:
@@ -50,7 +47,7 @@ def binomial(source: Keystream, trials: int, probability: Fraction, size: int) -
 
 
 def _coins(source: Keystream, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row the number of ones among `counts[row]` fair bits."""
+    """Return, for each row, the number of ones among `counts[row]` fair bits."""
     from scumble.private.sampling import kernels
 
     ones = np.zeros(len(counts), np.int64)
@@ -65,17 +62,15 @@ def _coins(source: Keystream, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return ones
 
 
-# Poisson counts of any rational mean, exactly.
-
-_LAST = 20  # of the table for mean 1: as much or more comes once in 2.6e18 draws
+_LAST = 20  # last outcome of the table for mean 1: "20 or more", once in 2.6e18 draws
 _STEP = 1 << 20
 
 
 def poisson(source: Keystream, mean: Fraction) -> int:
-    """A Poisson number of the given mean.
+    """Return one Poisson variable of the given rational mean.
 
-    So many numbers of mean 1 that their sum has at least this mean; then each event that they count
-    stays with the probability that makes it this mean, and those that stay are Poisson again.
+    It is the sum of ceil(mean) Poisson variables of mean 1, thinned: each of the events that they
+    count is kept with probability mean / ceil(mean), and the kept events are Poisson again.
     """
     if not isinstance(mean, Fraction) or mean < 0:
         raise ParameterError.of("poisson", "mean", "a Fraction of at least 0", mean)
@@ -87,17 +82,17 @@ def poisson(source: Keystream, mean: Fraction) -> int:
 
 
 def _units(source: Keystream, size: int) -> int:
-    """The sum of so many numbers of mean 1."""
+    """Return the sum of `size` Poisson variables of mean 1."""
     drawn = _table().draw(source, size)
     beyond = sum(_beyond(source) for _ in range(int(np.count_nonzero(drawn == _LAST))))
     return int(drawn.sum(dtype=np.int64)) + beyond
 
 
 def _beyond(source: Keystream) -> int:
-    """How far a number of mean 1 that is `_LAST` or more lies above it.
+    """Return the excess over `_LAST` of a Poisson variable of mean 1 that is at least `_LAST`.
 
-    P(i) is proportional to _LAST! / (_LAST + i)!: a geometric number of ratio 1 / (_LAST + 1) has
-    that law once it is accepted with the probability that it is too frequent by.
+    P(i) is proportional to _LAST! / (_LAST + i)!. A geometric variable i of ratio 1 / (_LAST + 1)
+    has that law after rejection: it is accepted with probability Π_j (_LAST + 1) / (_LAST + j).
     """
     while True:
         steps = 0
@@ -110,7 +105,7 @@ def _beyond(source: Keystream) -> int:
 
 @lru_cache(maxsize=1)
 def _table() -> Cuts:
-    """Below k with probability (1/0! + ... + 1/(k - 1)!) / e, which is never rational."""
+    """Return the law of mean 1: P(below k) = (1/0! + ... + 1/(k - 1)!) / e, never rational."""
     sums = [sum(Fraction(1, factorial(i)) for i in range(k)) for k in range(1, _LAST + 1)]
 
     def enclose(precision: int) -> list[Enclosure]:

@@ -1,9 +1,7 @@
-"""Numba loops.
+"""Inner loops of the samplers, compiled by numba. Import this module only where a loop runs.
 
-The inner loops, compiled by numba on first use; imported only when something is drawn.
-
-Each function reads words of the keystream and writes results and, where its bits did not decide,
-the numbers of the rows left open; it never touches a floating-point number.
+Each function reads words of the keystream and writes results. Where 16 or 64 bits do not decide a
+row, it lists the row as pending. No function uses floating point.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 @_compiled
 def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: Array) -> int:
-    """The outcome of each 16-bit prefix; returns how many rows are left open."""
+    """Write the outcome of each 16-bit prefix to `out`; return the number of pending rows."""
     count = 0
     for row in range(len(out)):
         outcome = table[prefixes[row]]
@@ -34,13 +32,14 @@ def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: A
 def keep_or_replace(
     codes: Array, prefixes: Array, table: Array, keep: int, out: Array, pending: Array
 ) -> int:
-    """Replace each code by the table's entry, unless that is `keep`, or `keep + 1`: left open."""
+    """Write to `out` the table's entry of each prefix, or the code where the entry is `keep`; an
+    entry of `keep + 1` makes the row pending. Returns the number of pending rows.
+    """
     count = 0
     for row in range(len(out)):
         entry = table[prefixes[row]]
-        code = codes[
-            row
-        ]  # read in any case: a choice between two values needs no branch to mispredict
+        # Read in any case: a choice between two values needs no branch, which could mispredict.
+        code = codes[row]
         out[row] = code if entry >= keep else entry
         if entry > keep:
             pending[count] = row
@@ -50,9 +49,7 @@ def keep_or_replace(
 
 @_compiled
 def high_word(left: Any, right: Any) -> Any:
-    """The upper 64 bits of the product of two words, by schoolbook multiplication of their
-    halves.
-    """
+    """Return the upper 64 bits of the product of two words, by products of their halves."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     left_high, left_low = left >> half, left & mask
     right_high, right_low = right >> half, right & mask
@@ -63,7 +60,9 @@ def high_word(left: Any, right: Any) -> Any:
 
 @_compiled
 def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int:
-    """Spread words over 0 to below `bound`; moves the refused rows to the front and counts them."""
+    """Map words to uniform integers below `bound`; move the rejected rows to the front of `rows`
+    and return their number.
+    """
     count = 0
     for index in range(len(words)):
         row = rows[index]
@@ -77,7 +76,7 @@ def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) 
 
 @_compiled
 def ones_of(word: Any) -> Any:
-    """How many bits of a word are set, by adding neighbours in parallel."""
+    """Return the number of set bits of a word, by adding neighbours in parallel."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     twos = np.uint64(0x3333333333333333)
     word = (word & twos) + ((word >> np.uint64(2)) & twos)
@@ -87,7 +86,9 @@ def ones_of(word: Any) -> Any:
 
 @_compiled
 def count_ones(words: Array, counts: Array, ones: Array, row: int, left: int) -> tuple[int, int]:
-    """Give each row its number of bits, in whole words; `left` of them remain to `row`."""
+    """Add to `ones[row]` the set bits among the next `counts[row]` bits, each row beginning at a
+    new word. `row` still needs `left` bits. Returns both for the next call.
+    """
     for word in words:
         while left == 0:
             row += 1
@@ -109,7 +110,7 @@ def accept(
     answers: Array,
     pending: Array,
 ) -> int:
-    """Compare words with exp(-gamma) in fixed point; returns how many rows are left open.
+    """Compare words with exp(-gamma) in fixed point; return the number of pending rows.
 
     The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma
     has 48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63, and
@@ -141,8 +142,8 @@ def accept(
 
 @_compiled
 def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> None:
-    """In each list of numbers, which begins at one of `starts`, the place of the least; of equal
-    ones that of the largest word without its last bit, and of equal words the first.
+    """Write to `places` the place of the least number of each list; list k begins at `starts[k]`.
+    Ties go to the largest word without its last bit, and of equal words to the first.
     """
     one = np.uint64(1)
     for row in range(len(starts)):
@@ -156,18 +157,16 @@ def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> 
         places[row] = best
 
 
-# The inner loops of draws from a pool, compiled by numba on first use.
-#
-# Each reads `blocks` prefixes of 16 bits a row, four to a word and a new word for every row,
-# looks up the outcome of several draws together by each, and notes the rows in which one decided
-# nothing.
+# --- draws from a pool ---------------------------------------------------------------------------
+# Each loop reads `blocks` prefixes of 16 bits for a row, four from a word and a new word for every
+# row. A prefix gives the outcome of several draws together, or makes the row pending.
 
 
 @_compiled
 def count_members_packed(
     words: Array, blocks: int, table: Array, packed: Array, open_: int, out: Array, rows: Array
 ) -> int:
-    """Add outcomes as 16 counters of a byte each, in two words; returns how many were left open.
+    """Add outcomes as 16 counters of one byte in two words; return the number of pending prefixes.
 
     A word is four prefixes, whose lookups do not wait for each other.
     """
@@ -208,7 +207,9 @@ def count_members_packed(
 def count_members(
     words: Array, blocks: int, table: Array, members: Array, open_: int, out: Array, rows: Array
 ) -> int:
-    """Count the members of outcomes, one counter a value; returns how many were left open."""
+    """Count the members of outcomes, one counter for each value; return the number of pending
+    prefixes.
+    """
     mask, width = np.uint64(0xFFFF), np.uint64(16)
     count = place = 0
     for row in range(len(out)):
@@ -230,21 +231,21 @@ def count_members(
 
 @_compiled
 def count_members_in_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None:
-    """Count the members of outcomes in the rows that they belong to."""
+    """Count the members of each outcome in its row of `out`."""
     for place in range(len(rows)):
         for member in range(members.shape[1]):
             out[rows[place], members[outcomes[place], member]] += 1
 
 
-# The inner loops of shuffling, compiled by numba on first use.
+# --- permutations --------------------------------------------------------------------------------
 
 
 @_compiled
 def uniform_below(words: Array, place: int, bound: Any) -> Any:
-    """A uniform number below `bound` (uint64), made of the words from `place` on, and the place
-    after them; the place is -1 if there were too few words.
+    """Return a uniform integer below `bound` (uint64) from the words from `place` on, and the place
+    after them, or -1 if there are too few words.
 
-    Lemire's way, as in `integers`; what has to be refused is worked out only if it may happen.
+    Lemire's method, as in `integers`; the rejection limit is computed only if it may be needed.
     """
     while place < len(words):
         word = words[place]
@@ -257,8 +258,8 @@ def uniform_below(words: Array, place: int, bound: Any) -> Any:
 
 @_compiled
 def fisher_yates(words: Array, items: Array, starts: Array, part: int, row: int) -> tuple[int, int]:
-    """Fisher and Yates within each part, forwards, from a row of a part on, as far as the words
-    reach; returns where to go on.
+    """Shuffle each part by Fisher and Yates, forwards, beginning at `row` of `part`, until the
+    words are used up. Returns the part and row at which to continue.
     """
     place = 0
     while part < len(starts) - 1:
@@ -274,10 +275,10 @@ def fisher_yates(words: Array, items: Array, starts: Array, part: int, row: int)
     return part, row
 
 
-# The inner loop of uniform subsets, compiled by numba on first use.
+# --- uniform subsets -----------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def choose_subsets(
     words: Array,
     codes: Array,
@@ -288,11 +289,12 @@ def choose_subsets(
     out: Array,
     rows: Array,
 ) -> int:
-    """One set for each of `rows`; moves the rows with a refused draw to the front and counts them.
+    """Draw one set for each of `rows`; move the rows with a rejected draw to the front of `rows`
+    and return their number.
 
-    Values other than a row's own are numbered without a gap; `last_seen` tells by its stamp whether
+    Values other than a row's own are numbered without a gap. `last_seen` tells by its stamp whether
     a number is in the set already. Step j of Floyd's algorithm takes a number up to j, or j itself
-    if that one is there.
+    if that number is in the set.
     """
     size = out.shape[1]
     others = len(refuse) - 1
@@ -320,18 +322,18 @@ def choose_subsets(
     return count
 
 
-# The inner loop of drawing from urns, compiled by numba on first use.
+# --- urns ----------------------------------------------------------------------------------------
 
 
 @_compiled
 def draw_balls(
     urns: Array, words: Array, starts: Array, balls: Array, left: Array, out: Array
 ) -> int:
-    """One ball for each row; returns how many rows the words were enough for, or -1 at an empty
-    urn.
+    """Draw one ball for each row; return the number of rows for which the words sufficed, or -1 at
+    an empty urn.
 
-    The high word of word * bound is the number of the ball; a low word below 2**64 mod bound is
-    refused, which leaves every ball exactly the same share (Lemire, 2019).
+    The high word of word * bound is the number of the ball. A low word below 2**64 mod bound is
+    rejected, which gives every ball exactly the same probability (Lemire, 2019).
     """
     used = 0
     for row in range(len(urns)):

@@ -1,11 +1,10 @@
-"""Discrete Laplace and Gaussian samplers.
+"""Exact samplers of discrete Laplace, geometric and discrete Gaussian noise.
 
-Discrete Laplace noise: P(x) proportional to exp(-|x| / scale) on the whole numbers, exactly.
-
-Zero, plus or minus is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric,
-and the base-256 digits of a geometric number are independent: P(digit j is d) is proportional to
-exp(-d * 256**j / scale). So each digit is one draw from a table, and what remains above the digits
-is again geometric, drawn as "0 to 255, or 256 and once more".
+Discrete Laplace noise has P(x) proportional to exp(-|x| / scale) on the integers. Its sign (minus,
+zero, plus) is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric, and the
+base-256 digits of a geometric variable are independent: P(digit j is d) is proportional to
+exp(-d * 256**j / scale). So each digit is one draw from a table. The part above the digits is again
+geometric, drawn as "0 to 255, or 256 and draw again".
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ from scumble.private.sampling.source import Keystream
 
 BASE = 256
 _LEVEL_BITS = 8
-_TOP_SCALE = 32  # scale of what remains above the digits: it is 256 or more once in 3,000 draws
+_TOP_SCALE = 32  # largest scale of the part above the digits: 256 or more once in 3,000 draws
 _WIDE_SCALE = 1 << 55  # from this scale on, results are Python integers
 _STEP = 1 << 15  # draws at a time, so that all passes over them stay in the second-level cache
 _ROOM = 1 << 62  # no 64-bit sum comes near its limit below this
 
 
 def discrete_laplace(source: Keystream, scale: Fraction, size: int) -> NDArray[Any]:
-    """Independent discrete Laplace numbers: int64, or Python integers (dtype object) from scale
-    2**55 on.
+    """Return `size` independent discrete Laplace variables of the given scale.
 
-    A number that no 64-bit integer holds has, below that scale, probability under exp(-128); if it
-    is drawn the array returned holds Python integers too. Nothing wraps or is cut off.
+    The dtype is int64, or object (Python integers) from scale 2**55 on. Below that scale a number
+    that does not fit 64 bits has probability under exp(-128); if one is drawn, the dtype is object
+    too. Nothing wraps or is truncated.
     """
     scale = check_positive("discrete_laplace", "scale", scale)
     return _drawn(_sampler(scale).draw, source, scale, size)
 
 
 def geometric(source: Keystream, scale: Fraction, size: int) -> NDArray[Any]:
-    """Independent geometric numbers, P(k) proportional to exp(-k / scale) from 0 on: what a
-    magnitude above 0 has beyond 1. Of the types of `discrete_laplace`.
+    """Return `size` independent geometric variables, P(k) proportional to exp(-k / scale) for
+    k = 0, 1, 2, ... The dtype is that of `discrete_laplace`.
     """
     scale = check_positive("geometric", "scale", scale)
     return _drawn(_sampler(scale).geometric, source, scale, size)
@@ -57,7 +56,7 @@ def _drawn(
     scale: Fraction,
     size: int,
 ) -> NDArray[Any]:
-    """Chunk by chunk, in 64 bits as long as these hold all numbers."""
+    """Call `draw` chunk by chunk, in int64 as long as that holds all numbers."""
     if scale >= _WIDE_SCALE:
         return draw(source, size, True)
     out: NDArray[Any] = np.empty(size, np.int64)
@@ -70,7 +69,7 @@ def _drawn(
 
 
 class _Sampler:
-    """The tables of one scale: sign, digits from the lowest up, and what remains above them."""
+    """The tables of one scale: the sign, the digits from the lowest up, and the part above them."""
 
     def __init__(self, scale: Fraction) -> None:
         self._signs = Cuts(_sign_floors(scale))
@@ -88,7 +87,7 @@ class _Sampler:
         return magnitude
 
     def geometric(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
-        """Numbers from 0 on with P(k) proportional to exp(-k / scale), digit by digit."""
+        """Return variables with P(k) proportional to exp(-k / scale), drawn digit by digit."""
         number: NDArray[Any] = self._remainder(source, size)
         highest = int(number.max(initial=0)) + 1
         if wide or highest << (_LEVEL_BITS * len(self._digits)) > _ROOM:
@@ -99,7 +98,7 @@ class _Sampler:
         return number
 
     def _remainder(self, source: Keystream, size: int) -> NDArray[np.int64]:
-        """A geometric number without bound: its last outcome says "256, and what is drawn next"."""
+        """Return unbounded geometric variables: the last outcome adds 256 and draws again."""
         total = self._top.draw(source, size).astype(np.int64)
         rows = np.flatnonzero(total == BASE)
         while len(rows):
@@ -115,7 +114,9 @@ def _sampler(scale: Fraction) -> _Sampler:
 
 
 def _sign_floors(scale: Fraction) -> Floors:
-    """Minus below q / (1 + q), plus from 1 / (1 + q) on, zero between, with q = exp(-1 / scale)."""
+    """Return the cuts of the sign: minus below q / (1 + q), plus from 1 / (1 + q) on, zero between,
+    with q = exp(-1 / scale).
+    """
 
     def enclose(precision: int) -> list[Enclosure]:
         one = 1 << precision
@@ -127,7 +128,7 @@ def _sign_floors(scale: Fraction) -> Floors:
 
 
 def _digit_floors(scale: Fraction) -> Floors:
-    """A digit is below d with probability (1 - r**d) / (1 - r**256), with r = exp(-1 / scale)."""
+    """Return the cuts of a digit: P(below d) = (1 - r**d) / (1 - r**256), r = exp(-1 / scale)."""
 
     def enclose(precision: int) -> list[Enclosure]:
         below = _below(scale, precision)
@@ -137,19 +138,19 @@ def _digit_floors(scale: Fraction) -> Floors:
 
 
 def _top_floors(scale: Fraction) -> Floors:
-    """A geometric number is below d with probability 1 - r**d, with r = exp(-1 / scale)."""
+    """Return the cuts of the part above the digits: P(below d) = 1 - r**d, r = exp(-1 / scale)."""
     return _irrational(lambda precision: _below(scale, precision)[1:])
 
 
 def _below(scale: Fraction, precision: int) -> list[Enclosure]:
-    """1 - r**d for d from 0 to 256."""
+    """Return enclosures of 1 - r**d for d from 0 to 256, r = exp(-1 / scale)."""
     one = 1 << precision
     ratios = powers(exponential(1 / scale, precision), BASE, precision)
     return [(one - high, one - low) for low, high in ratios]
 
 
 def _irrational(enclose: Callable[[int], list[Enclosure]]) -> Floors:
-    """Floors of cuts that are never exact, because e to a rational power other than 0 is
+    """Return the floors of cuts that are never exact: e to a nonzero rational power is
     transcendental.
     """
 
@@ -160,14 +161,14 @@ def _irrational(enclose: Callable[[int], list[Enclosure]]) -> Floors:
     return whole
 
 
-# Powers of e enclosed between whole numbers, to any precision: every irrational threshold comes
-# from here.
+# --- powers of e, enclosed between integers to any precision -------------------------------------
+# All irrational thresholds are computed here.
 
 Enclosure = tuple[int, int]
 
 
 def exponential(exponent: Fraction, precision: int) -> Enclosure:
-    """Whole numbers `(low, high)` with low <= exp(-exponent) * 2**precision <= high."""
+    """Return integers `(low, high)` with low <= exp(-exponent) * 2**precision <= high."""
     if exponent == 0:
         return 1 << precision, 1 << precision
     if exponent > precision:  # exp(-precision) < 2**-precision
@@ -183,10 +184,9 @@ def exponential(exponent: Fraction, precision: int) -> Enclosure:
 def _series(argument: int, bits: int) -> Enclosure:
     """Enclose exp(-t) * 2**bits for t in [argument, argument + 1) / 2**bits, t <= 1/2.
 
-    A term is rounded down twice, by less than 2 units in all; what it inherits from the term before
-    is at most half of that one's error; so each is off by less than 4 units. The tail of an
-    alternating series is less than its first term, and moving t by one unit moves exp(-t) by less
-    than one.
+    A term is rounded down twice, by less than 2 units in all, and inherits at most half of the
+    error of the term before. So each term is off by less than 4 units. The tail of an alternating
+    series is less than its first term. Moving t by one unit moves exp(-t) by less than one unit.
     """
     total = term = 1 << bits
     count = 0
@@ -199,7 +199,7 @@ def _series(argument: int, bits: int) -> Enclosure:
 
 
 def powers(base: Enclosure, count: int, precision: int) -> list[Enclosure]:
-    """Enclosures of the powers 0 to `count` of a number in [0, 1]."""
+    """Return enclosures of the powers 0 to `count` of a number in [0, 1] enclosed by `base`."""
     result = [(1 << precision, 1 << precision)]
     for _ in range(count):
         low, high = result[-1]
@@ -208,17 +208,17 @@ def powers(base: Enclosure, count: int, precision: int) -> list[Enclosure]:
 
 
 def quotient(above: Enclosure, below: Enclosure, precision: int) -> Enclosure:
-    """Enclose the quotient of two numbers above 0 whose quotient is at most 1."""
+    """Enclose the quotient of two enclosed positive numbers whose quotient is at most 1."""
     high = -((-above[1] << precision) // below[0]) if below[0] > 0 else 1 << precision
     return (max(above[0], 0) << precision) // below[1], high
 
 
 def floors(enclose: Callable[[int], Sequence[Enclosure]], bits: int) -> list[int]:
-    """The exact floors of x * 2**bits for irrational numbers x strictly between 0 and 1.
+    """Return the exact floors of x * 2**bits for irrational numbers x strictly between 0 and 1.
 
-    `enclose(precision)` encloses each x * 2**precision. Precision doubles until both ends agree,
-    which happens for every irrational number; the ends are clamped by what is known of x from the
-    start, so that a number within 2**-bits of 1 needs no extra precision.
+    `enclose(precision)` encloses each x * 2**precision. The precision doubles until both ends have
+    the same floor, which happens for every irrational number. The ends are clamped to [0, 1), so
+    that a number within 2**-bits of 1 needs no extra precision.
     """
     precision, top = 2 * bits + 64, (1 << bits) - 1
     while True:
@@ -233,22 +233,22 @@ def _shift_up(value: int, bits: int) -> int:
     return -(-value >> bits)
 
 
-# Discrete Gaussian noise: P(x) proportional to exp(-x**2 / (2 variance)) on the whole numbers.
+# --- discrete Gaussian noise: P(x) proportional to exp(-x**2 / (2 variance)) on the integers -----
 #
 # Canonne, Kamath and Steinke (2020): draw y from the discrete Laplace law of scale t, the first
-# whole number above the standard deviation, and accept it with probability exp(-gamma), gamma =
-# (|y| - variance / t)**2 / (2 variance). The compiled loop encloses that probability in whole
-# numbers of 63 bits; the few draws that fall inside the enclosure are decided by exact
-# arithmetic.
+# integer above the standard deviation, and accept it with probability exp(-gamma), gamma =
+# (|y| - variance / t)**2 / (2 variance). The compiled loop encloses that probability in integers of
+# 63 bits. The few draws that fall inside the enclosure are decided by exact arithmetic.
 
 _FRACTION = 56  # bits after the point of the square root of gamma
 _WIDE_VARIANCE = 1 << 106  # from this variance on, results are Python integers
 
 
 def discrete_gaussian(source: Keystream, variance: Fraction, size: int) -> NDArray[Any]:
-    """Independent discrete Gaussian numbers: int64, or Python integers from variance 2**106 on.
+    """Return `size` independent discrete Gaussian variables.
 
-    `variance` is the parameter of the law; the variance of the numbers is a little smaller.
+    `variance` is the parameter of the law; the variance of the variables is slightly smaller. The
+    dtype is int64, or object (Python integers) from variance 2**106 on.
     """
     law = _constants(check_positive("discrete_gaussian", "variance", variance))
     out: NDArray[Any] = np.empty(size, object if variance >= _WIDE_VARIANCE else np.int64)
@@ -265,7 +265,7 @@ def discrete_gaussian(source: Keystream, variance: Fraction, size: int) -> NDArr
 
 @dataclass(frozen=True)
 class _Constants:
-    """What the compiled loop needs of one variance: sqrt(gamma) = ||y| * slope - offset|."""
+    """Fixed-point constants of one variance: sqrt(gamma) = ||y| * slope - offset|."""
 
     variance: Fraction
     scale: Fraction
@@ -296,7 +296,7 @@ class _Constants:
         return answers, pending[:count]
 
     def _exactly(self, source: Keystream, proposed: int, word: int) -> bool:
-        """Whether the uniform number that begins with `word` lies below exp(-gamma)."""
+        """Return whether the uniform number that begins with `word` is below exp(-gamma)."""
         gamma = (abs(proposed) - self.variance / self.scale) ** 2 / (2 * self.variance)
         if gamma == 0:
             return True
@@ -309,7 +309,7 @@ def _constants(variance: Fraction) -> _Constants:
     above, below = variance.numerator, variance.denominator
     scale = isqrt(above // below) + 1
     offset = isqrt((above << (2 * _FRACTION)) // (2 * below * scale**2))
-    # slope = 1 / sqrt(2 variance), as a whole number of 63 bits over 2**(56 + shift)
+    # slope = 1 / sqrt(2 variance), as an integer of 63 bits over 2**(56 + shift)
     shift = 6 + isqrt(2 * above // below).bit_length()
     slope = isqrt((below << (2 * (_FRACTION + shift))) // (2 * above))
     while slope >= 1 << 63 and shift:
@@ -321,7 +321,7 @@ def _constants(variance: Fraction) -> _Constants:
 
 @lru_cache(maxsize=1)
 def exponentials() -> NDArray[np.uint64]:
-    """exp(-b * 256**j / 2**48) * 2**63, rounded down, for the bytes b and j = 0 to 6."""
+    """Return exp(-b * 256**j / 2**48) * 2**63, rounded down, for the bytes b and j = 0 to 6."""
     precision = 128
     table = np.empty((7, 256), np.uint64)
     for place in range(7):

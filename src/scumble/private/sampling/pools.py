@@ -1,7 +1,4 @@
-"""Multinomial bags.
-
-Bags of values drawn from a weighted pool with replacement, exactly: how often each came.
-"""
+"""Exact multinomial sampling: multisets of values drawn with replacement from a weighted pool."""
 
 from __future__ import annotations
 
@@ -19,15 +16,15 @@ from scumble.model.laws.base import check_whole
 from scumble.private.sampling.bits import chunks
 from scumble.private.sampling.source import Keystream
 
-_MOST = 1 << 12  # outcomes in one table: more would leave too many prefixes open
+_MOST = 1 << 12  # most outcomes in one table: with more, too many prefixes stay undecided
 _STEP = 1 << 15  # words at a time, so that they are still in the cache when they are read
-_LANES = 16
+_LANES = 16  # values whose counts fit one byte each in two words
 
 
 class Pool:
-    """Value v comes with probability weights[v] / sum(weights) in every draw.
+    """A pool from which value v is drawn with probability weights[v] / sum(weights).
 
-    Several draws are made at once: the bags of that many draws are listed with their exact
+    Several draws are made at once: all multisets of that many draws are listed with their exact
     probabilities (multinomial coefficients times powers of the weights), and 16 bits choose one.
     """
 
@@ -40,7 +37,7 @@ class Pool:
         self.values = len(self.weights)
 
     def counts(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
-        """How often each value (columns) came in `draws` draws, for every row."""
+        """Return an array of `size` rows: how often each value (column) came in `draws` draws."""
         draws = check_whole("Pool.counts", "draws", draws, least=1)
         if self.values > _LANES or draws > 255:
             out = np.zeros((size, self.values), np.min_scalar_type(draws))
@@ -53,7 +50,7 @@ class Pool:
         return packed.view(np.uint8)[:, : self.values]
 
     def members(self, source: Keystream, draws: int, size: int) -> NDArray[Any]:
-        """The `draws` values that came, in no particular order, for every row."""
+        """Return an array of `size` rows: the `draws` values drawn, in no particular order."""
         draws = check_whole("Pool.members", "draws", draws, least=1)
         parts = [
             block.members[block.outcomes.draw(source, size * times)].reshape(size, -1)
@@ -62,7 +59,9 @@ class Pool:
         return np.concatenate(parts, axis=1)
 
     def _blocks(self, draws: int) -> list[tuple[_Block, int]]:
-        """Blocks of so many draws as one table can hold, and one of what remains."""
+        """Return blocks of as many draws as one table can hold, each with its number of uses, and
+        a last block for the remaining draws.
+        """
         joint = 1
         while joint < draws and comb(self.values + joint, joint + 1) <= _MOST:
             joint += 1
@@ -72,26 +71,29 @@ class Pool:
 
 
 class _Block:
-    """All bags of a few draws."""
+    """All multisets of a few draws, with their probabilities."""
 
     def __init__(self, weights: Sequence[int], draws: int) -> None:
-        bags = list(combinations_with_replacement(range(len(weights)), draws))
-        self.members = np.array(bags, np.min_scalar_type(len(weights) - 1))
-        self.outcomes = PrefixTable([_orders(bag) * prod(weights[v] for v in bag) for bag in bags])
-        lanes = np.zeros((len(bags) + 1, _LANES), np.uint8)  # one row more: nothing, if left open
+        multisets = list(combinations_with_replacement(range(len(weights)), draws))
+        self.members = np.array(multisets, np.min_scalar_type(len(weights) - 1))
+        self.outcomes = PrefixTable(
+            [_orders(each) * prod(weights[value] for value in each) for each in multisets]
+        )
+        # One row more than multisets: an undecided prefix adds nothing.
+        lanes = np.zeros((len(multisets) + 1, _LANES), np.uint8)
         if len(weights) <= _LANES:
-            np.add.at(lanes, (np.arange(len(bags))[:, None], self.members), 1)
+            np.add.at(lanes, (np.arange(len(multisets))[:, None], self.members), 1)
         self._packed = lanes.view(np.uint64)
 
     def tally_packed(self, source: Keystream, times: int, out: NDArray[np.uint64]) -> None:
-        """Add the counts of `times` bags to every row, a byte each."""
+        """Add the counts of `times` multisets to every row of `out`, one byte for each value."""
         from scumble.private.sampling import kernels
 
         rows = self._sweep(source, times, out, kernels.count_members_packed, self._packed)
         self._finish(source, rows, out.view(np.uint8))
 
     def tally(self, source: Keystream, times: int, out: NDArray[Any]) -> None:
-        """Add the counts of `times` bags to every row, one number each."""
+        """Add the counts of `times` multisets to every row of `out`, one number for each value."""
         from scumble.private.sampling import kernels
 
         self._finish(
@@ -101,7 +103,7 @@ class _Block:
     def _sweep(
         self, source: Keystream, times: int, out: NDArray[Any], kernel: Any, added: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Run a compiled loop over fresh words; the rows in which something was left open."""
+        """Run `kernel` over fresh words and return the rows of its undecided prefixes."""
         table, open_ = self.outcomes.table, self.outcomes.open
         each = -(-times // 4)
         step = max(1, _STEP // each)
@@ -123,9 +125,10 @@ class _Block:
             kernels.count_members_in_rows(found, self.members, rows, out)
 
 
-def _orders(bag: Sequence[int]) -> int:
-    """In how many orders the members of a bag can be drawn."""
-    return factorial(len(bag)) // prod(factorial(bag.count(value)) for value in set(bag))
+def _orders(multiset: Sequence[int]) -> int:
+    """Return the number of orders in which the members can be drawn (multinomial coefficient)."""
+    repeats = prod(factorial(multiset.count(value)) for value in set(multiset))
+    return factorial(len(multiset)) // repeats
 
 
 @lru_cache(maxsize=16)
@@ -133,24 +136,21 @@ def _block(weights: tuple[int, ...], draws: int) -> _Block:
     return _Block(weights, draws)
 
 
-# One of several outcomes in exact shares, by a table of 16-bit prefixes whose rest is again such
-# a table.
-
 _BITS = 16
 
 
 class PrefixTable:
-    """Outcome k with probability weights[k] / sum(weights), exactly.
+    """A finite distribution: outcome k has probability weights[k] / sum(weights), exactly.
 
-    Every outcome owns as many of the 65536 prefixes as fit into its share; the prefixes that are
-    left over stand for a further draw, from what the outcomes still lack. Half a prefix is lacking
-    on average, so that few draws need a second look, and hardly any a third.
+    Every outcome owns as many of the 65536 prefixes of 16 bits as fit into its share. The other
+    prefixes stand for a further draw from a table of the remaining shares. An outcome lacks half a
+    prefix on average, so that few draws need a second table, and hardly any a third.
     """
 
     def __init__(self, weights: Sequence[int]) -> None:
         total = sum(weights)
         parts = [divmod(weight << _BITS, total) for weight in weights]
-        self.open = len(parts)  # the entry of a prefix that decides nothing yet
+        self.open = len(parts)  # the entry of an undecided prefix
         owned = [whole for whole, _ in parts]
         prefixes = [*owned, (1 << _BITS) - sum(owned)]
         self.table: NDArray[np.uint16] = np.repeat(np.arange(self.open + 1, dtype="u2"), prefixes)
@@ -158,11 +158,11 @@ class PrefixTable:
 
     @cached_property
     def rest(self) -> PrefixTable:
-        """The law of a draw that its first prefix left open."""
+        """The distribution of a draw whose first prefix is undecided."""
         return PrefixTable(self._lacking)
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
-        """Independent outcomes."""
+        """Return `size` independent outcomes."""
         outcomes: NDArray[np.uint16] = self.table[source.halves(size)]
         rows = np.flatnonzero(outcomes == self.open)
         if len(rows):

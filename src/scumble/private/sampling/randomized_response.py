@@ -1,7 +1,4 @@
-"""Keep-or-replace, alias table.
-
-One of several outcomes with exact probabilities, by an alias table in whole numbers.
-"""
+"""Randomised response: keep a code or replace it uniformly; and exact categorical sampling."""
 
 from __future__ import annotations
 
@@ -30,10 +27,11 @@ from scumble.private.sampling.source import Keystream
 
 
 class Categorical:
-    """Outcome k with probability weights[k] / sum(weights), exactly.
+    """A finite distribution: outcome k has probability weights[k] / sum(weights), exactly.
 
-    Vose's alias method: every outcome owns a column of the same height and fills what it lacks from
-    one other outcome. A draw picks a column, then its owner or its alias by an exact threshold.
+    Vose's alias method in integers: every outcome owns one column of equal height, and one other
+    outcome, its alias, fills the rest. A draw picks a column, then its owner or its alias by an
+    exact threshold.
     """
 
     def __init__(self, weights: Sequence[int | Fraction]) -> None:
@@ -48,12 +46,12 @@ class Categorical:
         self._owned, alias = _alias(shares, self._height)
         self._alias = np.array(alias, np.int64)
         parts = [divmod(owned << 64, self._height) for owned in self._owned]
-        # A full column is its own alias, so that it may own any part of itself: here, none.
+        # A full column is its own alias, so that its threshold may be any number: here, 0.
         self._whole = np.array([whole % (1 << 64) for whole, _ in parts], np.uint64)
         self._exact = np.array([rest == 0 for _, rest in parts])
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.int64]:
-        """Independent outcomes."""
+        """Return `size` independent outcomes."""
         out = np.empty(size, np.int64)
         for part in chunks(size):
             columns = integers(source, len(self._owned), part.stop - part.start).astype(np.int64)
@@ -74,7 +72,7 @@ class Categorical:
 
 
 def _alias(shares: Sequence[int], height: int) -> tuple[list[int], list[int]]:
-    """What each column owns of its height, and who has the rest."""
+    """Return the height that the owner of each column has of it, and the alias of each column."""
     owned = [share * len(shares) for share in shares]
     alias = list(range(len(shares)))
     lacking = [column for column, share in enumerate(owned) if share < height]
@@ -90,17 +88,16 @@ def _alias(shares: Sequence[int], height: int) -> tuple[list[int], list[int]]:
     return owned, alias
 
 
-# The channel of uniform perturbation: keep a code, or replace it by one drawn uniformly from all.
+# --- the channel of uniform perturbation ---------------------------------------------------------
 
 
 def keep_or_replace(
     source: Keystream, codes: NDArray[Any], size: int, keep: Fraction
 ) -> NDArray[Any]:
-    """Each code with probability `keep`, otherwise a uniform one of 0 to `size - 1`; same type of
-    array.
+    """Return each code with probability `keep`, and else a uniform code from 0 to `size - 1`.
 
-    Codes must be unsigned and below `size`; they are not looked at beyond being copied. The
-    replacement may be the same code again.
+    `codes` must be unsigned and below `size`. The result has their dtype. Codes are copied and not
+    compared with anything. The replacement may equal the code.
     """
     keep = check_probability("keep_or_replace", "keep", keep)
     size = check_whole("keep_or_replace", "size", size, least=1)
@@ -113,7 +110,7 @@ def keep_or_replace(
 
 
 def _by_table(source: Keystream, codes: NDArray[Any], size: int, keep: Fraction) -> NDArray[Any]:
-    """One 16-bit draw decides a row; the few that hit a cut are decided by more bits."""
+    """Decide each row by 16 bits, and the few rows that hit a cut by more bits."""
     from scumble.private.sampling import kernels
 
     cuts, table = _channel(size, keep)
@@ -130,18 +127,16 @@ def _by_table(source: Keystream, codes: NDArray[Any], size: int, keep: Fraction)
 
 @lru_cache(maxsize=64)
 def _channel(size: int, keep: Fraction) -> tuple[Cuts, NDArray[Any]]:
-    """The cuts (outcome 0 keeps, outcome k + 1 replaces by k) and the table of the compiled
-    loop.
-    """
+    """Return the cuts (outcome 0 keeps, outcome k + 1 replaces by k) and the loop's table."""
     share = (1 - keep) / size
     cuts = Cuts.rational([keep + code * share for code in range(size)])
-    # To the loop, entries below `size` are codes, `size` says keep, and `size + 1` is left open.
+    # In the table, entries below `size` are codes, `size` keeps, and `size + 1` is undecided.
     entries = np.concatenate([[size], np.arange(size), [size + 1]])
     return cuts, entries[cuts.table].astype(np.uint8 if size <= 254 else np.uint16)
 
 
 def _by_parts(source: Keystream, codes: NDArray[Any], size: int, keep: Fraction) -> NDArray[Any]:
-    """First which rows to replace, then by what: for domains too large for a table."""
+    """Draw the rows to replace, then their codes: for domains too large for a table."""
     out = codes.copy()
     for part in chunks(len(codes)):
         rows = np.flatnonzero(bernoulli(source, 1 - keep, part.stop - part.start))

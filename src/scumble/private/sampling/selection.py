@@ -1,7 +1,4 @@
-"""Report-noisy-min, permute-and-flip.
-
-The least of some scores after noise: one choice for each of many lists, all at once.
-"""
+"""Private selection: report-noisy-min over many lists of scores, and permute-and-flip."""
 
 from __future__ import annotations
 
@@ -23,10 +20,11 @@ from scumble.private.sampling.without_replacement import shuffle
 def report_noisy_min(
     source: Keystream, scores: NDArray[np.int64], starts: NDArray[np.int64], scale: Fraction
 ) -> NDArray[np.int64]:
-    """In each list of scores, which begins at one of `starts`, the place of the least score after
-    independent geometric noise was taken from all; equal ones are told apart by random words.
+    """Return, for each list, the place of the least score after independent geometric noise of the
+    given scale is subtracted from all scores. List k begins at `starts[k]`. Ties are broken by
+    random words.
 
-    For fixed noise of all others a score wins if its own noise is at least some whole number, and
+    For fixed noise of all others a score wins if its own noise is at least some integer t, and
     P(noise >= t + 1) >= exp(-1 / scale) P(noise >= t). So if a person changes each score of a list
     by at most d, the choice changes in probability by a factor of at most exp(2 d / scale).
     """
@@ -35,27 +33,25 @@ def report_noisy_min(
     reduced = scores - geometric(source, scale, len(scores))
     places = np.empty(len(starts), np.int64)
     choose: Any = kernels.least_places
-    if reduced.dtype == object:  # some noise is larger than 64 bits hold
+    if reduced.dtype == object:  # some noise does not fit 64 bits
         choose = choose.py_func
     choose(reduced, source.words(len(scores)), starts, places)
     return places
 
 
-# One of several candidates, the better ones more likely: permute-and-flip, with exact
-# probabilities.
+# --- permute-and-flip, with exact probabilities --------------------------------------------------
 #
-# It sees the scores only through e^(-x), x = rate · (best - score), which is transcendental
-# unless x is 0; it is enclosed between whole numbers, closer and closer, until the random bits
-# decide.
+# The scores enter only through e^(-x), x = rate · (best - score), which is transcendental unless x
+# is 0. It is enclosed between integers, closer and closer, until the random bits decide.
 
 Score = int | Fraction
 _WORD = 1 << 64
-_FIRST = 64  # candidates whose coins are made together at first; then twice as many
+_FIRST = 64  # candidates whose coins are drawn together at first; then twice as many
 
 
 def permute_and_flip(source: Keystream, scores: Sequence[Score], rate: Fraction) -> int:
-    """The number of a candidate: they are tried in random order, and each is taken with
-    probability e^(rate · (score - best)); the best one always is.
+    """Return the index of one candidate. Candidates are tried in random order; each is accepted
+    with probability e^(rate · (score - best)), so the best one always is.
 
     With rate = ε/2Δ for scores that a person changes by at most Δ, or ε/Δ if all change in the same
     direction, the choice is ε-DP (McKenna and Sheldon, 2020).
@@ -73,7 +69,7 @@ def permute_and_flip(source: Keystream, scores: Sequence[Score], rate: Fraction)
 
 
 def _gaps(owner: str, scores: Sequence[Score], rate: Fraction) -> list[Fraction]:
-    """rate · (best - score) of every candidate."""
+    """Return rate · (best - score) of every candidate; `owner` is named in errors."""
     rate = check_positive(owner, "rate", rate)
     if not scores or any(not isinstance(q, int | Fraction) or isinstance(q, bool) for q in scores):
         allowed = "one or more whole numbers or Fractions"
@@ -83,7 +79,9 @@ def _gaps(owner: str, scores: Sequence[Score], rate: Fraction) -> list[Fraction]
 
 
 def _first_head(source: Keystream, gaps: Sequence[Fraction]) -> int | None:
-    """The first of these coins, heads with probability e^(-gap), that shows heads."""
+    """Return the index of the first coin that shows heads, or None; coin i shows heads with
+    probability e^(-gaps[i]).
+    """
     kinds = {gap: kind for kind, gap in enumerate(dict.fromkeys(gaps))}
     limits = [_WORD - 1 if gap == 0 else _floors(gap)(64)[0][0] for gap in kinds]
     words = source.words(len(gaps))

@@ -1,4 +1,4 @@
-"""Where randomness comes from: an AES-CTR keystream whose key the operating system chooses.
+"""The source of all randomness: an AES-CTR keystream whose key the operating system chooses.
 
 The keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key;
 128 bits of key rather than 256 because that is a sixth faster and still out of reach of any search.
@@ -26,15 +26,16 @@ _ZEROS = memoryview(bytes(1 << 19))
 class Keystream:
     """A stream of independent uniform bits.
 
-    Without a seed the key comes from the operating system. With one the stream is the same every
-    time: for tests only, and `seeded` says so. Threads may share a source; a forked child continues
-    with a key of its own (a seeded one repeats, as everywhere); a source cannot be copied or
-    pickled, since the copy would repeat it.
+    Without `seed` the key comes from the operating system. With `seed` the stream is the same every
+    time, which is for tests only; `seeded` is then True. Threads may share a keystream. A forked
+    child continues with a new key (a seeded one repeats its stream). A keystream cannot be copied
+    or pickled, because the copy would repeat it.
     """
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise ParameterError.of("Source", "seed", "a whole number of at least 0, or None", seed)
+            allowed = "a whole number of at least 0, or None"
+            raise ParameterError.of("Keystream", "seed", allowed, seed)
         self.seeded = seed is not None
         self._lock = threading.Lock()
         self._start(os.urandom(KEY_BYTES) if seed is None else _key_of_seed(seed))
@@ -44,15 +45,15 @@ class Keystream:
         self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def _after_fork(self) -> None:
-        """In the child: a lock that another thread of the parent may hold, and the parent's key,
-        both go.
+        """Replace, in the child, the lock (another thread of the parent may hold it) and
+        the key.
         """
         self._lock = threading.Lock()
         if not self.seeded:
             self._start(os.urandom(KEY_BYTES))
 
     def fill(self, out: NDArray[Any]) -> None:
-        """Overwrite a contiguous array with the next bytes of the stream."""
+        """Overwrite the contiguous array `out` with the next bytes of the stream."""
         view = out.reshape(-1).view(np.uint8).data
         with self._lock:
             for begin in range(0, len(view), len(_ZEROS)):
@@ -60,26 +61,26 @@ class Keystream:
                 self._cipher.update_into(_ZEROS[: len(part)], part)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next `count` words of 64 bits, in an array of their own."""
+        """Return the next `count` words of 64 bits in a new array."""
         out = np.empty(count, np.uint64)
         self.fill(out)
         return out
 
     def halves(self, count: int) -> NDArray[np.uint16]:
-        """The next `count` numbers of 16 bits, in an array of their own."""
+        """Return the next `count` numbers of 16 bits in a new array."""
         out = np.empty(count, np.uint16)
         self.fill(out)
         return out
 
     def bits(self, count: int) -> int:
-        """The next whole number of `count` bits."""
+        """Return the next integer of `count` bits."""
         size = -(-count // 8)
         out = np.empty(size, np.uint8)
         self.fill(out)
         return int.from_bytes(out.tobytes(), "little") >> (8 * size - count)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A Source cannot be copied or pickled: the copy would repeat its stream.")
+        raise TypeError("A Keystream cannot be copied or pickled: the copy would repeat it.")
 
 
 def _key_of_seed(seed: int) -> bytes:
@@ -90,8 +91,8 @@ _living: weakref.WeakSet[Keystream] = weakref.WeakSet()
 
 
 def _rekey_after_fork() -> None:
-    for source in list(_living):
-        source._after_fork()
+    for keystream in list(_living):
+        keystream._after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,7 +1,8 @@
-"""Lazy noise of empty cells, priority sampling.
+"""Noise of the empty cells of a huge domain, drawn only for cells that a rule publishes.
 
-Lazy zeros: which of the cells of a domain of any size pass, each by itself with the same
-irrational probability, without going through the domain.
+`passing_cells` draws which cells pass, each independently with the same irrational probability,
+without visiting the domain. `FilterRule` and `SampleRule` draw the noise of the passing cells. The
+last part is priority sampling of noisy cells.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from scumble.private.sampling.noise import Enclosure, exponential, floors, geome
 from scumble.private.sampling.source import Keystream
 
 Chance = Callable[[int], Enclosure]  # encloses an irrational probability times 2**precision
-# Cells in order: a number each, or a row of numbers where one is too small, the first counting most
+# Keys of cells in order: one number each, or a row of numbers (the most significant first) where
+# 64 bits are too few.
 Keys = NDArray[np.uint64]
 
-_DENSE = Fraction(1, 4)  # from this probability on, cells are gone through one by one
-_CLOSE_BITS = 40  # bits to which a fraction above the probability agrees with it
+_DENSE = Fraction(1, 4)  # from this probability on, cells are visited one by one
+_CLOSE_BITS = 40  # leading bits in which the bound of a probability agrees with it
 
 
 class CellSieve(Protocol):
-    """What lets cells pass; equal ones do so with the same probability."""
+    """A rule by which cells pass independently; equal sieves have the same probability."""
 
     def chance(self, precision: int) -> Enclosure:
         """Enclose the probability that a cell passes, times 2^precision; it is irrational."""
@@ -40,12 +42,12 @@ class CellSieve(Protocol):
 
 
 def passing_cells(source: Keystream, capacities: Sequence[int], sieve: CellSieve) -> Keys:
-    """The cells that pass, in order; a cell is a number below each of the capacities (2^64 at
-    most).
+    """Return the keys of the cells that pass, in order. The parts of a key are below `capacities`
+    (each at most 2^64).
 
-    So many cells pass as a binomial number says, and they are a uniform choice: both follow from
-    what is drawn here. Of the cells, each is taken with a fraction B just above the probability p;
-    of those taken, each stays with p/B.
+    Each cell is taken independently with a rational probability B just above the probability p of
+    the sieve; each taken cell stays with probability p/B. So the number of passing cells is
+    binomial, and they are a uniform choice.
     """
     bound, stays = _tables(sieve)
     if bound >= _DENSE:
@@ -56,7 +58,7 @@ def passing_cells(source: Keystream, capacities: Sequence[int], sieve: CellSieve
 
 @lru_cache(maxsize=32)
 def _tables(sieve: CellSieve) -> tuple[Fraction, Cuts]:
-    """The fraction B with which cells are taken, and the coin p/B; where many pass, the coin p."""
+    """Return the fraction B, and the Bernoulli law of p/B (of p itself where many cells pass)."""
     bound = _just_above(sieve.chance)
     if bound >= _DENSE:
         return bound, _cut(sieve.chance)
@@ -70,12 +72,13 @@ def _tables(sieve: CellSieve) -> tuple[Fraction, Cuts]:
 
 
 def _thrown(source: Keystream, capacities: Sequence[int], chance: Fraction) -> Keys:
-    """Cells, with repeats, among which each cell is with exactly this probability.
+    """Return keys of cells, with repeats, among which each cell is with exactly probability b, the
+    parameter `chance`.
 
-    Draws are thrown at the domain, as many as a Poisson number says; then the draws at each cell
-    are independent Poisson numbers, and one of mean -ln(1 - b) = b + b²/2 + b³/3 + ... is above 0
+    A Poisson number of draws is uniform over the domain, so that the numbers of draws at the cells
+    are independent Poisson variables. One of mean -ln(1 - b) = b + b²/2 + b³/3 + ... is above 0
     with probability b. A draw gets an order k, geometric with ratio b, and stays with probability
-    1/k: with b/(1 - b) draws a cell in the mean, those of order k that stay are b^k/k.
+    1/k: with b/(1 - b) draws per cell in the mean, those of order k that stay are b^k/k.
     """
     count = poisson(source, prod(capacities) * chance / (1 - chance))
     staying = np.ones(count, bool)
@@ -102,12 +105,12 @@ def _one_by_one(source: Keystream, cells: int, passes: Cuts) -> Keys:
 
 
 def _cut(chance: Chance) -> Cuts:
-    """Outcome 0 with this probability, which is irrational."""
+    """Return the distribution with outcome 0 of the irrational probability `chance`."""
     return Cuts(lambda bits: (floors(lambda precision: [chance(precision)], bits), [False]))
 
 
 def _just_above(chance: Chance) -> Fraction:
-    """A fraction that is above the probability by less than a part in 2^40."""
+    """Return a fraction above the probability, by a relative difference below 2^-40."""
     bits = 64
     while True:
         [whole] = floors(lambda precision: [chance(precision)], bits)
@@ -117,7 +120,7 @@ def _just_above(chance: Chance) -> Fraction:
 
 
 def _distinct(keys: Keys) -> Keys:
-    """Cells in order, each once."""
+    """Return the different keys in order."""
     if keys.ndim == 1:
         return np.unique(keys)
     ordered = keys[np.lexsort(keys.T[::-1])]
@@ -126,7 +129,7 @@ def _distinct(keys: Keys) -> Keys:
     return ordered[first]
 
 
-# The noise of an empty cell that a rule lets pass: how often it does, and what it is then.
+# --- rules: the probability that an empty cell is published, and its noise then ------------------
 #
 # With a = e^(-1/scale) the noise is v with probability (1 - a)/(1 + a) · a^|v|.
 
@@ -134,20 +137,21 @@ _INT64 = 1 << 63
 
 
 class EmptyCellRule(CellSieve, Protocol):
-    """A rule, as it treats empty cells; their chance is irrational because e^(-1/scale) is
-    transcendental.
+    """A publication rule for empty cells. The probability that a cell passes is irrational, because
+    e^(-1/scale) is transcendental.
     """
 
     def draw(self, source: Keystream, size: int) -> NDArray[Any]:
-        """Independent noises of cells that pass."""
+        """Return independent noises of `size` cells that pass."""
         ...
 
 
 @dataclass(frozen=True)
 class FilterRule:
-    """Noise of at least `theta`, which is 1 or more; with `both` signs, at most -theta too.
+    """Publish noise of at least `theta` >= 1; with `both`, also noise of at most -theta.
 
-    It passes with probability a^theta/(1 + a), or twice that; beyond theta it is geometric.
+    A cell passes with probability a^theta/(1 + a), or twice that. The excess over theta is
+    geometric.
     """
 
     scale: Fraction
@@ -168,13 +172,12 @@ class FilterRule:
 
 @dataclass(frozen=True)
 class SampleRule:
-    """Noise v that is kept with probability min(|v|/tau, 1).
+    """Publish noise v with probability min(|v|/tau, 1).
 
-    That is min(|v|, tau) out of tau numbered lots, and so the number |v| of a kept noise, together
-    with the lot that kept it, has a probability proportional to a^|v| for every lot of at most
-    |v|. The lot alone, from 1 to tau, is then geometric but cut off, which is the remainder of a
-    geometric number by tau; and |v| - lot is geometric. The probability to be kept is
-    2a(1 - a^tau) / (tau (1 - a²)).
+    That is min(|v|, tau) out of tau numbered lots. So the pair of |v| and the lot that kept it has
+    a probability proportional to a^|v| for every lot of at most |v|. The lot alone, from 1 to tau,
+    is then a truncated geometric variable, which is the remainder of a geometric variable by tau;
+    and |v| - lot is geometric. A cell passes with probability 2a(1 - a^tau) / (tau (1 - a²)).
     """
 
     scale: Fraction
@@ -193,7 +196,7 @@ class SampleRule:
         return self.lots(source, size)[0]
 
     def lots(self, source: Keystream, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The same, and the lots that kept them, counted from 0."""
+        """Return independent noises of `size` cells that pass, and their lots, counted from 0."""
         lots = geometric(source, self.scale, size)
         if self.tau < _INT64 or lots.dtype == object:
             lots = lots % self.tau
@@ -205,22 +208,21 @@ def _signed(source: Keystream, values: NDArray[Any]) -> NDArray[Any]:
     return np.where(integers(source, 2, len(values)) == 1, values, -values)
 
 
-# Priority sampling (Duffield, Lund, Thorup, 2007) of noisy cells, those of a domain of any size
-# among them.
+# --- priority sampling (Duffield, Lund, Thorup, 2007) of noisy cells -----------------------------
 #
 # A cell of noisy count v has a ticket, uniform among the numbers 1 to 2^bits, and the priority
-# |v| · 2^bits / ticket. It is at least 2^level exactly if the ticket is at most |v| ·
-# 2^(bits-level): a ticket has as many equally likely values there as threshold sampling with tau
-# = 2^level has lots. So cells of high priority are found without the others, level by level
+# |v| · 2^bits / ticket. The priority is at least 2^level exactly if the ticket is at most
+# |v| · 2^(bits-level): a ticket has as many equally likely values there as threshold sampling with
+# tau = 2^level has lots. So cells of high priority are found without the others, level by level
 # downwards.
 
 BITS = 64
-_CLOSE_QUOTIENT = 1e-14  # quotients of floating point are that good, and a little better
+_CLOSE_QUOTIENT = 1e-14  # bound on the relative error of a floating-point quotient
 
 
 @dataclass(frozen=True)
 class PrioritizedCells:
-    """Cells with their noisy counts and tickets (from 0 on: one less than in the text)."""
+    """Cells with their noisy counts and tickets (counted from 0, unlike in the text above)."""
 
     keys: Keys
     values: NDArray[Any]
@@ -240,20 +242,20 @@ class PrioritizedCells:
         )
 
     def passing(self, level: int, bits: int = BITS) -> NDArray[np.bool_]:
-        """Which priorities are 2^level at least."""
+        """Return which priorities are at least 2^level."""
         lots = self.tickets >> self.tickets.dtype.type(bits - level) if level else 0
         held: NDArray[np.bool_] = np.asarray(lots < np.abs(self.values), bool)
         return held
 
 
 def draw_tickets(source: Keystream, size: int, bits: int = BITS) -> NDArray[Any]:
-    """Independent tickets: uint64 up to 64 bits, Python integers beyond."""
+    """Return independent tickets: uint64 up to 64 bits, Python integers beyond."""
     return integers(source, 1 << bits, size)
 
 
 @dataclass(frozen=True)
 class _Between:
-    """A cell passes below, given that it does not pass above."""
+    """The probability that a cell passes the rule `below`, given that it fails the rule `above`."""
 
     below: SampleRule
     above: SampleRule
@@ -267,7 +269,7 @@ class _Between:
 def high_priority_cells(
     source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
 ) -> PrioritizedCells:
-    """The cells of an empty table whose priority is 2^level at least."""
+    """Return the cells of an empty table whose priority is at least 2^level."""
     rule = SampleRule(scale, 1 << level)
     keys = passing_cells(source, capacities, rule)
     values, found = _kept(source, rule, len(keys), level, bits)
@@ -277,8 +279,8 @@ def high_priority_cells(
 def next_priority_cells(
     source: Keystream, capacities: Sequence[int], scale: Fraction, level: int, bits: int = BITS
 ) -> PrioritizedCells:
-    """Cells whose priority is 2^level at least and below 2^(level + 1), as those of an empty
-    table are of which it is known that they are below the latter.
+    """Return the cells of an empty table whose priority is at least 2^level, given that all
+    priorities are below 2^(level + 1).
     """
     here = SampleRule(scale, 1 << level)
     keys = passing_cells(source, capacities, _Between(here, SampleRule(scale, 2 << level)))
@@ -296,7 +298,9 @@ def next_priority_cells(
 def _kept(
     source: Keystream, rule: SampleRule, size: int, level: int, bits: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Noises that are kept, and their tickets: the lot is the first `level` bits of it."""
+    """Return noises that are kept, and their tickets: the lot is the first `level` bits of a
+    ticket.
+    """
     values, lots = rule.lots(source, size)
     rest = integers(source, 1 << (bits - level), size)
     if bits > BITS:
@@ -307,11 +311,11 @@ def _kept(
 def priority_sample(
     cells: PrioritizedCells, size: int, bits: int = BITS
 ) -> tuple[NDArray[np.intp], Fraction]:
-    """The rows of the `size` cells of highest priority, in order, and the priority of the next one;
-    0 if there is none.
+    """Return the rows of the `size` cells of highest priority, in order, and the priority of the
+    next cell (0 if there is none).
 
-    Of equal priorities the cell that comes first in the domain is higher. Floating point sorts out
-    what is clear; the rest is compared exactly.
+    Of equal priorities the cell that comes first in the domain is higher. Floating point decides
+    the clear cases; the others are compared exactly.
     """
     if len(cells) <= size:
         return np.arange(len(cells)), Fraction(0)

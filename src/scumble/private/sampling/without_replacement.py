@@ -1,7 +1,4 @@
-"""Urns, shuffles, subsets.
-
-Urns: balls of several colours, drawn one by one and not put back.
-"""
+"""Exact sampling without replacement: urns, random permutations and random subsets."""
 
 from __future__ import annotations
 
@@ -21,9 +18,10 @@ from scumble.private.sampling.source import Keystream
 class Urns:
     """Urns numbered from 0, each with compartments that hold balls of one colour.
 
-    `balls[urn]` says how many balls each compartment of an urn has. Compartments are numbered
-    through, urn after urn. Every ball of an urn is equally likely to be drawn, so that the rows
-    that get a compartment are a uniformly random choice among all rows that draw from its urn.
+    `balls[urn]` lists the number of balls in each compartment of an urn. Compartments are numbered
+    consecutively over all urns. Balls are drawn without replacement, and every ball of an urn is
+    equally likely. So the rows that get a compartment are a uniformly random choice among all rows
+    that draw from its urn.
     """
 
     def __init__(self, balls: Sequence[Sequence[int]]) -> None:
@@ -37,13 +35,13 @@ class Urns:
 
     @property
     def left(self) -> int:
-        """How many balls are in all urns."""
+        """The number of balls in all urns."""
         return int(self._left.sum())
 
     def draw(self, source: Keystream, urns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each of these urns in turn, the compartment of the ball that is drawn from it.
+        """Draw one ball from each element of `urns` in turn and return its compartment.
 
-        LookupError if an urn is empty: no ball of that row and the following ones is drawn.
+        Raises LookupError at an empty urn; then no ball of that row and the following is drawn.
         """
         from scumble.private.sampling.kernels import draw_balls
 
@@ -52,7 +50,7 @@ class Urns:
             asked, drawn = urns[part], out[part]
             done = 0
             while done < len(asked):
-                # A word that is refused has to be replaced, and then the last rows find none.
+                # Each rejected word leaves one row at the end without a word.
                 words = source.words(len(asked) - done)
                 more = int(
                     draw_balls(
@@ -65,14 +63,10 @@ class Urns:
         return out
 
 
-# Items in a uniformly random order.
-
-
 def shuffle(source: Keystream, items: NDArray[Any], starts: NDArray[np.int64]) -> None:
-    """Put the items of each part, `items[starts[k]:starts[k + 1]]`, into a random order of their
-    own, in place; all orders are equally likely, exactly.
+    """Permute each part `items[starts[k]:starts[k + 1]]` in place, uniformly at random and exactly.
 
-    Parts must follow each other and cover all items.
+    The parts must be consecutive and cover all items.
     """
     from scumble.private.sampling import kernels
 
@@ -83,19 +77,18 @@ def shuffle(source: Keystream, items: NDArray[Any], starts: NDArray[np.int64]) -
         part, row = kernels.fisher_yates(words, items, starts, part, row)
 
 
-# Sets of a fixed size that hold a given value with an exact probability, all else being equal.
-
-MOST = 1 << 16  # values: with so few, hardly a draw of 32 bits is refused
+MOST = 1 << 16  # most values of `subsets`: with these, hardly a draw of 32 bits is rejected
 _STEP = 1 << 16  # rows at a time, so that their bits are still in the cache when they are read
 
 
 def subsets(
     source: Keystream, codes: NDArray[Any], values: int, size: int, inclusion: Fraction
 ) -> NDArray[Any]:
-    """For each code a set of `size` out of `values`, one row each, in no meaningful order.
+    """Return, for each code, a random set of `size` out of the values 0 to `values - 1`, one row
+    each, in no particular order.
 
-    It holds the code with probability `inclusion`; the rest of it is a uniform choice among the
-    other values, by Floyd's algorithm on exact bounded draws.
+    The set holds the code with probability `inclusion`. Its other members are a uniform choice
+    among the other values, by Floyd's algorithm on exact bounded draws.
     """
     values = check_whole("subsets", "values", values, least=2)
     size = check_whole("subsets", "size", size, least=1)
@@ -110,11 +103,13 @@ def subsets(
 def _fill(
     source: Keystream, codes: NDArray[Any], held: NDArray[Any], values: int, out: NDArray[Any]
 ) -> None:
-    """Draw the sets of some rows; a row with a refused draw is drawn again, all of it."""
+    """Draw the sets of some rows into `out`; a row with a rejected draw is drawn again as a
+    whole.
+    """
     from scumble.private.sampling import kernels
 
     # The high half of word * bound is uniform below the bound, once the low halves below
-    # 2**32 mod bound are refused (Lemire, 2019).
+    # 2**32 mod bound are rejected (Lemire, 2019).
     refuse = np.array([(1 << 32) % bound for bound in range(1, values + 1)], np.uint64)
     last_seen = np.zeros(values, np.int64)
     rows = np.arange(len(codes))

@@ -164,20 +164,20 @@ class Sparse(AttributeSummary):
 
         cells = PrivateCells(table, self.names, self.unit)
         total = cells.total(self._total_noise)
-        theta = self._theta(cells.radix.size) if "filter" in self.rule else 0
+        theta = self._theta(cells.cell_keys.size) if "filter" in self.rule else 0
         found = self._published(cells, theta)
         count, weight = (free_name(name, self.names) for name in ("count", "weight"))
         design = Design(
             self.rule, self._noise, count, weight, theta, found.tau, total, self._total_noise
         )
-        _write(folder / "cells.parquet", table.schema, self.names, design, cells.radix, found)
+        _write(folder / "cells.parquet", table.schema, self.names, design, cells.cell_keys, found)
         return Measurements("cells.parquet", self.names, design)
 
     def _published(self, cells: PrivateCells, theta: int) -> PublishedCells:
         if self.rule == "filter":
             return cells.filtered(self._noise, theta)
         if self.rule == "threshold":
-            return cells.sampled(self._noise, self._tau(cells.radix.size))
+            return cells.sampled(self._noise, self._tau(cells.cell_keys.size))
         size = self.size or 0
         if self.rule == "priority":
             return cells.drawn(self._noise, size)
