@@ -1,9 +1,7 @@
-"""The laws of errors: how far an estimate may be from the truth. Pure arithmetic, nothing is drawn
-here.
+"""Laws of errors: the distributions of estimate - truth. Nothing random is drawn here.
 
-Every law is symmetric around 0 and belongs to the error of an estimate, estimate = truth + error;
-so an interval for the truth is the estimate plus and minus the smallest half-width that covers
-enough.
+Every law but the geometric one is symmetric around 0. An interval for the truth is the estimate
+plus and minus the smallest half-width that covers at the given level.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ __all__ = [
 
 
 def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
-    """The law that `to_dict` described."""
+    """Return the law that `to_dict` described as `data`."""
     kind = data.get("kind")
     if kind == "normal":
         return Normal(float(data["variance"]))

@@ -1,7 +1,4 @@
-"""ErrorLaw protocol, normal law, exact-number checks.
-
-What every error law can say, and the standard normal law that several of them lean on.
-"""
+"""The protocol of error laws, the normal law, and checks of the exact numbers that laws take."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 class ErrorLaw(Protocol):
-    """What every error law can say."""
+    """The law of an error: its variance, its distribution function, and intervals that cover."""
 
     @property
     def variance(self) -> float: ...
@@ -33,7 +30,7 @@ class ErrorLaw(Protocol):
 
 
 class DiscreteLaw(ErrorLaw, Protocol):
-    """A law on the whole numbers, of which sums can be made."""
+    """A law on the integers with a characteristic function, so that sums have computable laws."""
 
     def pmf(self, k: int) -> float: ...
     def characteristic(self, angle: Floats) -> Floats: ...
@@ -43,7 +40,7 @@ class DiscreteLaw(ErrorLaw, Protocol):
 
 
 def check_level(level: float) -> float:
-    """A confidence level strictly between 0 and 1."""
+    """Return the confidence level `level` as a float; ParameterError unless 0 < level < 1."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         allowed = "a number between 0 and 1 (both excluded), such as 0.95"
         raise ParameterError.of("interval", "level", allowed, level)
@@ -51,30 +48,27 @@ def check_level(level: float) -> float:
 
 
 def check_share(q: float) -> float:
-    """A share strictly between 0 and 1."""
+    """Return the probability `q` as a float; ParameterError unless 0 < q < 1."""
     if not 0 < q < 1:
         raise ParameterError.of("quantile", "q", "a number between 0 and 1", q)
     return float(q)
 
 
 def normal_cdf(z: float) -> float:
-    """The standard normal law up to z, precise in both tails."""
+    """Return the standard normal distribution function at z, precise in both tails."""
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 def normal_quantile(q: float) -> float:
-    """The inverse of `normal_cdf`."""
+    """Return the standard normal quantile: the inverse of `normal_cdf`."""
     from statistics import NormalDist
 
     return NormalDist().inv_cdf(q)
 
 
-# The normal law as the law of an error.
-
-
 @dataclass(frozen=True)
 class Normal:
-    """The normal law around 0; of variance 0, no error at all."""
+    """The normal law with mean 0. Variance 0 means that there is no error."""
 
     variance: float
 
@@ -95,7 +89,7 @@ class Normal:
         return normal_quantile(check_share(q)) * self.stderr
 
     def half_width(self, level: float) -> float:
-        # By the lower tail, which keeps its digits when the level is close to 1.
+        # The lower tail keeps its digits when the level is close to 1.
         return -normal_quantile((1 - check_level(level)) / 2) * self.stderr
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
@@ -106,25 +100,25 @@ class Normal:
         return {"kind": "normal", "variance": self.variance}
 
 
-# Checks of the exact numbers that samplers and laws are given.
+# --- checks of exact numbers: return the number, or raise ParameterError -------------------------
 
 
 def check_probability(owner: str, parameter: str, value: Fraction | int) -> Fraction:
-    """An exact number from 0 to 1."""
+    """Return `value` as a Fraction if it is an exact number from 0 to 1."""
     if not _exact(value) or not 0 <= value <= 1:
         raise ParameterError.of(owner, parameter, "a Fraction from 0 to 1", value)
     return Fraction(value)
 
 
 def check_positive(owner: str, parameter: str, value: Fraction | int) -> Fraction:
-    """An exact number above 0."""
+    """Return `value` as a Fraction if it is an exact number above 0."""
     if not _exact(value) or value <= 0:
         raise ParameterError.of(owner, parameter, "a Fraction above 0", value)
     return Fraction(value)
 
 
 def check_whole(owner: str, parameter: str, value: int, least: int = 0) -> int:
-    """A whole number of at least `least`."""
+    """Return `value` if it is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ParameterError.of(owner, parameter, f"a whole number of at least {least}", value)
     return value

@@ -1,6 +1,5 @@
-"""Discrete Laplace, geometric, discrete Gaussian: moments and tails.
-
-The law of discrete Laplace noise, in closed form.
+"""The laws of discrete Laplace, geometric and discrete Gaussian noise: moments, tails,
+quantiles.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from scumble.model.laws.base import (
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """P(k) = tanh(1 / (2 scale)) exp(-|k| / scale) on the whole numbers."""
+    """The discrete Laplace law: P(k) = tanh(1 / (2 scale)) exp(-|k| / scale) on the integers."""
 
     scale: Fraction
 
@@ -73,7 +72,7 @@ class DiscreteLaplace:
         return 2 * math.exp(-(half + 1) * self._inverse) / (1 + self._ratio)
 
     def quantile(self, q: float) -> float:
-        """The smallest k with cdf(k) >= q."""
+        """Return the smallest k with cdf(k) >= q."""
         if check_share(q) <= 0.5:
             guess = math.floor(math.log(q * (1 + self._ratio)) / self._inverse)
             k = min(guess, 0)
@@ -86,7 +85,7 @@ class DiscreteLaplace:
         return k
 
     def half_width(self, level: float) -> float:
-        """The smallest whole number h with P(|error| <= h) >= level."""
+        """Return the smallest integer h with P(|error| <= h) >= level."""
         miss = 1 - check_level(level)
         reach = -math.log(miss * (1 + self._ratio) / 2) / self._inverse
         if reach > 1e9:  # one step is below the precision of the logarithm: round up and stop
@@ -107,7 +106,7 @@ class DiscreteLaplace:
         return result
 
     def log_moment(self, rate: Floats) -> Floats:
-        """log E exp(rate * error), for rates below `widest_rate`."""
+        """Return log E exp(rate * error), for rates below `widest_rate`."""
         result: Floats = -np.log1p(-((np.sinh(rate / 2) / self._sinh) ** 2))
         return result
 
@@ -119,13 +118,11 @@ class DiscreteLaplace:
         return {"kind": "discrete laplace", "scale": str(self.scale)}
 
 
-# The law of one-sided geometric noise, in closed form.
-
-
 @dataclass(frozen=True)
 class Geometric:
-    """P(k) = (1 - a) a^k for k = 0, 1, 2, ..., with a = exp(-1 / scale): an error that is never
-    below 0, so that the truth is never above what was published.
+    """The geometric law: P(k) = (1 - a) a^k for k = 0, 1, 2, ..., with a = exp(-1 / scale).
+
+    The error is never below 0, so that the truth is never above the published number.
     """
 
     scale: Fraction
@@ -156,7 +153,7 @@ class Geometric:
         return -math.expm1(-(math.floor(x) + 1) * self._inverse) if x >= 0 else 0.0
 
     def quantile(self, q: float) -> float:
-        """The smallest k with cdf(k) >= q."""
+        """Return the smallest k with cdf(k) >= q."""
         k = max(math.ceil(-math.log1p(-check_share(q)) / self._inverse) - 1, 0)
         while self.cdf(k) < q:
             k += 1
@@ -165,7 +162,7 @@ class Geometric:
         return k
 
     def half_width(self, level: float) -> float:
-        """How far below the published number the truth may be."""
+        """Return the distance below the published number within which the truth is at `level`."""
         return self.quantile(check_level(level))
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
@@ -175,19 +172,18 @@ class Geometric:
         return {"kind": "geometric", "scale": str(self.scale)}
 
 
-# The law of discrete Gaussian noise: by summation where it is narrow, by asymptotics where it is
+# The discrete Gaussian law is computed by summation where it is narrow, by asymptotics where it is
 # wide.
-
-_NORMAL = 4.0  # above it the cumulants are those of the normal law but for 1e-28
-_SMOOTH = 4096.0  # above it the law differs from a normal one by terms that are known to all digits
+_NORMAL = 4.0  # above this parameter the cumulants are those of the normal law up to 1e-28
+_SMOOTH = 4096.0  # above it the expansion around the normal law is exact to all digits
 
 
 @dataclass(frozen=True)
 class DiscreteGaussian:
-    """P(k) proportional to exp(-k**2 / (2 parameter)) on the whole numbers.
+    """The discrete Gaussian law: P(k) proportional to exp(-k**2 / (2 parameter)) on the integers.
 
-    The parameter is the variance of the normal law of the same shape; the variance of the discrete
-    law is a little smaller (visibly so only for parameters below 1).
+    The parameter is the variance of the normal law of the same shape. The variance of the discrete
+    law is slightly smaller (noticeably so only for parameters below 1).
     """
 
     parameter: Fraction
@@ -209,11 +205,11 @@ class DiscreteGaussian:
 
     @property
     def fourth(self) -> float:
-        """The fourth cumulant: 0 for the normal law, which wide ones equal to all digits."""
+        """The fourth cumulant: 0 for the normal law, which wide laws equal to all digits."""
         if self._square > _NORMAL:
             return 0.0
         k, shares = _gaussian_shares(self.parameter)
-        # Never below 0 but by rounding, and roots are taken of it.
+        # It is below 0 only by rounding, and roots are taken of it.
         return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
 
     @property
@@ -225,8 +221,8 @@ class DiscreteGaussian:
 
     @property
     def _total(self) -> float:
-        """The sum of exp(-k**2 / (2 parameter)); above `_SMOOTH` it equals the integral to all
-        digits.
+        """The sum of exp(-k**2 / (2 parameter)) over all k; above `_SMOOTH` it equals the integral
+        to all digits.
         """
         if self._square > _SMOOTH:
             return math.sqrt(2 * math.pi * self._square)
@@ -251,13 +247,13 @@ class DiscreteGaussian:
         return max(normal_cdf(z) - first + third, 0.0)
 
     def quantile(self, q: float) -> float:
-        """The smallest k with cdf(k) >= q."""
+        """Return the smallest k with cdf(k) >= q."""
         guess = normal_quantile(check_share(q)) * math.sqrt(self._square)
         spread = 2 + abs(guess) * 1e-6
         return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
 
     def half_width(self, level: float) -> float:
-        """The smallest whole number h with P(|error| <= h) >= level."""
+        """Return the smallest integer h with P(|error| <= h) >= level."""
         miss = (1 - check_level(level)) / 2
         guess = -normal_quantile(miss) * math.sqrt(self._square)
         covers = lambda h: h >= 0 and self._lower(-h - 1) <= miss  # noqa: E731
@@ -268,7 +264,9 @@ class DiscreteGaussian:
         return value - half, value + half
 
     def characteristic(self, angle: Floats) -> Floats:
-        """By the sum over whole numbers, or over frequencies (Poisson), whichever is shorter."""
+        """Return the characteristic function at each angle, by the sum over integers or by the sum
+        over frequencies (Poisson's formula), whichever is shorter.
+        """
         if self._square < 0.25:
             k, shares = _gaussian_shares(self.parameter)
             result: Floats = np.cos(np.multiply.outer(angle, k)) @ shares
@@ -284,7 +282,7 @@ class DiscreteGaussian:
         return above / below
 
     def log_moment(self, rate: Floats) -> Floats:
-        """A bound on log E exp(rate * error): the discrete law is no wider than the normal one."""
+        """Return an upper bound on log E exp(rate * error): that of the normal law."""
         return self._square * rate**2 / 2
 
     @property
@@ -296,7 +294,7 @@ class DiscreteGaussian:
 
 
 def _reach(square: float) -> int:
-    """Beyond it lies less than exp(-800) of the law."""
+    """Return a distance beyond which the law has probability less than exp(-800)."""
     return math.ceil(40 * math.sqrt(square)) + 1
 
 
@@ -309,8 +307,8 @@ def _gaussian_shares(parameter: Fraction) -> tuple[Floats, Floats]:
 
 
 def _first(holds: Callable[[int], bool], low: float, high: float) -> int:
-    """The smallest whole number where a condition, false at `low` and true from some point on,
-    holds.
+    """Return the smallest integer at which `holds` is true; it is false at first and true from some
+    integer on, probably between `low` and `high`.
     """
     below, above = math.floor(low), math.ceil(high)
     while not holds(above):

@@ -1,8 +1,4 @@
-"""Law of a weighted sum of noises by characteristic functions.
-
-The law of a weighted sum of independent noise terms: the error of a count or a sum over noisy
-cells.
-"""
+"""The law of a weighted sum of independent noise terms: the error of a sum over noisy cells."""
 
 from __future__ import annotations
 
@@ -28,20 +24,24 @@ from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 Weight = int | float
 _LARGEST_TABLE = 1 << 20
-_NORMAL_FROM = 1e-4  # the largest distance at which the normal law stands in for the exact one
-_TABLE_LEVEL = 1e-9  # smaller tails than this come from a bound, not from a table
-_SHARE_OF_MISS = 50  # the normal law may use up one part in so many of the probability of a miss
+_NORMAL_FROM = 1e-4  # the largest distance at which the normal law replaces the exact one
+_TABLE_LEVEL = 1e-9  # smaller tails come from a bound, not from a table
+_SHARE_OF_MISS = 50  # the distance to the normal law is at most 1/50 of the probability of a miss
 
 
 @dataclass(frozen=True, init=False)
 class NoiseSum:
-    """The sum of `weight * noise` over independent copies of one noise law, counted by weight.
+    """The law of the sum of `weight * noise` over independent copies of the noise law `base`.
 
-    Few terms with whole weights: exact, by Fourier transform. Many: the normal law, whose distance
-    from the true one is at most `approximation_error`, and intervals pay for it. Real weights: the
-    exact law smoothed by a 2000th of its standard deviation, and intervals widened by what that can
-    hide (below 1 %). Intervals cover at least their level in all cases. `terms` is given as
-    {weight: count}.
+    `terms` maps each weight to its number of copies. The method depends on the terms:
+
+    - few terms with integer weights: exact, by a Fourier transform;
+    - many terms with integer weights: the normal law. Its distance from the true law is at most
+      `approximation_error`, by which intervals are widened;
+    - real weights: the exact law smoothed by 1/2000 of its standard deviation. Intervals are
+      widened by the effect of the smoothing (below 1 %).
+
+    Intervals cover at least their level in all cases.
     """
 
     base: DiscreteLaplace | DiscreteGaussian
@@ -66,7 +66,7 @@ class NoiseSum:
 
     @classmethod
     def of(cls, base: DiscreteLaplace | DiscreteGaussian, weights: NDArray[Any]) -> NoiseSum:
-        """One copy of the noise for every element of an array of weights."""
+        """Return the law with one copy of the noise for every element of the array `weights`."""
         sizes, counts = np.unique(np.abs(weights), return_counts=True)
         return cls(base, zip(sizes.tolist(), counts.tolist(), strict=True))
 
@@ -76,7 +76,7 @@ class NoiseSum:
 
     @cached_property
     def unit(self) -> Weight:
-        """The greatest common divisor of whole weights; 0 if some are not whole."""
+        """The greatest common divisor of the weights; 0 if some are not integers."""
         if all(isinstance(weight, int) for weight in self._weights):
             return math.gcd(*(int(weight) for weight in self._weights))
         return 0
@@ -100,14 +100,12 @@ class NoiseSum:
 
     @property
     def approximation_error(self) -> float:
-        """A bound on |cdf - true cdf| of the normal law in use, and what floating point leaves out
-        else.
-        """
+        """A bound on |cdf - true cdf| if the normal law is in use, else the rounding error."""
         return self._distance if self.method == "normal" else NEGLIGIBLE
 
     @cached_property
     def _reduced(self) -> NoiseTerms:
-        """The terms, whole weights divided by their unit."""
+        """The terms, with integer weights divided by `unit`."""
         weights = np.array(self._weights, np.float64) / (self.unit or 1)
         return NoiseTerms(self.base, weights, np.array([n for _, n in self.terms], np.float64))
 
@@ -129,7 +127,7 @@ class NoiseSum:
         return self._table.cdf(x / (self.unit or 1))
 
     def pmf(self, k: int) -> float:
-        """P(sum = k); only sums with whole weights have it."""
+        """Return P(sum = k); ParameterError if some weight is not an integer."""
         if self.terms and not self.unit:
             raise ParameterError.of("pmf", "terms", "whole weights", "a real weight")
         if self.unit and k % self.unit:
@@ -137,7 +135,7 @@ class NoiseSum:
         return self.cdf(k) - self.cdf(k - (self.unit or 1))
 
     def quantile(self, q: float) -> float:
-        """The smallest x with cdf(x) >= q."""
+        """Return the smallest x with cdf(x) >= q."""
         method = self.method
         check_share(q)
         if method == "none":
@@ -147,7 +145,7 @@ class NoiseSum:
         return self._table.quantile(q) * (self.unit or 1)
 
     def half_width(self, level: float) -> float:
-        """A half-width h, the smallest the method can vouch for, with P(|sum| <= h) >= level."""
+        """Return the smallest half-width h for which the method proves P(|sum| <= h) >= level."""
         miss = 1 - check_level(level)
         if not self.terms or self.variance == 0:
             return 0.0
@@ -172,7 +170,9 @@ class NoiseSum:
 
 @lru_cache(maxsize=16)
 def _tabled(law: NoiseSum) -> TabulatedLaw:
-    """The table of a law; shared, because many answers have the same law and tables are large."""
+    """Return the table of a law. It is cached: many answers have the same law, and tables are
+    large.
+    """
     reduced = law._reduced
     if law.unit:
         size = lattice_size(reduced)
@@ -181,24 +181,26 @@ def _tabled(law: NoiseSum) -> TabulatedLaw:
     return smoothed_law(reduced)
 
 
-# The law of a sum of independent noise terms, from its characteristic function.
+# --- tables of laws, computed from characteristic functions --------------------------------------
 #
-# Three ways, all with a bound on what they leave out: whole weights give a lattice law whose
-# shares come from one Fourier transform; real weights are inverted after a little smoothing, for
-# which intervals are widened; sums that are nearly normal use the normal law with a bound on its
-# distance.
+# Three methods, all with a bound on their error. Integer weights give a lattice law whose
+# probabilities come from one Fourier transform. The law of real weights is inverted after a small
+# smoothing, for which intervals are widened. Sums that are nearly normal use the normal law with a
+# bound on its distance.
 
-NEGLIGIBLE = 1e-14  # probability that may be left out of a computation in floating point
-_DISTINCT = 1024  # weights of real sums are gathered into at most this many
-_SMOOTHING = 1 / 2000  # standard deviation of the smoothing, in those of the sum,
-_FINEST = 1 / 50_000  # but at least this share of the reach: it bounds the size of the table
-_VANISHED = -60.0
-_REACH = 8.0  # a normal variable is beyond this many standard deviations less often than NEGLIGIBLE
+NEGLIGIBLE = 1e-14  # probability that a computation in floating point may neglect
+_DISTINCT = 1024  # real weights are rounded to at most this many different ones
+_SMOOTHING = 1 / 2000  # standard deviation of the smoothing, relative to that of the sum,
+_FINEST = 1 / 50_000  # but at least this part of the reach: it bounds the size of the table
+_VANISHED = -60.0  # logarithm of a characteristic function that counts as 0
+_REACH = 8.0  # standard deviations that a normal variable exceeds less often than NEGLIGIBLE
 
 
 @dataclass(frozen=True)
 class NoiseTerms:
-    """Independent copies of one law: weights above 0, and how many copies have each."""
+    """Independent copies of the law `base`: the different weights (above 0), and the number of
+    copies of each.
+    """
 
     base: DiscreteLaw
     weights: Floats
@@ -209,10 +211,11 @@ class NoiseTerms:
         return math.sqrt(self.base.variance * float(self.counts @ self.weights**2))
 
     def characteristic(self, angles: Floats) -> Floats:
-        """The characteristic function of the sum, real because the law is symmetric.
+        """Return the characteristic function of the sum, which is real because the law is
+        symmetric.
 
-        Factors never exceed 1, so an angle is dropped as soon as those so far make it vanish: of a
-        sum of many terms hardly any angle needs them all.
+        Factors never exceed 1, so an angle is dropped as soon as the product so far vanishes: in a
+        sum of many terms hardly any angle needs all factors.
         """
         logs = np.zeros_like(angles)
         active = np.arange(len(angles))
@@ -224,9 +227,7 @@ class NoiseTerms:
         return result
 
     def tail(self, miss: float) -> float:
-        """A distance that the sum exceeds, in either direction, with probability at most `miss`
-        (Chernoff).
-        """
+        """Return a distance that |sum| exceeds with probability at most `miss` (Chernoff)."""
         largest = float(self.weights.max())
         natural = math.sqrt(2 * math.log(2 / miss)) / self.stderr
         limit = min(self.base.widest_rate / largest * (1 - 1e-9), 100 * natural)
@@ -239,8 +240,8 @@ class NoiseTerms:
         return float(np.min((moments + math.log(2 / miss)) / rates))
 
     def gathered(self) -> tuple[NoiseTerms, float]:
-        """At most `_DISTINCT` weights, and a bound that the change of the sum nearly never
-        exceeds.
+        """Return terms with at most `_DISTINCT` weights, and a bound that the change of the sum
+        exceeds with probability at most `NEGLIGIBLE`.
         """
         if len(self.weights) <= _DISTINCT:
             return self, 0.0
@@ -254,7 +255,7 @@ class NoiseTerms:
         changed = moved > 0
         if not changed.any():
             return gathered, 0.0
-        # The tail of the change needs only an upper bound of each move: 32 sizes are enough.
+        # The tail of the change needs only upper bounds of the moves: 32 sizes are enough.
         sizes = np.ceil(moved[changed] / moved.max() * 32).astype(np.int64)
         many: Floats = np.bincount(sizes, self.counts[changed], 33).astype(np.float64)
         kinds = np.flatnonzero(many)
@@ -264,8 +265,8 @@ class NoiseTerms:
 
 @dataclass(frozen=True)
 class TabulatedLaw:
-    """A symmetric law as a table: P(sum <= points[i]) = below[i]; intervals add `slack` to
-    cover.
+    """A symmetric law as a table: P(sum <= points[i]) = below[i]. Intervals are widened by `slack`.
+    `lattice` tells a law on the integers from a smooth one.
     """
 
     points: Floats
@@ -286,22 +287,22 @@ class TabulatedLaw:
         return float(np.interp(q, self.below, self.points))
 
     def half_width(self, level: float) -> float:
-        """The smallest half-width at a point of the table whose lower tail is small enough."""
+        """Return the smallest half-width at a point of the table that covers at `level`."""
         miss = (1 - level) / 2 - 4 * NEGLIGIBLE
-        # points[index] is the first whose lower tail, itself included, is too large to miss. On a
-        # lattice it ends the interval; on a smooth law one step more does, as part of `slack`.
+        # points[index] is the first whose lower tail, itself included, exceeds the miss. On a
+        # lattice it ends the interval; on a smooth law the next point does, as part of `slack`.
         index = int(np.searchsorted(self.below, miss, side="right"))
         return max(-float(self.points[index]), 0.0) + self.slack
 
 
 def lattice_size(terms: NoiseTerms) -> int:
-    """Points needed to table a sum with whole weights."""
+    """Return the number of points of a table of a sum with integer weights."""
     return 1 << math.ceil(math.log2(2 * terms.tail(NEGLIGIBLE) + 3))
 
 
 def lattice_law(terms: NoiseTerms, size: int) -> TabulatedLaw:
-    """Shares of a sum with whole weights: one Fourier transform; the tails beyond it fold in,
-    `NEGLIGIBLE`.
+    """Return the law of a sum with integer weights by one Fourier transform of `size` points. The
+    tails beyond the table, of probability `NEGLIGIBLE`, are aliased into it.
     """
     angles = 2 * math.pi * np.arange(size // 2 + 1) / size
     shares = np.fft.irfft(terms.characteristic(angles), size)
@@ -311,11 +312,11 @@ def lattice_law(terms: NoiseTerms, size: int) -> TabulatedLaw:
 
 
 def smoothed_law(terms: NoiseTerms) -> TabulatedLaw:
-    """The law of the sum plus a small normal variable, with the widening that makes up for it.
+    """Return the law of the sum plus a small normal variable, with the slack that compensates it.
 
-    |sum| <= h follows from |sum + small| <= h - a and |small| <= a, so a table of the smoothed law
-    covers the true one when each half-width grows by a. The smooth density comes from one Fourier
-    transform: its frequencies end where the normal factor is negligible, its period is twice the
+    |sum| <= h follows from |sum + small| <= h - a and |small| <= a. So a table of the smoothed law
+    covers the true one if each half-width grows by a. The smooth density comes from one Fourier
+    transform. Its frequencies end where the normal factor is negligible; its period is twice the
     reach of the sum.
     """
     gathered, moved = terms.gathered()
@@ -336,8 +337,8 @@ def smoothed_law(terms: NoiseTerms) -> TabulatedLaw:
 
 
 def _from_below(shares: Floats) -> Floats:
-    """Cumulative shares, each half summed from its own tail so that small tails keep their
-    digits.
+    """Return cumulative probabilities. Each half is summed from its own tail, so that small tails
+    keep their digits.
     """
     middle = len(shares) // 2
     lower = np.cumsum(shares[:middle])
@@ -346,13 +347,14 @@ def _from_below(shares: Floats) -> Floats:
 
 
 def normal_distance(terms: NoiseTerms) -> float:
-    """A bound on |P(sum <= k) - Phi((k + 1/2) / stderr)| over all k, for whole weights with 1 among
-    them.
+    """Return a bound on |P(sum <= k) - Phi((k + 1/2) / stderr)| over all k, for integer weights
+    with 1 among them.
 
-    Both sides are integrals of their characteristic functions against sin((k + 1/2) t), over 2
-    sin(t / 2) up to pi for the lattice law and over t without end for the normal one. So the
-    distance is at most the integral of the difference: up to 12 standard errors numerically, beyond
-    it by the terms of weight 1, whose characteristic function only falls up to pi.
+    Both probabilities are integrals of their characteristic functions against sin((k + 1/2) t),
+    divided by 2 sin(t / 2) on (0, pi) for the lattice law, and by t on (0, inf) for the normal one.
+    So the distance is at most the integral of the absolute difference. Up to t = 12 / stderr it is
+    computed numerically. Beyond, it is bounded by the terms of weight 1, whose characteristic
+    function falls up to pi.
     """
     ones = float(terms.counts[terms.weights == 1].sum())
     stderr = terms.stderr
