@@ -69,9 +69,11 @@ bench: .venv/dev.stamp .peers/stamp
 docs: .venv/demo.stamp options
 	$(BIN)/python -m scumble.cli.cards docs/mechanisms
 
-# The options of `scumble publish`, from the constructors and docstrings of the mechanisms.
+# The options of `scumble publish` from the constructors and docstrings of the mechanisms, and the
+# type stub of the public names.
 options: .venv/demo.stamp
 	$(BIN)/python -m scumble.cli.make_options src/scumble/cli/generated_options.py
+	$(BIN)/python -m tests.support.stubs src/scumble/__init__.pyi
 
 # Takes some minutes: every publisher publishes the demo's people several times.
 figures: .venv/demo.stamp

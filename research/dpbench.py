@@ -27,17 +27,17 @@ from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.mechanism import Summary, create, mechanisms
+from scumble.private.hooks import Study
+from scumble.private.mechanism import Summary, mechanisms
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 
 EPSILON = 0.1
 SCALES = (10**3, 10**4, 10**5, 10**6, 10**7)
-METHODS = (
-    "histogram", "hierarchy", "wavelet", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa",
-    "workload",
-)  # fmt: skip
+METHODS = tuple(
+    name for name, kind in mechanisms().items() if issubclass(kind, Summary) and kind.for_ranges
+)
 ONE, TWO = "dpbench_1d_histograms.csv", "dpbench_2d_histograms_256.csv.gz"
 _RECTANGLES = 2000
 
@@ -133,17 +133,16 @@ class Workload:
 
 
 def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> dict[str, Summary]:
-    """Return the mechanisms among `methods` that can release the attributes of `shape`."""
+    """The methods that are there and can serve the attributes of a shape."""
     known, schema = mechanisms(), shape.schema
+    queries = prefixes(shape.shares.size) if len(schema.names) == 1 else []
+    study = Study(schema, tuple(schema.names), "add_remove", 1, tuple(queries), lambda: 0.0)
     found = {}
     for name in methods:
-        if name not in known or (name == "workload" and len(schema.names) > 1):
+        if name not in known:
             continue
-        given: dict[str, Any] = {"epsilon": epsilon, "neighbours": "add_remove"}
-        if name == "workload":
-            given["queries"] = prefixes(shape.shares.size)
         try:
-            mechanism = create(name, attributes=list(schema.names), **given)
+            mechanism = known[name].made_for(epsilon, study)
             mechanism.check(schema)
         except (ParameterError, SchemaError):
             continue

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.audit.catalogue import LINE, SQUARE
-from scumble.audit.mechanism_claims import TINY
 from scumble.audit.runs import Pair, RecordedStep, record_steps
 from scumble.audit.summary_plans import (
     WAYS,
@@ -22,6 +20,7 @@ from scumble.audit.summary_plans import (
     transcript,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.private.hooks import LINE, SQUARE, TINY
 from scumble.private.meter.splits import Buckets
 from scumble.private.sampling.source import Keystream
 

@@ -1,5 +1,6 @@
-"""What every mechanism must do, on every kind of table. A new mechanism is one more entry in
-`conformance_cases`; so is another way to use one, as "frapp, published".
+"""What every mechanism of the registry must do, on every kind of table.
+
+Other ways to use a mechanism, as "frapp, published", are entries of `conformance_cases`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import scumble as sc
 from scumble.cli import cards
 from scumble.private.mechanism import create
 from tests.support.mechanisms.conformance_case import TABLES
-from tests.support.mechanisms.conformance_cases import CASES, FULL
+from tests.support.mechanisms.conformance_cases import cases, full_parameters
 from tests.support.people import people, schema
 
+CASES = cases()
 pytestmark = pytest.mark.parametrize("name", CASES)
 
 
@@ -103,7 +105,7 @@ def test_parameters_make_it_again(name: str) -> None:
 
 def test_bad_parameters_are_refused(name: str) -> None:
     for parameters, sentence in CASES[name].refused:
-        full = FULL.get(_method(name), {}) | parameters
+        full = full_parameters(_method(name)) | parameters
         with pytest.raises(sc.ParameterError) as error:
             create(_method(name), **full)
         assert sentence in str(error.value), parameters

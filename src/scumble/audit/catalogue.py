@@ -13,10 +13,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
-from math import log
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,85 +25,26 @@ from scumble.audit.attacks import (
     refusal_finding,
     run_attack,
 )
-from scumble.audit.exposure import secret_schema
-from scumble.audit.mechanism_claims import Claim, tried
+from scumble.audit.mechanism_claims import tried
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Report
-from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Category, IntegerRange
-from scumble.model.schema.schema import Schema
-from scumble.private.perturbation.alphabeta import AlphaBeta
-from scumble.private.perturbation.aroma import Aroma
-from scumble.private.perturbation.frapp import Frapp
-from scumble.private.perturbation.subset import Subset
-from scumble.private.perturbation.uniform import Uniform
-from scumble.private.summaries.datacube import Datacube
-from scumble.private.summaries.fourier import Fourier
-from scumble.private.summaries.hierarchy import Hierarchy
-from scumble.private.summaries.histogram import Histogram
-from scumble.private.summaries.marginals import Marginals
-from scumble.private.summaries.sparse import Sparse
-from scumble.private.summaries.trees.dawa import Dawa
-from scumble.private.summaries.trees.grid import Grid
-from scumble.private.summaries.trees.kdtree import Kdtree
-from scumble.private.summaries.trees.mosaic import Mosaic
-from scumble.private.summaries.trees.privtree import PrivTree
-from scumble.private.summaries.trees.quadtree import Quadtree
-from scumble.private.summaries.wavelet import Wavelet
-from scumble.private.summaries.workload import Workload
+from scumble.model.privacy.accounting import Neighbours
+from scumble.private.hooks import Claim
+from scumble.private.mechanism import Publisher, Summary, mechanisms
 
-# Methods that promise no differential privacy, and where their promises are tried.
-LEFT_OUT = {
-    "partition": "promises (ρ1, ρ2) within sub-tables: recomputed by `scumble audit RELEASE`",
-    "anatomy": "promises l-diversity: recomputed by `scumble audit RELEASE`",
-}
-
-LINE = Schema((Attribute("a", "quasi", IntegerRange(0, 7)),))
-SQUARE = Schema(tuple(Attribute(name, "quasi", IntegerRange(0, 3)) for name in "ab"))
-BINARY = Schema(tuple(Attribute(name, "quasi", Category(("x", "y"))) for name in "ab"))
-_ASKED = ["SELECT COUNT(*) FROM t WHERE a < 2", "SELECT b, COUNT(*) FROM t GROUP BY b"]
-_DELTA = 1e-3
+RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace")
 
 
 def everything() -> Iterator[Claim]:
-    """Every method that promises differential privacy, local or central."""
-    yield from _publishers()
-    for neighbours in ("add_remove", "replace"):
-        yield from _summaries({"epsilon": 1, "neighbours": neighbours})
-
-
-def _publishers() -> Iterator[Claim]:
-    yield Claim(Uniform(epsilon=1), 1)
-    yield Claim(Subset(epsilon=1), 1)
-    yield Claim(Frapp(epsilon=2), 2)
-    profile = Aroma(k=20).guarantee(secret_schema(1))[0].parameters
-    yield Claim(Aroma(k=20), 0.5, profile["delta at epsilon 0.5"])
-    # One tuple in place of another: the one is shown or not, and so is the other.
-    yield Claim(AlphaBeta(alpha=0.5, beta=0.1), log(0.6 / 0.1) + log(0.9 / 0.4))
-
-
-def _summaries(given: dict[str, Any]) -> Iterator[Claim]:
-    names = ["a", "b"]
-    gaussian = {**given, "delta": _DELTA}
-    yield Claim(Histogram(names, **given), 1)
-    yield Claim(Histogram(names, **given, contribution=3), 1)
-    yield Claim(Hierarchy(names, fanout=2, root=True, **given), 1)
-    yield Claim(Hierarchy(names, **gaussian), 1, _DELTA)
-    yield Claim(Wavelet(names, transform="all", **given), 1)
-    yield Claim(Marginals(names, ways=1, **given), 1)
-    yield Claim(Marginals(names, ways=2, **gaussian), 1, _DELTA)
-    yield Claim(Fourier(names, ways=2, **given), 1, schema=BINARY)
-    yield Claim(Datacube(names, **given), 1)
-    yield Claim(Workload(names, queries=_ASKED, **given), 1)
-    yield Claim(Workload(names, queries=_ASKED, **gaussian), 1, _DELTA)
-    yield Claim(Quadtree(["a"], **given), 1, schema=LINE)
-    yield Claim(Kdtree(["a"], **given), 1, schema=LINE)
-    yield Claim(PrivTree(["a"], **given), 1, schema=LINE)
-    yield Claim(Sparse(names, false_cells=1, **given), 1)
-    yield Claim(Sparse(names, rule="priority", size=3, **given), 1)
-    yield Claim(Grid(names, **given), 1, schema=SQUARE)
-    yield Claim(Mosaic(names, **given), 1, schema=SQUARE)
-    yield Claim(Dawa(["a"], **given), 1, schema=LINE)
+    """The claims of every method that promises differential privacy, local or central."""
+    kinds = mechanisms().values()
+    for kind in kinds:
+        if issubclass(kind, Publisher):
+            yield from kind.claims("replace")
+    for neighbours in RELATIONS:
+        for kind in kinds:
+            if issubclass(kind, Summary):
+                yield from kind.claims(neighbours)
 
 
 def catalogue(

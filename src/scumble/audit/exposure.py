@@ -39,6 +39,7 @@ from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_mo
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import SECRET_VALUES
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.publish import publish
 from scumble.public.release import Manifest, Release
@@ -278,7 +279,7 @@ def finding(mechanism: Mechanism, score: Score, claimed: float, confidence: floa
 
 # Publications of people who all have the same secret: each person is a run.
 
-VALUES = 4
+VALUES = SECRET_VALUES
 
 
 def secret_schema(people: int) -> Schema:

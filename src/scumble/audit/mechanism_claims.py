@@ -9,7 +9,6 @@ the data, runs that took the same decisions are compared step by step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 
 from scumble.audit.distinguish import Distinction, Outputs, distinguish, floating_point_finding
@@ -19,10 +18,8 @@ from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, pairs, publish_runs
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
-from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Category, IntegerRange
-from scumble.model.schema.schema import Schema
-from scumble.private.mechanism import Mechanism, Publisher, Summary
+from scumble.private.hooks import Claim
+from scumble.private.mechanism import Publisher, Summary
 from scumble.private.sampling.source import Keystream
 
 # A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
@@ -32,34 +29,6 @@ FEWEST = 100  # fewer runs can show nothing
 ORDERED = 500  # people whose rows are published to test the order of rows
 LIKELY = 0.5  # the confidence during a search: its result is tested again with new runs
 _ROUNDING = 1e-9
-# Their plans depend on the data: what they record of one run says nothing about another.
-ADAPTIVE = ("kdtree", "privtree", "sparse", "grid", "mosaic", "dawa")
-
-TINY = Schema(
-    (
-        Attribute("a", "quasi", IntegerRange(0, 3)),
-        Attribute("b", "quasi", Category(("x", "y"))),
-    )
-)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A method with the (ε, δ) that it promises between two neighbouring tables."""
-
-    mechanism: Mechanism
-    epsilon: float
-    delta: float = 0.0
-    schema: Schema = TINY
-
-    @property
-    def name(self) -> str:
-        return self.mechanism.name
-
-    @property
-    def words(self) -> str:
-        loss = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:.3g}" if self.delta else "")
-        return f"{self.mechanism!r} keeps {loss}"
 
 
 def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Finding]:
@@ -69,9 +38,9 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
         yield _rows(claim, mechanism, runs, seed)
         yield row_order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
     elif isinstance(mechanism, Summary):
-        found = None if claim.name in ADAPTIVE else _worst(claim, mechanism)
+        found = None if mechanism.data_dependent else _worst(claim, mechanism)
         noise = Keystream(seed)
-        if claim.name in ADAPTIVE:
+        if mechanism.data_dependent:
             yield from _stepwise(claim, mechanism, runs, noise)
         if found is not None:
             yield _exact(claim, mechanism, found)

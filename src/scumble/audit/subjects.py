@@ -15,7 +15,6 @@ import numpy as np
 from scumble.audit import exposure
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
-from scumble.audit.mechanism_claims import ADAPTIVE
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
 from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
@@ -286,7 +285,7 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
     if cells > MOST_CELLS:
         sentence = f"Not tried: the domain has {cells:.3g} cells, more than {MOST_CELLS}."
         return Finding("neighbouring tables", claim, "noted", sentence)
-    loss = None if mechanism.name in ADAPTIVE else _largest(release, mechanism, promise)
+    loss = None if mechanism.data_dependent else _largest(release, mechanism, promise)
     if loss is None:
         sentence = (
             "What this method measures depends on the data, so that its loss is not a sum of known "

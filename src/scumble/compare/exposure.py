@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.audit.exposure import exposure
-from scumble.audit.mechanism_claims import ADAPTIVE
 from scumble.audit.runs import RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
@@ -176,7 +175,7 @@ def _success(name: str, parameters: str, schema: Schema) -> float | None:
     sensitive = [attribute.name for attribute in schema.sensitive]
     if not isinstance(mechanism, Summary) or schema.size(sensitive) > _MOST_VALUES:
         return None
-    if name in ADAPTIVE:  # some look at sums alone, but which ones depends on those before
+    if mechanism.data_dependent:  # some look at sums alone, but which ones depends on those before
         return None
     measured = _measured(mechanism, schema, {})
     if measured is None:

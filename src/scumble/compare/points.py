@@ -32,9 +32,9 @@ from scumble.compare.measures import (
     within,
 )
 from scumble.compare.runs import Run
-from scumble.compare.settings import PRIOR
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
+from scumble.private.hooks import PRIOR
 
 _DOUBTFUL = 0.85  # coverage of intervals of 95 % that few runs do not come to by chance
 _SAME, _DRAWN = 1e-6, 0.01  # exposures that differ by less are the same; if one is a mean of draws

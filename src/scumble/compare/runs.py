@@ -30,11 +30,12 @@ import pyarrow as pa
 
 from scumble.compare.exposure import exposed
 from scumble.compare.questions import Asked, Floats, Places
-from scumble.compare.settings import PRIOR, Choice
+from scumble.compare.settings import Choice
 from scumble.compare.truth import Codes, TrueTable
 from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import PRIOR
 from scumble.private.mechanism import mechanisms
 from scumble.private.publish import publish
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
@@ -19,43 +20,22 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, Study
+from scumble.private.registry import REGISTRY
 
 if TYPE_CHECKING:
-    from scumble.model.privacy.accounting import PrivacyLoss
+    from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
     from scumble.private.meter.table import PrivateTable
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
-
-# One line each: the name on the command line, and where the class is.
-_REGISTRY = {
-    "uniform": "scumble.private.perturbation.uniform:Uniform",
-    "subset": "scumble.private.perturbation.subset:Subset",
-    "frapp": "scumble.private.perturbation.frapp:Frapp",
-    "alphabeta": "scumble.private.perturbation.alphabeta:AlphaBeta",
-    "partition": "scumble.private.perturbation.partition:Partition",
-    "anatomy": "scumble.private.perturbation.anatomy:Anatomy",
-    "aroma": "scumble.private.perturbation.aroma:Aroma",
-    "histogram": "scumble.private.summaries.histogram:Histogram",
-    "hierarchy": "scumble.private.summaries.hierarchy:Hierarchy",
-    "wavelet": "scumble.private.summaries.wavelet:Wavelet",
-    "marginals": "scumble.private.summaries.marginals:Marginals",
-    "fourier": "scumble.private.summaries.fourier:Fourier",
-    "datacube": "scumble.private.summaries.datacube:Datacube",
-    "sparse": "scumble.private.summaries.sparse:Sparse",
-    "workload": "scumble.private.summaries.workload:Workload",
-    "quadtree": "scumble.private.summaries.trees.quadtree:Quadtree",
-    "kdtree": "scumble.private.summaries.trees.kdtree:Kdtree",
-    "privtree": "scumble.private.summaries.trees.privtree:PrivTree",
-    "grid": "scumble.private.summaries.trees.grid:Grid",
-    "mosaic": "scumble.private.summaries.trees.mosaic:Mosaic",
-    "dawa": "scumble.private.summaries.trees.dawa:Dawa",
-}
 
 
 class Mechanism(ABC):
     """The part that publishers and summaries share."""
 
     name: ClassVar[str]
+    # Why the auditor has nothing to try, for a mechanism without claims.
+    not_audited: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -98,6 +78,30 @@ class Mechanism(ABC):
         """What an owner should know about the evidence, made of what is published."""
         return ()
 
+    # What the comparison, the conformance suite and the auditor ask of the class.
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        """The parameters that a comparison gives besides that for ε."""
+        return {}
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        """The parameters that expose people about as much as ε-DP does."""
+        return {"epsilon": epsilon}
+
+    @classmethod
+    def made_for(cls, epsilon: float, study: Study) -> Mechanism:
+        """The mechanism that a comparison uses for ε."""
+        return create(cls.name, **cls.needs(study), **cls.settings(epsilon, study))
+
+    @classmethod
+    @abstractmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        """The promises of differential privacy that the auditor tries to break. A publisher has
+        the same ones for all `neighbours`.
+        """
+
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
         return f"{type(self).__name__}({given})"
@@ -110,9 +114,18 @@ class Publisher(Mechanism):
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
         """Write the published rows into `folder`."""
 
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(create(cls.name, epsilon=1), 1)
+
 
 class Summary(Mechanism):
     """Measures the table under a promise for the whole of it."""
+
+    # Whether what is measured depends on the data, and not on parameters and schema alone.
+    data_dependent: ClassVar[bool] = False
+    # Whether it is made for ranges of ordered attributes, and so takes part in DPBench.
+    for_ranges: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -126,13 +139,13 @@ class Summary(Mechanism):
 
 def mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism by its name on the command line."""
-    return {name: _load(name) for name in _REGISTRY}
+    return {name: _load(name) for name in REGISTRY}
 
 
 def create(name: str, **parameters: Any) -> Mechanism:
     """The mechanism of that name with these parameters."""
-    if name not in _REGISTRY:
-        raise ParameterError.of("publish", "method", f"one of {', '.join(_REGISTRY)}", name)
+    if name not in REGISTRY:
+        raise ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
     mechanism = _load(name)
     known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
     names = [p.name for p in known]
@@ -192,6 +205,6 @@ def _described(base: type) -> dict[str, str]:
 
 
 def _load(name: str) -> type[Mechanism]:
-    module, _, attribute = _REGISTRY[name].partition(":")
+    module, _, attribute = REGISTRY[name].partition(":")
     found: type[Mechanism] = getattr(import_module(module), attribute)
     return found

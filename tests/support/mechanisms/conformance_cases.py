@@ -1,10 +1,14 @@
-"""How every mechanism is made for the conformance tests, and what it must refuse."""
+"""How mechanisms are made for the conformance tests, and what they must refuse.
+
+A mechanism that has no entry here gets the default case of its class. Entries are for other ways to
+use a mechanism, as "frapp, published", and for parameters that it must refuse.
+"""
 
 from __future__ import annotations
 
 import scumble as sc
-from scumble.private.mechanism import Mechanism
-from tests.support.mechanisms.conformance_case import Case
+from scumble.private.mechanism import Mechanism, mechanisms
+from tests.support.mechanisms.conformance_case import Case, default_case
 from tests.support.mechanisms.conformance_publishers import PUBLISHERS
 from tests.support.people import JOBS
 
@@ -256,3 +260,17 @@ FULL = {
         "neighbours": "replace",
     },
 }
+
+
+def cases() -> dict[str, Case]:
+    """The cases of all mechanisms of the registry."""
+    listed = {name.partition(",")[0] for name in CASES}
+    others = {n: default_case(kind) for n, kind in mechanisms().items() if n not in listed}
+    return {**CASES, **others}
+
+
+def full_parameters(method: str) -> dict:
+    """Parameters of a mechanism that lack nothing, for one of them to be wrong."""
+    if method in FULL or method in CASES:
+        return dict(FULL.get(method, {}))
+    return default_case(mechanisms()[method]).make().parameters

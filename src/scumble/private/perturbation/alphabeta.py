@@ -6,7 +6,7 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, log, prod, sqrt
@@ -17,8 +17,10 @@ from scumble.model import parameters
 from scumble.model.errors import ParameterError, PromiseError, SchemaError, named, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.alphabeta_guarantee import Promise, Request, in_shares
 
@@ -244,6 +246,19 @@ class AlphaBeta(Publisher):
         seen, masks = views.read(published / evidence.file)
         views.write(folder, *views.later(true, seen, masks, law.views + 1, noise))
         return replace(evidence, presence=replace(law, views=law.views + 1))
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {"k": ROW_PRIOR, "duplicates": "collapse"}
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        return {"gamma": posterior_of(PRIOR, epsilon)}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        # One tuple in place of another: the one is shown or not, and so is the other.
+        yield Claim(cls(alpha=0.5, beta=0.1), log(0.6 / 0.1) + log(0.9 / 0.4))
 
 
 def _number(name: str, value: object) -> Fraction:

@@ -5,9 +5,10 @@ Anatomy: rows and their sensitive values in two tables, joined only by groups of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,12 @@ import numpy.typing as npt
 from scumble.model import parameters
 from scumble.model.errors import PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Groups
-from scumble.model.privacy.guarantee import Guarantee, percent_at_most
+from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.guarantee import Guarantee, exposure_at_most, percent_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, Study
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import anatomy_kernels
 from scumble.private.sampling.bits import CHUNK, integers
@@ -88,6 +91,7 @@ class Anatomy(Publisher):
     """
 
     name = "anatomy"
+    not_audited = "promises l-diversity: recomputed by `scumble audit RELEASE`"
 
     def __init__(self, *, l: int, suppress: bool = False) -> None:  # noqa: E741  (its name)
         self._least = parameters.whole("Anatomy", "l", l, least=2)
@@ -190,6 +194,19 @@ class Anatomy(Publisher):
         loss = f"{lost} rows" if rows.reveal else f"{part} of the rows"
         rows.remark(f"Because a value of {names} is too frequent, {loss} were left out.")
         return kept
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {"suppress": True}
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        allowed = exposure_at_most(epsilon, study.values)
+        return {"l": min(max(2, ceil(1 / allowed)), study.values)}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield from ()
 
 
 @dataclass(frozen=True)

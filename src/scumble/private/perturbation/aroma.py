@@ -6,7 +6,7 @@ Aroma: every row shows k values, the true one among draws from a public pool.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -18,9 +18,18 @@ from scumble.model import parameters
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.channels import PoolLaw
 from scumble.model.evidence.evidence import Evidence, Records
-from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
+from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.guarantee import (
+    Guarantee,
+    exposure_at_most,
+    read_epsilon,
+    read_positive,
+    read_share,
+)
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import SECRET_VALUES, Claim, Study
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import aroma_guarantee
 from scumble.private.perturbation.aroma_guarantee import k_for
@@ -386,6 +395,25 @@ class Aroma(Publisher):
                 f"This release cannot be updated: it was made without an {named('identifier')}."
             )
         return self._identifier
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        """The least k with no more exposure than ε allows."""
+        allowed = exposure_at_most(epsilon, study.values)
+        low, high = 2, LARGEST_K
+        while low < high:
+            middle = (low + high) // 2
+            if aroma_guarantee.pool_exposure(cls(k=middle).law(study.schema)) <= allowed:
+                high = middle
+            else:
+                low = middle + 1
+        return {"k": low}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        secret = Attribute("secret", "sensitive", IntegerRange(0, SECRET_VALUES - 1))
+        [profile, *_] = cls(k=20).guarantee(Schema((secret,)))
+        yield Claim(cls(k=20), 0.5, profile.parameters["delta at epsilon 0.5"])
 
 
 def _packed_bits(law: PoolLaw) -> int:

@@ -5,7 +5,7 @@ FRAPP: keep a whole row, or replace all of it by a row drawn from the whole doma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, log, sqrt
@@ -16,6 +16,7 @@ from scumble.model import parameters
 from scumble.model.errors import ParameterError, PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import ReplacedTuples
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import (
     Guarantee,
     at_least,
@@ -32,6 +33,7 @@ from scumble.model.privacy.guarantee import (
     read_share,
 )
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
 
 if TYPE_CHECKING:
@@ -204,6 +206,18 @@ class Frapp(Publisher):
                 "attributes, or ask for less privacy."
             )
         return Tuples(FILE, tuple(names), ReplacedTuples(view.rows, keep))
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {"k": ROW_PRIOR, "reading": "published"}
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        return {"gamma": posterior_of(PRIOR, epsilon)}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(epsilon=2), 2)
 
 
 def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:

@@ -5,7 +5,7 @@ Perturbation partitioning: uniform perturbation in sub-tables that have few valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from scumble.model import parameters
 from scumble.model.errors import SchemaError
 from scumble.model.evidence.channels import PartitionChannel
 from scumble.model.evidence.evidence import Evidence, Records
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import (
     Guarantee,
     at_most,
@@ -29,6 +30,7 @@ from scumble.model.privacy.guarantee import (
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_for, split
 
@@ -90,6 +92,7 @@ class Partition(Publisher):
     """
 
     name = "partition"
+    not_audited = "promises (ρ1, ρ2) within sub-tables: recomputed by `scumble audit RELEASE`"
 
     def __init__(
         self,
@@ -224,6 +227,18 @@ class Partition(Publisher):
             f"The {len(parts)} sub-tables keep a sensitive value with probability "
             f"{float(kept):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
         )
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {"rho1": study.most_frequent()}
+
+    @classmethod
+    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+        return {"rho2": posterior_of(study.most_frequent(), epsilon)}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield from ()
 
 
 def _sensitive(schema: Schema) -> tuple[str, ...]:

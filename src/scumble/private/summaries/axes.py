@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class AxisSummary(WithDelta):
     Parameters:
         taxonomy: values in nested lists, by attribute.
     """
+
+    for_ranges: ClassVar[bool] = True
 
     taxonomy: Mapping[str, Any] | None = None
 

@@ -5,7 +5,7 @@ AttributeSummary: what differentially private releases share: who is protected, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -32,7 +32,8 @@ from scumble.model.privacy.guarantee import (
     read_epsilon,
 )
 from scumble.model.schema.schema import Schema
-from scumble.private.mechanism import Summary
+from scumble.private.hooks import Claim, Study, protection
+from scumble.private.mechanism import Summary, create
 from scumble.public.estimation.interval_laws import noise_half_width
 
 
@@ -186,6 +187,14 @@ class AttributeSummary(Summary):
     def _more_limits(self) -> tuple[str, ...]:
         """What else this release does not promise."""
         return ()
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {"attributes": list(study.attributes), "neighbours": study.neighbours}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(create(cls.name, attributes=["a", "b"], **protection(neighbours)), 1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from scumble.model.errors import ParameterError
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Study
 from scumble.private.summaries.base import WithDelta
 from scumble.private.summaries.marginals import MOST_CELLS, Places, TableSummary
 
@@ -97,3 +99,7 @@ class Datacube(WithDelta, TableSummary):
             sizes, attributes <= self._ways, number >= 0, lambda count: variance * count**power
         )
         return CuboidLattice(sizes, cube.asked, cube.cells <= MOST_CELLS, cube.noise)
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {**super().needs(study), "ways": study.ways}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from scumble.model.designs import residual_planner
 from scumble.model.designs.residuals import MarginalTable
 from scumble.model.errors import SchemaError
 from scumble.model.parameters import whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import BINARY, Claim, Study, protection
 from scumble.private.summaries.marginals import TableSummary, refuse_sets, sets_of
 
 
@@ -61,3 +65,11 @@ class Fourier(TableSummary):
         asked = dict.fromkeys(sets_of(len(self.names), self.ways), 1.0)
         sizes = self._sizes(schema)
         return residual_planner.plan_contrasts(asked, sizes, self.unit, self.promise.epsilon)
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {**super().needs(study), "ways": study.ways}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(["a", "b"], ways=2, **protection(neighbours)), 1, schema=BINARY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,7 +11,9 @@ from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Budget, Tree, tree_plan
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import flag, whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import SMALL_DELTA, Claim, protection
 from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
@@ -81,3 +84,9 @@ class Hierarchy(AxisSummary):
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
         return Planned(TaxonomyTree(tree, tuple(weights)), (Fraction(1, levels),) * levels)
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(["a", "b"], fanout=2, root=True, **protection(neighbours)), 1)
+        gaussian = protection(neighbours, delta=SMALL_DELTA)
+        yield Claim(cls(["a", "b"], **gaussian), 1, SMALL_DELTA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary, of_cells
@@ -46,6 +48,7 @@ class Histogram(AttributeSummary):
     """
 
     name = "histogram"
+    for_ranges = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,13 +77,21 @@ class Histogram(AttributeSummary):
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)
         count = free_name("count", self.names)
-        _write(folder / "cells.parquet", table.schema, self.names, count, counts)
+        write_cells(folder / "cells.parquet", table.schema, self.names, count, counts)
         return Measurements("cells.parquet", self.names, Cells(count, law))
 
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(["a", "b"], **protection(neighbours)), 1)
+        yield Claim(cls(["a", "b"], **protection(neighbours, contribution=3)), 1)
 
-def _write(
+
+def write_cells(
     path: Path, schema: Schema, names: Sequence[str], count: str, counts: np.ndarray[Any, Any]
 ) -> None:
+    """Write the counts of all cells of some attributes, in the order of their keys, as a Parquet
+    table with a column for each attribute and one named `count`.
+    """
     from scumble.private.tables.writer import decoded, table_writer
 
     attributes = [schema[name] for name in names]

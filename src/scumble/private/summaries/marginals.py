@@ -6,7 +6,7 @@ TableSummary: what releases of several marginals share.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -24,9 +24,10 @@ from scumble.model.errors import ParameterError, named
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
-from scumble.model.privacy.accounting import PrivacyLoss
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary, WithDelta
 
@@ -238,3 +239,13 @@ class Marginals(WithDelta, TableSummary):
         if len(found) != len(self._asked):
             raise ParameterError.of("Marginals", "weights", allowed, list(found))
         return found
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {**super().needs(study), "ways": study.ways}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(["a", "b"], ways=1, **protection(neighbours)), 1)
+        gaussian = protection(neighbours, delta=SMALL_DELTA)
+        yield Claim(cls(["a", "b"], ways=2, **gaussian), 1, SMALL_DELTA)

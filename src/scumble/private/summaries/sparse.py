@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +17,10 @@ from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name, whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import read_positive, read_share
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
@@ -71,6 +73,7 @@ class Sparse(AttributeSummary):
     """
 
     name = "sparse"
+    data_dependent = True
     proof = "a function of noisy counts: Cormode, Procopiuc, Srivastava, Tran, ICDT 2012"
 
     rule: Rule = "filter"
@@ -206,6 +209,12 @@ class Sparse(AttributeSummary):
         if "filter" in self.rule:
             return ("Combinations of values that few people have are left out of most answers.",)
         return ()
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        given = protection(neighbours)
+        yield Claim(cls(["a", "b"], false_cells=1, **given), 1)
+        yield Claim(cls(["a", "b"], rule="priority", size=3, **given), 1)
 
 
 def _shown_better() -> str:

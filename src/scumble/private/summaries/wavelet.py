@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -9,7 +10,9 @@ from typing import Literal
 from scumble.model.designs.axis import Axis, IdentityAxis
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ParameterError
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, protection
 from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
@@ -73,3 +76,7 @@ class Wavelet(AxisSummary):
     def _pays(self, axis: Axis, spread: Fraction) -> bool:
         """Privelet+'s rule: below P²H values, the worst range is no worse without transform."""
         return self.transform == "all" or axis.size > len(axis.lengths) ** 2 * spread
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        yield Claim(cls(["a", "b"], transform="all", **protection(neighbours)), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +14,9 @@ from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import WithDelta
@@ -63,6 +65,7 @@ class Workload(WithDelta):
     """
 
     name = "workload"
+    for_ranges = True
     proof = "the matrix mechanism: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010"
 
     queries: str | Path | Sequence[str]
@@ -130,6 +133,17 @@ class Workload(WithDelta):
                 raise
         finally:
             engine.close()
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        return {**super().needs(study), "queries": list(study.queries)}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        queries = ["SELECT COUNT(*) FROM t WHERE a < 2", "SELECT b, COUNT(*) FROM t GROUP BY b"]
+        yield Claim(cls(["a", "b"], queries=queries, **protection(neighbours)), 1)
+        gaussian = protection(neighbours, delta=SMALL_DELTA)
+        yield Claim(cls(["a", "b"], queries=queries, **gaussian), 1, SMALL_DELTA)
 
 
 def _parsed(number: int, text: str, schema: Schema) -> Query:

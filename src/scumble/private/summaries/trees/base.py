@@ -6,7 +6,7 @@ RegionSummary: what the releases share that count boxes of one to four ordered a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
@@ -22,7 +22,10 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
+from scumble.private.hooks import LINE, Claim, protection
+from scumble.private.mechanism import create
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
@@ -35,6 +38,8 @@ class RegionSummary(AttributeSummary):
     """Counts boxes: intervals of the codes of each attribute, in the order of its domain."""
 
     most_attributes: ClassVar[int] = 4
+    for_ranges: ClassVar[bool] = True
+    example: ClassVar[Schema] = LINE  # on which the auditor tries it
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,6 +58,12 @@ class RegionSummary(AttributeSummary):
                 f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
                 "method sparse."
             )
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        names = list(cls.example.names)
+        made = create(cls.name, attributes=names, **protection(neighbours))
+        yield Claim(made, 1, schema=cls.example)
 
     @abstractmethod
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:

@@ -51,6 +51,7 @@ class Dawa(RegionSummary):
     """
 
     name = "dawa"
+    data_dependent = True
     proof = (
         "partition: Li, Hay, Miklau, Wang, VLDB 2014, for distances from medians; "
         "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.parameters import flag
+from scumble.private.hooks import SQUARE
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.trees.base import Level, RegionSummary, refined, root
 
@@ -53,6 +54,8 @@ class Grid(RegionSummary):
     """
 
     name = "grid"
+    data_dependent = True
+    example = SQUARE
 
     adaptive: bool = True
 

@@ -62,6 +62,7 @@ class Kdtree(RegionSummary):
     """
 
     name = "kdtree"
+    data_dependent = True
     proof = (
         "cuts by noisy scores, as report noisy max: Dwork, Roth, 2014, claim 3.9; "
         "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
+from scumble.private.hooks import SQUARE
 from scumble.private.meter.splits import split_boxes
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.summaries.trees.base import Level, RegionSummary, refined
@@ -54,6 +55,8 @@ class Mosaic(RegionSummary):
     """
 
     name = "mosaic"
+    data_dependent = True
+    example = SQUARE
     proof = (
         "splits: Zhang, Xiao, Xie, SIGMOD 2016, theorem 3.1, for whole numbers and with the exact "
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"

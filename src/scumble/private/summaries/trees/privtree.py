@@ -39,6 +39,7 @@ class PrivTree(RegionSummary):
     """
 
     name = "privtree"
+    data_dependent = True
     proof = (
         "splits: Zhang, Xiao, Xie, SIGMOD 2016, theorem 3.1, for whole numbers and with the exact "
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
