@@ -45,7 +45,7 @@ def admission(
     """Room for every question, and add if there is: from an empty tracker to a full one."""
     begin, accepted = time.process_time(), 0
     for boxes in questions:
-        if tracker.room(boxes):
+        if tracker.has_room(boxes):
             tracker.add(boxes)
             accepted += 1
     speed = len(questions) / (time.process_time() - begin)
@@ -106,7 +106,7 @@ class _Plain:
     def __init__(self, space: Space, limit: int) -> None:
         self.limit, self.counts = limit, np.zeros(space.sizes, np.uint16)
 
-    def room(self, boxes: Boxes) -> bool:
+    def has_room(self, boxes: Boxes) -> bool:
         return bool(self.counts[_cells(boxes)].max() < self.limit)
 
     def add(self, boxes: Boxes) -> None:
@@ -122,7 +122,7 @@ class _Flat:
         self.low, self.high = boxes[..., 0].T.copy(), boxes[..., 1].T.copy()
         self.counts = counts.copy()
 
-    def room(self, boxes: Boxes) -> bool:
+    def has_room(self, boxes: Boxes) -> bool:
         return bool(self.counts[self._meets(boxes[0])].max() < self.limit)
 
     def add(self, boxes: Boxes) -> None:
@@ -143,7 +143,7 @@ def _cells(boxes: Boxes) -> tuple[slice, ...]:
 
 def _ask(tracker: Any, questions: Boxes) -> None:
     for boxes in questions:
-        if tracker.room(boxes):
+        if tracker.has_room(boxes):
             tracker.add(boxes)
 
 

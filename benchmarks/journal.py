@@ -95,7 +95,7 @@ def restart(folder: Path) -> dict[str, Any]:
     for _ in range(7):
         begin = time.perf_counter()
         with Journal.open(folder, {}) as journal, journal.turn() as turn:
-            assert len(turn.news()) == ENTRIES
+            assert len(turn.new_entries()) == ENTRIES
             seconds.append(time.perf_counter() - begin)
     median = statistics.median(seconds)
     return at_most("restart with 10,000 entries / 2 s", 1, median / RESTART, f"{median:.3f} s")

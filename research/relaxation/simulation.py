@@ -80,7 +80,7 @@ class Past:
         return self._boxes[: len(self.noises)]
 
     def admits(self, box: Box) -> bool:
-        return self.tracker.room(box[np.newaxis])
+        return self.tracker.has_room(box[np.newaxis])
 
     def ask(self, box: Box) -> int:
         """Accept a box; its number."""

@@ -316,7 +316,7 @@ def test_verify_finds_tampering(copy):
 def test_no_database(tmp_path, command):
     done = run("db", command, tmp_path)
     assert (done.code, done.out) == (8, "")
-    assert "has no ledger" in done.err
+    assert "has no journal" in done.err
 
 
 def test_plot(used, tmp_path):

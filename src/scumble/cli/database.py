@@ -290,10 +290,10 @@ def append(
     Nobody may be in two batches. From then on every question needs the batch too, as --batch.
     """
     from scumble.cli import shell
-    from scumble.private.database.tables import SourceTable, grow
+    from scumble.private.database.tables import SourceTable, append_rows
 
     with console.progress("Reading") as progress:
-        number = grow(folder, SourceTable(source, table, progress), key, again=again)
+        number = append_rows(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
         console.print_json({"database": str(folder), "batch": number})
     else:
@@ -441,11 +441,11 @@ def plot(
 def _charged(database: Database, ledger: Path) -> str:
     """Return what a new database has cost its owner, in a sentence."""
     from scumble.private.ledger.cost import bill_of_database
-    from scumble.private.ledger.ledger import opened
+    from scumble.private.ledger.ledger import open_ledger
 
     terms = database.terms
     bill = bill_of_database(
-        terms.claim(), database.schema, opened(ledger).terms, seeded=terms.seeded
+        terms.claim(), database.schema, open_ledger(ledger).terms, seeded=terms.seeded
     )
     return str(bill)
 

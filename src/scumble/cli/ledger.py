@@ -179,7 +179,9 @@ def show_created(ledger: Ledger, folder: Path) -> None:
     """What was made, and how to go on."""
     limit = ledger.terms.limit
     most = f"at most {limit}" if limit else "no limit"
-    typer.echo(f"Created {folder}. Protected is {ledger.terms.hidden()}; {most} for all releases.")
+    typer.echo(
+        f"Created {folder}. Protected is {ledger.terms.protects()}; {most} for all releases."
+    )
     typer.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
 
 
@@ -188,7 +190,7 @@ def print_ledger(ledger: Ledger, delta: float | None) -> None:
     statement, charges = ledger.statement(delta), ledger.charges
     typer.echo(f"Ledger of {ledger.terms.name}")
     lines = {
-        "protects": ledger.terms.hidden(),
+        "protects": ledger.terms.protects(),
         "limit": str(ledger.terms.limit or "none"),
         "total": str(statement),
         "left": statement.left(),

@@ -19,7 +19,7 @@ from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.ledger.cost import Bill, bill_of
-from scumble.private.ledger.ledger import Ledger, opened
+from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
@@ -131,7 +131,7 @@ def _run(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     mechanism.check(known)
     noise = Keystream(options.seed)
-    ledger = None if options.ledger is None else opened(options.ledger)
+    ledger = None if options.ledger is None else open_ledger(options.ledger)
     read = _part(open_source(source, table=options.table), known, ledger, options.part)
     rows = Rows(
         read,

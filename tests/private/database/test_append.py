@@ -43,7 +43,7 @@ def reopened(folder, *batches, **options):
 
 def test_answers_about_batches_add_up(tmp_path, monkeypatch):
     """Without the noise they are the true ones."""
-    monkeypatch.setattr(Session, "_drawn", lambda self, times, size: [0] * size)
+    monkeypatch.setattr(Session, "_draw_noise", lambda self, times, size: [0] * size)
     with database(tmp_path / "db", FIRST, noise=8) as db:
         assert db.append(SECOND) == 2
         assert db.append(THIRD) == 3

@@ -23,7 +23,7 @@ def started() -> HistogramTracker:
 
 def ask(tracker, age, income):
     box = np.array([[age, income]])
-    assert tracker.room(box)
+    assert tracker.has_room(box)
     tracker.add(box)
 
 
@@ -56,8 +56,8 @@ def test_example_4_comes_out_step_by_step():
         tuple(CORE): 3,  # B7
     }
     assert tracker.largest() == 3
-    assert not tracker.room(np.array([[(50, 60), (70_000, 80_000)]]))
-    assert tracker.room(np.array([[(51, 60), (70_000, 80_000)]]))
+    assert not tracker.has_room(np.array([[(50, 60), (70_000, 80_000)]]))
+    assert tracker.has_room(np.array([[(51, 60), (70_000, 80_000)]]))
 
 
 def test_a_bucket_that_every_box_covers_is_kept():
@@ -90,5 +90,5 @@ def test_a_box_of_more_units_splits_what_stands_in_its_way():
     ask(tracker, (0, 9), INCOME)
     ask(tracker, (20, 29), INCOME)
     assert len(buckets(tracker)) == 1
-    assert tracker.room(np.array([[(40, 50), INCOME]]), 3)
-    assert not tracker.room(np.array([[(5, 15), INCOME]]), 3)
+    assert tracker.has_room(np.array([[(40, 50), INCOME]]), 3)
+    assert not tracker.has_room(np.array([[(5, 15), INCOME]]), 3)

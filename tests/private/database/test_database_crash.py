@@ -37,9 +37,11 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
         # The last key is asked for again: a retry after a crash.
         first = max(0, len(told) - 1)
         step = next(steps) if number % 2 else ""
-        news = nursery.lives(folder, first, step, chance.randrange(1, 5), chance.random() * 0.03)
-        assert all(told.get(key, news[key]) == news[key] for key in news)
-        told |= news
+        new_entries = nursery.lives(
+            folder, first, step, chance.randrange(1, 5), chance.random() * 0.03
+        )
+        assert all(told.get(key, new_entries[key]) == new_entries[key] for key in new_entries)
+        told |= new_entries
         check(folder, told)
     assert len(told) > rounds
     begin = time.process_time()

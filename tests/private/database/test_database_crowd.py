@@ -156,14 +156,14 @@ def test_many_requests_of_one_commit(tmp_path):
         assert db.verify() == []
 
 
-def test_a_failure_after_the_decision_leaves_memory_right(tmp_path, monkeypatch):
-    """The turn is undone, and memory is built anew from the ledger."""
+def test_a_failure_after_the_decision_leaves_the_state_right(tmp_path, monkeypatch):
+    """The turn is undone, and the state is built anew from the journal."""
     append, learn = Turn.append, DatabaseState.learn
     with database(tmp_path / "db") as db:
         db.answer(count(0, 3))
 
-        def torn(memory, entry):
-            memory.given.append(None)  # half of the work
+        def torn(state, entry, payload=None):
+            state.past_answers.append(None)  # half of the work
             raise OSError("no memory")
 
         monkeypatch.setattr(DatabaseState, "learn", torn)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scumble.private.database.relaxation import Compound, Distance, Shelf, combine, relax
+from scumble.private.database.relaxation import ColumnCache, Compound, Distance, combine, relax
 
 
 class Accepted:
@@ -179,7 +179,7 @@ def test_an_answer_is_taken_before_a_new_question():
 
 
 def test_columns_follow_an_array_that_grows():
-    shelf, kept = Shelf(), np.arange(400 * 3 * 2).reshape(400, 3, 2).copy()
+    shelf, kept = ColumnCache(), np.arange(400 * 3 * 2).reshape(400, 3, 2).copy()
     for count in (1, 2, 70, 70, 399, 3):
         faces = shelf.columns(kept[:count])
         assert (faces[:, :, :count] == np.moveaxis(kept[:count], 0, 2)).all()

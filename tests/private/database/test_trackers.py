@@ -37,7 +37,7 @@ def test_no_point_gets_more_than_the_limit(kind, buckets, session):
     space, limit, asked = session
     tracker, truth = make_tracker(kind, space, limit, buckets), Dense(space)
     for some, units in asked:
-        if tracker.room(some, units):
+        if tracker.has_room(some, units):
             assert truth.largest(some) + units <= limit
             tracker.add(some, units)
             truth.add(some, units)
@@ -51,8 +51,8 @@ def test_exact_and_a_histogram_with_enough_buckets_refuse_only_what_they_must(ki
     space, limit, asked = session
     tracker, truth = make_tracker(kind, space, limit, ENOUGH), Dense(space)
     for some, units in asked:
-        assert tracker.room(some, units) == (truth.largest(some) + units <= limit)
-        if tracker.room(some, units):
+        assert tracker.has_room(some, units) == (truth.largest(some) + units <= limit)
+        if tracker.has_room(some, units):
             tracker.add(some, units)
             truth.add(some, units)
 
@@ -69,7 +69,7 @@ def test_after_the_same_history_each_tracker_accepts_what_the_next_one_does(sess
     exact, apart = make_tracker("exact", space, limit), make_tracker("disjoint", space, limit)
     enough, small = HistogramTracker(space, limit, ENOUGH), HistogramTracker(space, limit, few)
     for some, units in asked:
-        rooms = [each.room(some, units) for each in (exact, enough, small, apart)]
+        rooms = [each.has_room(some, units) for each in (exact, enough, small, apart)]
         assert rooms[0] == rooms[1]
         assert rooms[0] >= rooms[2]
         assert rooms[1] >= rooms[3]
@@ -87,7 +87,7 @@ def test_the_map_shows_no_less_than_the_largest_popularity(kind, buckets, sessio
     space, limit, asked = session
     tracker, truth = make_tracker(kind, space, limit, buckets), Dense(space)
     for some, units in asked:
-        if tracker.room(some, units):
+        if tracker.has_room(some, units):
             tracker.add(some, units)
             truth.add(some, units)
     for one, other in combinations(range(len(space)), 2):
@@ -105,7 +105,7 @@ def test_buckets_are_few_disjoint_and_cover_the_space(session, buckets):
     space, limit, asked = session
     tracker, truth = HistogramTracker(space, limit, buckets), Dense(space)
     for some, units in asked:
-        if tracker.room(some, units):
+        if tracker.has_room(some, units):
             tracker.add(some, units)
             truth.add(some, units)
     found, counters = tracker.buckets()
@@ -125,8 +125,8 @@ def test_many_buckets_keep_their_counters():
     tracker, truth, accepted = HistogramTracker(space, limit, 2500), Dense(space), []
     for _ in range(400):
         box = np.sort(np.stack([rng.integers(0, n, 2) for n in space.sizes]), axis=1)[None]
-        assert not tracker.room(box) or truth.largest(box) < limit
-        if tracker.room(box):
+        assert not tracker.has_room(box) or truth.largest(box) < limit
+        if tracker.has_room(box):
             tracker.add(box)
             truth.add(box, 1)
             accepted.append(box[0])
@@ -147,8 +147,8 @@ def test_large_domains_are_cut_line_by_line(session):
     tracker, truth = HistogramTracker(wide, limit, ENOUGH), make_tracker("exact", space, limit)
     for some, units in asked:
         scaled = some * scale + [0, scale - 1]
-        assert tracker.room(scaled, units) == truth.room(some, units)
-        if truth.room(some, units):
+        assert tracker.has_room(scaled, units) == truth.has_room(some, units)
+        if truth.has_room(some, units):
             tracker.add(scaled, units)
             truth.add(some, units)
 
@@ -158,7 +158,7 @@ def test_no_boxes_always_have_room():
         tracker = make_tracker(kind, space_of([3, 2]), 1, buckets)
         none = np.empty((0, 2, 2), np.int64)
         tracker.add(none)
-        assert tracker.room(none)
+        assert tracker.has_room(none)
         assert tracker.largest() == 0
 
 
@@ -168,7 +168,7 @@ def test_counters_are_wide_enough_for_the_limit():
         tracker = make_tracker("exact", space, limit)
         tracker.add(space.whole[None], limit)
         assert tracker.largest() == limit
-        assert not tracker.room(space.whole[None])
+        assert not tracker.has_room(space.whole[None])
         with pytest.raises(PromiseError):
             tracker.add(space.whole[None])
 

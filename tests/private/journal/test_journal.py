@@ -164,14 +164,14 @@ def test_news_are_what_others_wrote(journal):
         append(journal, 1, 2)
         with other.turn() as turn:
             assert turn.fresh
-            assert values(turn.news()) == [1, 2]
+            assert values(turn.new_entries()) == [1, 2]
             turn.append("answer", {"value": 3})
         append(other, 4)
         with journal.turn() as turn:
             assert not turn.fresh
-            assert values(turn.news()) == [3, 4]
+            assert values(turn.new_entries()) == [3, 4]
         with journal.turn() as turn:
-            assert turn.news() == ()
+            assert turn.new_entries() == ()
 
 
 def test_after_a_turn_that_failed_everything_is_news_again(journal):
@@ -184,7 +184,7 @@ def test_after_a_turn_that_failed_everything_is_news_again(journal):
         fail(journal, 2)
     with journal.turn() as turn:
         assert turn.fresh
-        assert values(turn.news()) == [1]
+        assert values(turn.new_entries()) == [1]
 
 
 def test_a_failure_after_the_commit_is_told_as_news(journal):
@@ -199,13 +199,13 @@ def test_a_failure_after_the_commit_is_told_as_news(journal):
             append(failing, 1)
         with failing.turn() as turn:
             assert turn.fresh
-            assert values(turn.news()) == [1]
+            assert values(turn.new_entries()) == [1]
     assert journal.verify() == ()
 
 
 def test_a_ledger_in_use_is_refused_after_a_while(journal):
     refused = pytest.raises(sc.LedgerError, match=r"in use by others for more than 0\.05 seconds")
-    with Journal.open(journal.folder, patience=0.05) as other, journal.turn(), refused:
+    with Journal.open(journal.folder, timeout=0.05) as other, journal.turn(), refused:
         append(other, 1)
     append(journal, 1)
 
@@ -219,7 +219,7 @@ def test_a_thread_of_the_same_journal_waits_too(tmp_path):
         except sc.LedgerError as error:
             caught.append(str(error))
 
-    with Journal.create(tmp_path / "db", PROMISE, patience=0.05) as journal:
+    with Journal.create(tmp_path / "db", PROMISE, timeout=0.05) as journal:
         with journal.turn():
             thread = threading.Thread(target=work)
             thread.start()
@@ -230,7 +230,7 @@ def test_a_thread_of_the_same_journal_waits_too(tmp_path):
 def test_a_foreign_lock_on_the_file_is_refused_after_a_while(journal):
     stranger = sqlite3.connect(journal.folder / "ledger.sqlite", isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
-    with Journal.open(journal.folder, patience=0.05) as other:
+    with Journal.open(journal.folder, timeout=0.05) as other:
         with pytest.raises(sc.LedgerError, match="in use by others"):
             append(other, 1)
         stranger.execute("ROLLBACK")

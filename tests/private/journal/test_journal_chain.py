@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scumble.private.journal.entries import Entry, digest, new_entry
-from scumble.private.journal.store import START, Head, inspect
+from scumble.private.journal.store import START, Head, check_chain
 
 LENGTH = 6
 
@@ -39,12 +39,12 @@ def test_only_the_beginning_up_to_the_head_passes(choice, remembered):
         number += gap
         forged.append(replace(WHOLE[place], number=number))
     whole = forged == WHOLE[: len(forged)] and len(forged) >= remembered
-    assert (inspect(forged, number, head_of(remembered), None) == ()) == whole
+    assert (check_chain(forged, number, head_of(remembered), None) == ()) == whole
 
 
 @given(st.integers(1, LENGTH), st.integers(1, LENGTH))
 def test_a_beginning_passes_if_it_reaches_the_head(length, remembered):
-    found = inspect(WHOLE[:length], length, head_of(remembered), None)
+    found = check_chain(WHOLE[:length], length, head_of(remembered), None)
     assert [each.number for each in found] == ([] if length >= remembered else [length + 1])
 
 
@@ -57,7 +57,7 @@ def test_no_field_can_be_changed(place, field, value):
     """Not even into what is no text at all; a new hash shows in the entry that follows."""
     forged = list(WHOLE)
     forged[place] = replace(forged[place], **{field: value})
-    found = inspect(forged, LENGTH, head_of(LENGTH), None)
+    found = check_chain(forged, LENGTH, head_of(LENGTH), None)
     assert (found == ()) == (forged == WHOLE)
     if forged != WHOLE:
         assert found[0].number == place + 1

@@ -15,7 +15,7 @@ import pytest
 from scumble.private.journal.journal import Journal
 from tests.support.database.nursery import Nursery
 
-CHILD = "tests.support.database.ledger_child"
+CHILD = "tests.support.database.journal_child"
 PROMISE = {"epsilon": "1"}
 STEPS = ("begun", "appended", "full", "committed", "done")
 RESTART = 2  # seconds; a thousand times what it takes, so that a busy machine does not matter
@@ -85,6 +85,6 @@ def test_who_is_killed_does_not_keep_the_place(nursery, tmp_path, step, there):
     with Journal.create(tmp_path / "db", PROMISE) as journal:
         nursery.lives(tmp_path / "db", 0, step)
         with journal.turn() as turn:
-            assert [entry.key for entry in turn.news()] == [f"k{n}" for n in range(there)]
+            assert [entry.key for entry in turn.new_entries()] == [f"k{n}" for n in range(there)]
             turn.append("answer", {})
         assert journal.verify() == ()

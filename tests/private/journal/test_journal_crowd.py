@@ -15,7 +15,7 @@ import scumble as sc
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal
 
-CHILD = "tests.support.database.ledger_child"
+CHILD = "tests.support.database.journal_child"
 
 
 @pytest.fixture
@@ -107,11 +107,11 @@ def test_those_who_wait_are_served_together(journal):
 def together(committer: GroupCommit, requests: list) -> list:
     """The outcomes of requests that are all in one batch."""
     with ThreadPoolExecutor(len(requests)) as threads:
-        committer._led = True  # as if somebody were at work
+        committer._has_leader = True  # as if somebody were at work
         futures = [threads.submit(committer.submit, request) for request in requests]
         wait_for_waiting(committer, len(requests))
         with committer._lock:
-            committer._pass_on()
+            committer._choose_leader()
         return [future.exception() or future.result() for future in futures]
 
 

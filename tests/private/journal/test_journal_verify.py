@@ -119,7 +119,7 @@ def test_a_deletion_that_is_hidden_by_new_numbers_is_found(journal):
     first, *_, last = found(journal)
     assert first[0] == 5
     assert "Entry 5 was written as entry 6: entries were inserted, deleted or" in first[1]
-    assert "the ledger ends with entry 8, but its head file remembers entry 9" in last[1]
+    assert "the journal ends with entry 8, but its head file remembers entry 9" in last[1]
 
 
 def test_reordered_entries_are_found(journal):
@@ -150,7 +150,7 @@ def test_an_entry_before_the_first_is_found(journal, number):
         f"INSERT INTO entries SELECT {number}, kind, NULL, analyst, time, payload, previous, hash "
         "FROM entries WHERE number = 4",
     )
-    assert (number, f"Entry {number} was inserted: the ledger begins with entry 1.") in found(
+    assert (number, f"Entry {number} was inserted: the journal begins with entry 1.") in found(
         journal
     )
 
@@ -160,7 +160,7 @@ def test_a_truncated_ledger_is_found_and_not_used(journal, kept):
     meddle(journal, f"DELETE FROM entries WHERE number > {kept}")
     [(number, sentence)] = found(journal)
     assert number == kept + 1
-    assert f"cut off: the ledger ends with entry {kept}, but its head file remembers" in sentence
+    assert f"cut off: the journal ends with entry {kept}, but its head file remembers" in sentence
     with pytest.raises(sc.LedgerError, match="cut off"), journal.turn():
         pass
     refuse_to_use(journal, "cut off")
@@ -221,7 +221,7 @@ def test_a_rewritten_chain_contradicts_the_head(journal):
     forge(journal, 5)
     [(number, sentence)] = found(journal)
     assert number == ENTRIES
-    assert "is not the one that its head file remembers: the ledger was rewritten" in sentence
+    assert "is not the one that its head file remembers: the journal was rewritten" in sentence
     refuse_to_use(journal, "rewritten")
 
 
@@ -260,7 +260,7 @@ def test_what_is_no_seal_is_refused(journal):
 
 def test_a_changed_entry_is_not_given_back_for_its_key(journal):
     meddle(journal, """UPDATE entries SET payload = '{"value":0}' WHERE number = 5""")
-    with pytest.raises(sc.LedgerError, match="Entry 5 of the ledger was changed"):
+    with pytest.raises(sc.LedgerError, match="Entry 5 of the journal was changed"):
         journal.find("k5")
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from scumble.model.privacy.accounting import PrivacyLoss, rho_for
-from scumble.private.ledger.terms import Limit, Total, steps
+from scumble.private.ledger.terms import Limit, Total, group_loss
 
 TENTH = Fraction(1, 10)
 LIMITS = [
@@ -73,8 +73,8 @@ def test_concentrated_losses_add_exactly() -> None:
 
 
 def test_steps_to_a_neighbour_further_off() -> None:
-    assert steps(PrivacyLoss(TENTH), 3) == PrivacyLoss(3 * TENTH)
-    assert steps(PrivacyLoss(rho=TENTH), 3) == PrivacyLoss(rho=9 * TENTH)
+    assert group_loss(PrivacyLoss(TENTH), 3) == PrivacyLoss(3 * TENTH)
+    assert group_loss(PrivacyLoss(rho=TENTH), 3) == PrivacyLoss(rho=9 * TENTH)
 
 
 def test_many_small_losses_are_less_than_their_sum() -> None:
@@ -171,7 +171,7 @@ def test_the_room_is_right_at_orders_close_to_one_and_large(
 ) -> None:
     """A careless formula cancels there; by decimals."""
     limit = Limit(epsilon, delta)
-    assert limit.room <= epsilon + beyond_by_decimals(limit.order - 1, delta)
+    assert limit.capacity <= epsilon + beyond_by_decimals(limit.order - 1, delta)
 
 
 def beyond_by_decimals(more: Fraction, delta: Fraction) -> Fraction:

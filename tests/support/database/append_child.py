@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import scumble as sc
 from scumble.private.database import tables
-from scumble.private.database.tables import SourceTable, grow
+from scumble.private.database.tables import SourceTable, append_rows
 from scumble.private.journal.journal import Journal, Turn
 from tests.support.database.nursery import deadly, watched
 
@@ -45,10 +45,10 @@ def die(folder: str, fatal: str) -> None:
         journal._step = step
         return begin(journal)
 
-    tables.addition = watched(tables.addition, step, after="read")
+    tables.read_batch = watched(tables.read_batch, step, after="read")
     Turn.append, Journal._begin = watched(Turn.append, step, after="appended"), watched_begin
     try:
-        grow(folder, SourceTable(MORE), "k")
+        append_rows(folder, SourceTable(MORE), "k")
     finally:
         os._exit(1)
 
@@ -59,7 +59,9 @@ def crowd(folder: str, number: str) -> None:
         child = os.fork()
         if not child:
             try:
-                os.write(1, f"{grow(folder, SourceTable(MORE), again=True)}\n".encode("ascii"))
+                os.write(
+                    1, f"{append_rows(folder, SourceTable(MORE), again=True)}\n".encode("ascii")
+                )
             finally:
                 os._exit(0)
         children.append(child)

@@ -51,7 +51,7 @@ def nursery() -> None:
 
 def ask(folder: str, first: int, step: Step) -> Iterator[str]:
     """Each answer is acknowledged by a line of its key and value."""
-    Session._given = watched(Session._given, step, before="decided", after="drawn")
+    Session._new_answers = watched(Session._new_answers, step, before="decided", after="drawn")
     Turn.append = watched(Turn.append, step, after="appended")
     database = sc.Database.open(folder, TABLE)
     database._journal._step = step

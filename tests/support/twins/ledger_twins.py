@@ -34,7 +34,7 @@ class Forgetful(DatabaseVictim):
 
     def count(self, condition, members):
         session = self._database._session
-        session._memory = DatabaseState(session.terms, session.space)
+        session._state = DatabaseState(session.terms, session.space)
         return super().count(condition, members)
 
 

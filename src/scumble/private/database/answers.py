@@ -49,59 +49,66 @@ class EstimateBuilder:
     rows: Sequence[int] | None
 
     def read(
-        self, asked: Question, groups: Sequence[Mapping[str, Any]], given: Mapping[int, PastAnswer]
+        self,
+        question: Question,
+        groups: Sequence[Mapping[str, Any]],
+        answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate | Estimates:
         """One estimate, or one for each group."""
         found = [
-            (group.key, self.estimate(asked, told["pieces"], given))
-            for group, told in zip(asked.groups, groups, strict=True)
+            (group.key, self.estimate(question, notes["pieces"], answers))
+            for group, notes in zip(question.groups, groups, strict=True)
         ]
-        if not asked.query.groups:
+        if not question.query.groups:
             [(_, estimate)] = found
             return estimate
-        attributes = [self.space.attributes[self.space.names.index(n)] for n in asked.query.groups]
+        attributes = [
+            self.space.attributes[self.space.names.index(n)] for n in question.query.groups
+        ]
         return Estimates([(each.name, each.arrow_type) for each in attributes], found)
 
     def estimate(
-        self, asked: Question, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]
+        self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
     ) -> DatabaseEstimate:
-        fate = self._fate_of(pieces)
-        notes = (*asked.query.notes, *fate.pop("notes"))
+        fields = self._status_fields(pieces)
+        notes = (*question.query.notes, *fields.pop("notes"))
         if not pieces:
-            empty = asked.query.aggregate == "mean"  # the average of nothing is nothing
+            empty = question.query.aggregate == "mean"  # the average of nothing is nothing
             law: Law = Unknown() if empty else Exact()
-            return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fate)
+            return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fields)
         parts = [
-            self._part([piece for piece in pieces if piece["kind"] == kind], given)
-            for kind in asked.kinds
+            self._part([piece for piece in pieces if piece["kind"] == kind], answers)
+            for kind in question.kinds
         ]
-        if asked.query.aggregate == "mean":
-            ratio = _average(asked, parts, given, pieces)
-            return DatabaseEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fate)
+        if question.query.aggregate == "mean":
+            ratio = _average(question, parts, answers, pieces)
+            return DatabaseEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fields)
         [(value, law)] = parts
-        method = _method(law, asked, fate["status"])
-        as_asked = fate["status"] != "relaxed" and isinstance(law, NoiseSum)
-        if as_asked and asked.query.aggregate == "count":
+        method = _method(law, question, fields["status"])
+        as_asked = fields["status"] != "relaxed" and isinstance(law, NoiseSum)
+        if as_asked and question.query.aggregate == "count":
             most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
-            law = Possible(law, math.inf if self.rows is None else most)
-        return DatabaseEstimate(value, law, method, notes, **fate)
+            law = CountLaw(law, math.inf if self.rows is None else most)
+        return DatabaseEstimate(value, law, method, notes, **fields)
 
-    def _part(self, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]) -> tuple[float, Law]:
+    def _part(
+        self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
+    ) -> tuple[float, Law]:
         """The sum over all batches, and its law."""
         batches = _by_batch(pieces).values()
-        known = [piece for each in batches if not _lacks(each) for piece in each]
-        found = self._sum(known, given)
-        return self._before(*found, [each for each in batches if _lacks(each)])
+        known = [piece for each in batches if not _unanswered(each) for piece in each]
+        found = self._sum(known, answers)
+        return self._with_unanswered(*found, [each for each in batches if _unanswered(each)])
 
-    def _sum(self, pieces: Sequence[Piece], given: Mapping[int, PastAnswer]) -> tuple[float, Law]:
+    def _sum(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> tuple[float, Law]:
         """The weighted sum of numbers, and its law; all of one kind have noise of one scale."""
         weights: dict[int, float] = {}
         value: float = sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
         for piece in pieces:
             for number, weight in piece["terms"]:
                 weights[number] = weights.get(number, 0) + weight
-        value += sum(weight * given[number].value for number, weight in weights.items())
-        times = max((given[number].times for number in weights), default=1)
+        value += sum(weight * answers[number].value for number, weight in weights.items())
+        times = max((answers[number].times for number in weights), default=1)
         terms: dict[float, int] = {}
         for weight in weights.values():
             if weight:
@@ -110,22 +117,22 @@ class EstimateBuilder:
             return float(value), Exact()
         return float(value), NoiseSum(DiscreteLaplace(self.noise * times), terms)
 
-    def _before(
-        self, value: float, law: Law, lacking: Sequence[Sequence[Piece]]
+    def _with_unanswered(
+        self, value: float, law: Law, unanswered: Sequence[Sequence[Piece]]
     ) -> tuple[float, Law]:
         """A sum over some batches, and over others about which no count was given out: the boxes'
         share of the space, of all their rows.
         """
-        if not lacking:
+        if not unanswered:
             return value, law
         if self.rows is None:
             return float("nan"), Unknown()
         guess = most = 0.0
-        for pieces in lacking:
+        for pieces in unanswered:
             rows = self._rows(batch_of(pieces[0]))
             guess += rows * min(sum(self._share(piece["asked"]) for piece in pieces), 1.0)
             most += rows
-        return value + guess, Between(value + guess, value, value + most, law)
+        return value + guess, Bounds(value + guess, value, value + most, law)
 
     def _rows(self, batch: int) -> int:
         return 0 if self.rows is None else self.rows[batch - 1]
@@ -135,21 +142,21 @@ class EstimateBuilder:
         sides = zip(self.space.sizes, box, strict=True)
         return float(np.prod([(high - low + 1) / size for size, (low, high) in sides]))
 
-    def _fate_of(self, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def _status_fields(self, pieces: Sequence[Piece]) -> dict[str, Any]:
         kinds = {piece["status"] for piece in pieces}
         status = next((s for s in ("relaxed", "answered", "repeated") if s in kinds), "answered")
         moved = [piece for piece in pieces if piece["status"] == "relaxed" and piece["terms"]]
         batches = _by_batch(pieces)
-        told = [self._moved(piece, several=len(batches) > 1) for piece in moved[:_MOVED]]
+        notes = [self._moved(piece, several=len(batches) > 1) for piece in moved[:_MOVED]]
         regions = {number: self._regions(of_batch) for number, of_batch in batches.items()}
-        twice = [] if all(apart for _, apart in regions.values()) else [TWICE]
+        overlap = [] if all(disjoint for _, disjoint in regions.values()) else [TWICE]
         conditions = {number: self._sql(*found) for number, found in regions.items()}
         return {
             "status": status,
             "answered": _condition(conditions),
             "distance": max((piece["error"] for piece in pieces), default=0.0),
             "numbers": len({number for piece in pieces for number, _ in piece["terms"]}),
-            "notes": [*told, *twice],
+            "notes": [*notes, *overlap],
         }
 
     def _regions(self, pieces: Sequence[Piece]) -> tuple[Boxes, bool]:
@@ -159,12 +166,12 @@ class EstimateBuilder:
         if not moved:  # then only the sum and the count of an average share a region
             regions = list({str(region): region for region in regions}.values())
         boxes = np.array(regions, np.int64).reshape(-1, len(self.space), 2)
-        return boxes, not moved or _apart(boxes)
+        return boxes, not moved or _disjoint(boxes)
 
-    def _sql(self, boxes: Boxes, apart: bool) -> str:
+    def _sql(self, boxes: Boxes, disjoint: bool) -> str:
         """The condition that boxes make up; nothing if they are too many to be told."""
         listed = map(self.space.sql, boxes) if len(boxes) <= _LISTED else ()
-        return (" OR " if apart else " + ").join(listed)
+        return (" OR " if disjoint else " + ").join(listed)
 
     def _moved(self, piece: Piece, *, several: bool) -> str:
         """Which ends of which attributes were moved."""
@@ -188,7 +195,7 @@ def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     return found
 
 
-def _lacks(pieces: Sequence[Piece]) -> bool:
+def _unanswered(pieces: Sequence[Piece]) -> bool:
     """Whether no number stands for one of the pieces."""
     return any(not piece["terms"] and "rows" not in piece for piece in pieces)
 
@@ -216,28 +223,28 @@ def _among(numbers: Sequence[int]) -> str:
     return f"batch = {listed}" if len(numbers) == 1 else f"batch IN ({listed})"
 
 
-def _method(law: Law, asked: Question, status: str) -> str:
-    if isinstance(law, Between) and law.noise.stderr:
+def _method(law: Law, question: Question, status: str) -> str:
+    if isinstance(law, Bounds) and law.noise.stderr:
         return PARTLY
-    if isinstance(law, (Between, Unknown)):
+    if isinstance(law, (Bounds, Unknown)):
         return BEFORE
     if isinstance(law, Exact):
         return ALL
     if status == "relaxed":
         return MADE
-    return NOISY if asked.kinds == (COUNT,) else SUMMED
+    return NOISY if question.kinds == (COUNT,) else SUMMED
 
 
 def _average(
-    asked: Question,
+    question: Question,
     parts: Sequence[tuple[float, Law]],
-    given: Mapping[int, PastAnswer],
+    answers: Mapping[int, PastAnswer],
     pieces: Sequence[Piece],
 ) -> Average:
     (total, of_total), (count, of_count) = parts
-    amounts = asked.amounts.values if asked.amounts is not None else np.zeros(1, np.int64)
+    amounts = question.amounts.values if question.amounts is not None else np.zeros(1, np.int64)
     numbers = {number for piece in pieces for number, _ in piece["terms"]}
-    counts = sum(given[number].kind == COUNT for number in numbers)
+    counts = sum(answers[number].kind == COUNT for number in numbers)
     return Average(
         total,
         count,
@@ -249,7 +256,7 @@ def _average(
     )
 
 
-def _apart(boxes: Boxes) -> bool:
+def _disjoint(boxes: Boxes) -> bool:
     """Whether no two boxes have a point in common."""
     for place, box in enumerate(boxes[:-1]):
         others = boxes[place + 1 :]
@@ -263,7 +270,7 @@ def _apart(boxes: Boxes) -> bool:
 
 
 @dataclass(frozen=True)
-class Between:
+class Bounds:
     """Nothing is known but limits, which may have noise."""
 
     value: float
@@ -282,7 +289,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Possible:
+class CountLaw:
     """The law of a count: its limits are cut to what a count can be, and reach to the estimate if
     that lies outside. A truth that was between the limits is so still.
     """
@@ -326,9 +333,9 @@ class DatabaseEstimate(Estimate):
         return {**super().to_dict(level), **more}
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}\n  {self._fate()}"
+        return f"{super().__repr__()}\n  {self._status_sentence()}"
 
-    def _fate(self) -> str:
+    def _status_sentence(self) -> str:
         if self.status != "relaxed":
             return f"{self.status} as asked"
         if not self.numbers:

@@ -12,10 +12,10 @@ from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
 from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
-from scumble.private.database.inspect import facts, told, verified
+from scumble.private.database.inspect import events, summary, verify_journal
 from scumble.private.database.plan import AnswerOptions, Prefer, Relax
 from scumble.private.database.question import Question, QuestionReader
-from scumble.private.database.session import Request, Session, Settled
+from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
@@ -47,7 +47,7 @@ class Database:
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
         self._session = Session(journal, self.terms, self.space, tables, seed)
-        self._meaning = QuestionReader(self.schema, self.space)
+        self._questions = QuestionReader(self.schema, self.space)
 
     @classmethod
     def create(
@@ -88,10 +88,10 @@ class Database:
             sized=outside != "drop",
             seeded=seed is not None,
         )
-        known = tables.asked_about(tables.schema_of(schema), attributes)
+        known = tables.queryable_schema(tables.load_schema(schema), attributes)
         read = SourceTable(source, table, progress)
         with charged_for_database(ledger, terms.claim(), known, seeded=terms.seeded):
-            made = tables.make(folder, read, known, terms, outside)
+            made = tables.create_folder(folder, read, known, terms, outside)
         # There is a folder, which can be opened: from here on it has to stay paid for.
         return cls._begun(*made, seed)
 
@@ -115,10 +115,10 @@ class Database:
         if not isinstance(batches, (list, tuple)):
             allowed = "a list of what was appended, in its order"
             raise ParameterError.of("Database", "batches", allowed, type(batches).__name__)
-        given = None if schema is None else tables.schema_of(schema)
+        expected = None if schema is None else tables.load_schema(schema)
         more = [SourceTable.of(batch, progress) for batch in batches]
         read = SourceTable(source, table, progress)
-        return cls._begun(*tables.reopen(folder, read, more, given), seed)
+        return cls._begun(*tables.open_folder(folder, read, more, expected), seed)
 
     @classmethod
     def _begun(cls, journal: Journal, tables: Mapping[str, BoxCounter], seed: int | None) -> Self:
@@ -154,10 +154,10 @@ class Database:
         """
         check_word("key", key)
         check_word("analyst", analyst)
-        manner = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        asked = self._asked(sql)
-        settled = self._session.submit(Request(asked, manner, key, analyst))
-        return self._reader(settled).read(asked, settled.groups, settled.numbers)
+        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
+        question = self._read_question(sql)
+        outcome = self._session.submit(Request(question, options, key, analyst))
+        return self._builder(outcome).read(question, outcome.groups, outcome.numbers)
 
     def cost(
         self,
@@ -174,18 +174,18 @@ class Database:
         `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. The
         error of an average depends on its value; it is told for evenly spread rows.
         """
-        manner = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        asked = self._asked(sql)
+        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
+        question = self._read_question(sql)
         try:
-            settled = self._session.imagine(Request(asked, manner, analyst=analyst))
+            outcome = self._session.preview(Request(question, options, analyst=analyst))
         except PromiseError as refusal:
             return {"status": "refused", "reason": str(refusal), "new numbers": 0}
-        pieces = [group["pieces"] for group in settled.groups]
-        reader = self._reader(settled)
-        found = [reader.estimate(asked, each, settled.numbers) for each in pieces]
+        pieces = [group["pieces"] for group in outcome.groups]
+        builder = self._builder(outcome)
+        found = [builder.estimate(question, each, outcome.numbers) for each in pieces]
         return {
-            "status": settled.status,
-            "new numbers": settled.new,
+            "status": outcome.status,
+            "new numbers": outcome.new,
             "stderr": max((each.stderr for each in found), default=0.0),
             "distance": max((each.distance for each in found), default=0.0),
             "answered": found[0].answered if len(found) == 1 else "",
@@ -205,7 +205,7 @@ class Database:
         idempotency key: rows that are added again with it, also after a crash, are added once.
         """
         check_word("key", key)
-        rows = tables.addition(self._journal, SourceTable(source, table, progress))
+        rows = tables.read_batch(self._journal, SourceTable(source, table, progress))
         return self._session.append(rows, key)
 
     @property
@@ -214,30 +214,30 @@ class Database:
 
     def status(self) -> dict[str, Any]:
         """The promise, how much of it is used at the most asked-about point, and what was done."""
-        with self._session.memory() as memory:
-            return facts(memory)
+        with self._session.state() as state:
+            return summary(state)
 
     def history(self) -> list[dict[str, Any]]:
         """Everything that the ledger says about questions and added rows, in their order."""
-        return told(self._journal.entries(after=1))
+        return events(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
         """What is wrong with the ledger, in sentences; none if it is whole."""
-        return verified(self._journal, seal)
+        return verify_journal(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """How often each pair of values of two attributes is covered by answers, as a heat map; or,
         without attributes, how many counts were answered of those asked for.
         """
-        from scumble.private.database.inspect import picture
+        from scumble.private.database.inspect import plot_state
 
         entries = self._journal.entries(after=1)
-        with self._session.memory() as memory:
-            return picture(memory, entries, one, other)
+        with self._session.state() as state:
+            return plot_state(state, entries, one, other)
 
     def close(self) -> None:
         self._journal.close()
-        self._meaning.close()
+        self._questions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -248,10 +248,10 @@ class Database:
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"
 
-    def _reader(self, settled: Settled) -> EstimateBuilder:
-        return EstimateBuilder(self.space, self.terms.noise, settled.rows)
+    def _builder(self, outcome: Outcome) -> EstimateBuilder:
+        return EstimateBuilder(self.space, self.terms.noise, outcome.rows)
 
-    def _asked(self, sql: str) -> Question:
+    def _read_question(self, sql: str) -> Question:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        return self._meaning.of(sql)
+        return self._questions.of(sql)

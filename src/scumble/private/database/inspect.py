@@ -58,18 +58,18 @@ class DatabaseInspection:
         return str(self._journal.head)
 
     def status(self) -> dict[str, Any]:
-        return facts(self._caught_up())
+        return summary(self._caught_up())
 
     def history(self) -> list[dict[str, Any]]:
-        return told(self._journal.entries(after=1))
+        return events(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
         """What is wrong with the ledger, in sentences; none if it is whole."""
-        return verified(self._journal, seal)
+        return verify_journal(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """As `Database.plot`."""
-        return picture(self._caught_up(), self._journal.entries(after=1), one, other)
+        return plot_state(self._caught_up(), self._journal.entries(after=1), one, other)
 
     def close(self) -> None:
         self._journal.close()
@@ -84,13 +84,13 @@ class DatabaseInspection:
         """With entries that follow each other link by link; a broken chain is refused."""
         with self._journal.turn() as turn:
             if turn.fresh:
-                self._memory = DatabaseState(self.terms, self.space)
-            for entry in turn.news():
-                self._memory.learn(entry)
-        return self._memory
+                self._state = DatabaseState(self.terms, self.space)
+            for entry in turn.new_entries():
+                self._state.learn(entry)
+        return self._state
 
 
-def verified(journal: Journal, seal: str | None) -> list[str]:
+def verify_journal(journal: Journal, seal: str | None) -> list[str]:
     """What is wrong with a chain, or if nothing is, with the batches that it tells of."""
     added = journal.entries(kind=APPEND)  # before the chain: others may add some meanwhile
     found = journal.verify(seal) or tuple(
@@ -101,29 +101,29 @@ def verified(journal: Journal, seal: str | None) -> list[str]:
     return [finding.sentence for finding in found]
 
 
-def facts(memory: DatabaseState) -> dict[str, Any]:
+def summary(state: DatabaseState) -> dict[str, Any]:
     """The promise, how much of it is used at the most asked-about point, and what was done."""
-    used, batches = memory.used(), memory.batches
+    used, batches = state.used(), state.batches
     return {
-        "epsilon": float(memory.terms.epsilon),
-        "noise": float(memory.terms.noise),
-        "most answers for one point": memory.terms.limit,
+        "epsilon": float(state.terms.epsilon),
+        "noise": float(state.terms.noise),
+        "most answers for one point": state.terms.limit,
         "used": used,
-        "share used": used / memory.terms.limit,
-        **memory.answers,
-        "numbers given out": len(memory.given),
-        "points": memory.space.points,
+        "share used": used / state.terms.limit,
+        **state.status_counts,
+        "numbers given out": len(state.past_answers),
+        "points": state.space.points,
         "tracker": type(batches[0].tracker).__name__.removesuffix("Tracker").lower(),
         "batches": len(batches),
         "used in each batch": [batch.tracker.largest() for batch in batches],
         "analysts": {
             name: max(batch.of_analysts[name].largest() for batch in batches)
-            for name in memory.terms.quotas
+            for name in state.terms.quotas
         },
     }
 
 
-def told(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """What the ledger says about questions, and about rows that were added, in their order."""
     return [
         {
@@ -155,20 +155,20 @@ _TICKS, _NAMES = 8, 40  # of numbers a few, of categories all that have room
 _LETTERS = {"year": 4, "month": 7}  # of a date that is published as the first day of these
 
 
-def picture(
-    memory: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
+def plot_state(
+    state: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
 ) -> Figure:
     """The heat map over two attributes, or the capacity curve if none is named."""
     if not figures.available():
         raise ScumbleError(figures.MISSING)
     if one is None and other is None:
-        return _curve(memory, entries)
-    across, up = (_place(memory.space, name) for name in (one, other))
+        return _curve(state, entries)
+    across, up = (_place(state.space, name) for name in (one, other))
     # Nobody is in two batches: what a person has lost shows in the batch that lost most.
-    each = (batch.tracker.popularity(across, up) for batch in memory.batches)
+    each = (batch.tracker.popularity(across, up) for batch in state.batches)
     counts = reduce(np.maximum, each)
-    attributes = memory.space.attributes
-    return popularity(counts, _side(attributes[across]), _side(attributes[up]), memory.terms.limit)
+    attributes = state.space.attributes
+    return popularity(counts, _side(attributes[across]), _side(attributes[up]), state.terms.limit)
 
 
 def _place(space: Space, name: str | None) -> int:
@@ -199,22 +199,22 @@ def _label(attribute: Attribute, value: Any) -> str:
     return str(value)[: _LETTERS[period]] if period in _LETTERS else str(value)
 
 
-def _curve(memory: DatabaseState, entries: Iterable[Entry]) -> Figure:
+def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
     """Counts only, box by box; what was repeated was neither asked anew nor paid for. Each batch
     has a curve: the bound holds for one table.
     """
-    answered: list[list[int]] = [[0] for _ in memory.batches]
+    answered: list[list[int]] = [[0] for _ in state.batches]
     volumes: set[Fraction] = set()
     for piece in _counts(entries):
         as_asked = piece["status"] == "answered"
         curve = answered[batch_of(piece) - 1]
         curve.append(curve[-1] + as_asked)
-        volumes |= {_volume(memory.space, piece["asked"])} if as_asked else set()
+        volumes |= {_volume(state.space, piece["asked"])} if as_asked else set()
     curves = [
         database.Answered(_named(place, len(answered)), range(len(each)), each)
         for place, each in enumerate(answered)
     ]
-    return database.capacity(curves, _bounds(memory.terms, volumes))
+    return database.capacity(curves, _bounds(state.terms, volumes))
 
 
 def _counts(entries: Iterable[Entry]) -> Iterator[Piece]:

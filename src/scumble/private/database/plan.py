@@ -31,24 +31,24 @@ from scumble.private.database.state import COUNT, Batch, DatabaseState, of_batch
 class AnswerPlan:
     """What is decided about a question, batch by batch: the answers about them add up."""
 
-    memory: DatabaseState
+    state: DatabaseState
     analyst: str | None
-    manner: AnswerOptions
+    options: AnswerOptions
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the ledger has to know about it
 
-    def groups(self, asked: Question) -> list[dict[str, Any]]:
+    def groups(self, question: Question) -> list[dict[str, Any]]:
         """The pieces of every group of a question, those of all batches together."""
-        self.memory.batches[0].quota(self.analyst)  # who is unknown is told so first
+        self.state.batches[0].quota(self.analyst)  # who is unknown is told so first
         found: list[dict[str, Any]] = [
-            {"key": place, "pieces": []} for place in range(len(asked.groups))
+            {"key": place, "pieces": []} for place in range(len(question.groups))
         ]
-        batches = len(self.memory.batches)
+        batches = len(self.state.batches)
         left = max(MOST_RELAXED, batches)
         for number in range(1, batches + 1):
-            first = len(self.memory.given) + len(self.new)
-            part = BatchPlan(self.memory, number, first, self.analyst, self.manner, left)
-            for group, pieces in zip(found, _pieces(part, asked), strict=True):
+            first = len(self.state.past_answers) + len(self.new)
+            part = BatchPlan(self.state, number, first, self.analyst, self.options, left)
+            for group, pieces in zip(found, _pieces(part, question), strict=True):
                 group["pieces"] += pieces
             left -= part.relaxed
             self.new += [(number, kind, box) for kind, box in part.new]
@@ -56,13 +56,13 @@ class AnswerPlan:
         return found
 
 
-def _pieces(plan: BatchPlan, asked: Question) -> list[list[Piece]]:
+def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
     """For each group of a question the answers about one batch."""
     # The sum and the count of an average are of the same rows, or it is no average.
-    strict = asked.kinds != (COUNT,)
+    strict = question.kinds != (COUNT,)
     return [
-        [plan.piece(kind, box, strict=strict) for kind in asked.kinds for box in group.boxes]
-        for group in asked.groups
+        [plan.piece(kind, box, strict=strict) for kind in question.kinds for box in group.boxes]
+        for group in question.groups
     ]
 
 
@@ -89,11 +89,11 @@ class BatchPlan:
     made of with their weights, the region that they make up, and how far this is from the box.
     """
 
-    memory: DatabaseState
+    state: DatabaseState
     number: int  # of the batch
     first: int  # the number that what is given out next will have
     analyst: str | None
-    manner: AnswerOptions
+    options: AnswerOptions
     most_relaxed: int  # boxes that may be approached
     new: list[tuple[str, Box]] = field(default_factory=list)
     changes: bool = False  # whether the ledger has to know about it
@@ -104,13 +104,13 @@ class BatchPlan:
     _boxes: Boxes = field(init=False)  # of the new ones, with room for more
 
     def __post_init__(self) -> None:
-        self._batch = self.memory.batches[self.number - 1]
-        self._boxes = np.empty((16, *self.memory.space.whole.shape), np.int64)
+        self._batch = self.state.batches[self.number - 1]
+        self._boxes = np.empty((16, *self.state.space.whole.shape), np.int64)
 
     def piece(self, kind: str, box: Box, *, strict: bool) -> Piece:
         """The answer for one box; one that is `strict` is for that box or not at all."""
-        memory, batch = self.memory, self._batch
-        if kind == COUNT and memory.terms.sized and (box == memory.space.whole).all():
+        state, batch = self.state, self._batch
+        if kind == COUNT and state.terms.sized and (box == state.space.whole).all():
             return {**self._piece(kind, box, "answered", {}), "rows": 1}  # public, hence free
         number = batch.find(kind, box)
         if number is None:
@@ -121,15 +121,15 @@ class BatchPlan:
             return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
         if strict:
             raise PromiseError(NO_SUMS.format(self._where))
-        if self.manner.relax == "refuse" or not memory.terms.relax:
+        if self.options.relax == "refuse" or not state.terms.relax:
             raise PromiseError(REFUSED.format(self._where))
-        known = batch.relaxed.get((self.manner.name, box.tobytes()))
-        if known is not None and known["error"] <= self.manner.most_error:
+        known = batch.relaxed.get((self.options.name, box.tobytes()))
+        if known is not None and known["error"] <= self.options.most_error:
             return known
         self.relaxed += 1
         if self.relaxed > self.most_relaxed:
             raise PromiseError(TOO_MANY)
-        piece = {**self._relaxed(box), "manner": self.manner.name}
+        piece = {**self._relaxed(box), "manner": self.options.name}
         self.changes = self.changes or bool(piece["terms"])
         return piece
 
@@ -138,9 +138,9 @@ class BatchPlan:
         new = self._boxes[: len(self.new)]
         meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
         planned = int(meet.all(axis=1).sum())
-        if planned and self.memory.terms.tracker == "disjoint":
+        if planned and self.state.terms.tracker == "disjoint":
             return False
-        return self._batch.room(box, 1 + planned, self.analyst)
+        return self._batch.has_room(box, 1 + planned, self.analyst)
 
     def ask(self, box: Box) -> int:
         """Plan to give out a count; its place among all counts."""
@@ -174,20 +174,20 @@ class BatchPlan:
         return self.first + self._counts[count - known]
 
     def _relaxed(self, box: Box) -> Piece:
-        distance = Distance.over(self.memory.space.sizes, self.manner.weights)
-        if self.manner.prefer == "exact":
+        distance = Distance.over(self.state.space.sizes, self.options.weights)
+        if self.options.prefer == "exact":
             exact = self._combined(box, distance)
             if exact is not None:
                 return self._combination(box, box, 0.0, exact)
         start = len(self.new)
-        compound = relax(box, self, distance, self.memory.terms.relax)
-        if compound is None or np.array_equal(compound.region, self.memory.space.whole):
+        compound = relax(box, self, distance, self.state.terms.relax)
+        if compound is None or np.array_equal(compound.region, self.state.space.whole):
             # There are no counts to make it of, or only such that tell what everybody knows.
             self._forget(start)
             return self._piece(COUNT, box, "relaxed", {})
-        if compound.error > self.manner.most_error:
+        if compound.error > self.options.most_error:
             raise PromiseError(self._too_far(compound))
-        if self.manner.relax == "regression":
+        if self.options.relax == "regression":
             better = self._combined(compound.region, distance)
             if better is not None and better.squares < compound.size:
                 return self._combination(box, compound.region, compound.error, better)
@@ -214,7 +214,7 @@ class BatchPlan:
         return self._piece(COUNT, box, "relaxed", terms, region, error)
 
     def _too_far(self, compound: Compound) -> str:
-        nearest = self.memory.space.sql(compound.region)
+        nearest = self.state.space.sql(compound.region)
         return (
             f"The promise is used up for this part of {self._where}. The nearest question that can "
             f"be answered is SELECT COUNT(*) FROM t WHERE {nearest}, at a relaxation error of "
@@ -224,7 +224,7 @@ class BatchPlan:
 
     @property
     def _where(self) -> str:
-        return "the table" if len(self.memory.batches) == 1 else f"batch {self.number}"
+        return "the table" if len(self.state.batches) == 1 else f"batch {self.number}"
 
     def _piece(
         self,

@@ -23,7 +23,7 @@ from scumble.private.database.space import Box, Boxes
 Floats = npt.NDArray[np.float64]
 
 
-class Columns:
+class FaceColumns:
     """A copy of boxes whose number only grows, brought up to date when it is asked for.
 
     The faces are floating-point numbers, which are compared fastest; a code above 2^53 is rounded,
@@ -50,7 +50,7 @@ class Columns:
         return self._faces
 
 
-class Shelf:
+class ColumnCache:
     """The columns of arrays of answers, each kept as long as its array is.
 
     An array of answers is filled from its beginning and not changed there, and relaxation asks
@@ -58,7 +58,7 @@ class Shelf:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[weakref.ref[Boxes], Columns]] = {}
+        self._kept: dict[int, tuple[weakref.ref[Boxes], FaceColumns]] = {}
         self._lock = threading.Lock()
 
     def columns(self, boxes: Boxes) -> Floats:
@@ -69,7 +69,7 @@ class Shelf:
         with self._lock:
             known = self._kept.get(id(owner))
             if known is None or known[0]() is not owner:
-                known = weakref.ref(owner, self._dropper(id(owner))), Columns(boxes.shape[1])
+                known = weakref.ref(owner, self._dropper(id(owner))), FaceColumns(boxes.shape[1])
                 self._kept[id(owner)] = known
             return known[1].of(boxes)
 
@@ -95,7 +95,7 @@ def _owner(boxes: Boxes) -> Boxes:
     return boxes
 
 
-_SHELF = Shelf()
+_COLUMNS = ColumnCache()
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def relax(target: Box, history: History, distance: Distance, most: int) -> Compo
     boxes = history.boxes
     if not len(boxes):
         return None
-    search = _Search(target, history, distance, boxes, _SHELF.columns(boxes))
+    search = _Search(target, history, distance, boxes, _COLUMNS.columns(boxes))
     compound = search.nearest()
     while compound.size < most and compound.error > 0:
         patched = search.patched(compound)

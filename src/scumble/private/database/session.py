@@ -15,7 +15,7 @@ from scumble.private.database.plan import AnswerOptions, AnswerPlan
 from scumble.private.database.question import Question
 from scumble.private.database.space import Box, Space
 from scumble.private.database.state import COUNT, DatabaseState, PastAnswer
-from scumble.private.database.tables import Addition, BoxCounter, missing
+from scumble.private.database.tables import BoxCounter, NewBatch, missing_batch
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, Entry
 from scumble.private.journal.group_commit import GroupCommit
@@ -30,14 +30,14 @@ _SPARE = 256
 class Request:
     """A question that waits for its decision."""
 
-    asked: Question
-    manner: AnswerOptions
+    question: Question
+    options: AnswerOptions
     key: str | None = None
     analyst: str | None = None
 
 
 @dataclass(frozen=True)
-class Settled:
+class Outcome:
     """What was decided, as the ledger has it, the numbers that it is made of, and where that is
     public the number of rows of each batch.
     """
@@ -77,22 +77,22 @@ class Session:
         self._tables = dict(tables)
         self._noise = Keystream(seed)
         self._spare: list[int] = []
-        self._memory = DatabaseState(terms, space)
-        self._committer: GroupCommit[Request, Settled] = GroupCommit(journal, self._decide)
+        self._state = DatabaseState(terms, space)
+        self._committer: GroupCommit[Request, Outcome] = GroupCommit(journal, self._decide)
 
-    def submit(self, request: Request) -> Settled:
+    def submit(self, request: Request) -> Outcome:
         """The outcome of a request once it is durable; or the reason why it is refused."""
         return self._committer.submit(request)
 
-    def imagine(self, request: Request) -> Settled:
+    def preview(self, request: Request) -> Outcome:
         """What would become of a request: nothing is counted, charged or written. Numbers that
         would be new have the values that they would have if all combinations were equally frequent.
         """
-        with self.memory() as memory:
-            plan = AnswerPlan(memory, request.analyst, request.manner)
+        with self.state() as state:
+            plan = AnswerPlan(state, request.analyst, request.options)
             try:
                 self._refuse_without_rows()
-                groups = plan.groups(request.asked)
+                groups = plan.groups(request.question)
             except ScumbleError as refusal:  # raised when the turn is over: it was no failure
                 reason = refusal
             else:
@@ -100,89 +100,89 @@ class Session:
                     PastAnswer(
                         kind,
                         box,
-                        self._expected(batch, kind, box, request.asked),
-                        _times(kind, request),
+                        self._expected(batch, kind, box, request.question),
+                        _noise_factor(kind, request),
                         batch,
                     )
                     for batch, kind, box in plan.new
                 ]
-                return self._settled(groups, new, len(new))
+                return self._outcome_of(groups, new, len(new))
         raise reason
 
-    def append(self, rows: Addition, key: str | None) -> int:
+    def append(self, rows: NewBatch, key: str | None) -> int:
         """Add a batch of rows; its number, once it is durable."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
-            entry = rows.enter(turn, key, len(self._memory.batches) + 1)
+            entry = rows.write_entry(turn, key, len(self._state.batches) + 1)
             if turn.appended:
-                self._memory.learn(entry)
+                self._state.learn(entry)
             self._tables[entry.payload["data"]] = rows.counter
         return int(entry.payload["batch"])
 
     @contextmanager
-    def memory(self) -> Iterator[DatabaseState]:
+    def state(self) -> Iterator[DatabaseState]:
         """The memory as it is now; nobody changes it meanwhile."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
-            yield self._memory
+            yield self._state
 
-    def _decide(self, turn: Turn, requests: Sequence[Request]) -> list[Settled | Exception]:
+    def _decide(self, turn: Turn, requests: Sequence[Request]) -> list[Outcome | Exception]:
         self._catch_up(turn)
-        return [self._outcome(turn, request) for request in requests]
+        return [self._decide_one(turn, request) for request in requests]
 
-    def _outcome(self, turn: Turn, request: Request) -> Settled | Exception:
+    def _decide_one(self, turn: Turn, request: Request) -> Outcome | Exception:
         try:
             self._refuse_without_rows()
             stored = None if request.key is None else turn.find(request.key)
             if stored is not None:
                 return self._stored(stored, request)
-            plan = AnswerPlan(self._memory, request.analyst, request.manner)
-            groups = plan.groups(request.asked)
+            plan = AnswerPlan(self._state, request.analyst, request.options)
+            groups = plan.groups(request.question)
         except ScumbleError as refusal:  # nothing has changed; the others of this turn go on
             return refusal
-        new = self._given(plan, request)
-        settled = self._settled(groups, new, len(new))
+        new = self._new_answers(plan, request)
+        outcome = self._outcome_of(groups, new, len(new))
         if plan.changes or request.key is not None:
             payload = {
-                "sql": request.asked.query.text,
-                "manner": [request.manner.name, str(request.manner.most_error)],
-                "status": settled.status,
+                "sql": request.question.query.text,
+                "manner": [request.options.name, str(request.options.most_error)],
+                "status": outcome.status,
                 "groups": groups,
                 "new": [each.to_dict() for each in new],
             }
             entry = turn.append(ANSWER, payload, request.key, request.analyst)
-            self._memory.learn(entry, payload)
-        return settled
+            self._state.learn(entry, payload)
+        return outcome
 
-    def _stored(self, entry: Entry, request: Request) -> Settled:
+    def _stored(self, entry: Entry, request: Request) -> Outcome:
         payload = entry.payload
-        asked = (payload.get("sql"), payload.get("manner"), entry.analyst)
-        manner = [request.manner.name, str(request.manner.most_error)]
-        if asked != (request.asked.query.text, manner, request.analyst):
+        question = (payload.get("sql"), payload.get("manner"), entry.analyst)
+        options = [request.options.name, str(request.options.most_error)]
+        if question != (request.question.query.text, options, request.analyst):
             allowed = "a new one for another question, analyst or way to relax"
             raise ParameterError.of("answer", "key", allowed, request.key)
         groups = payload["groups"]
-        return self._settled(groups, (), len(payload["new"]))
+        return self._outcome_of(groups, (), len(payload["new"]))
 
-    def _settled(
+    def _outcome_of(
         self, groups: Sequence[Mapping[str, Any]], new: Sequence[PastAnswer], bought: int
-    ) -> Settled:
+    ) -> Outcome:
         """An outcome, with the numbers that it is made of; new ones follow all that were given
         out.
         """
-        given = self._memory.given
+        past = self._state.past_answers
         pieces = [piece for group in groups for piece in group["pieces"]]
         numbers = {
-            number: given[number] if number < len(given) else new[number - len(given)]
+            number: past[number] if number < len(past) else new[number - len(past)]
             for piece in pieces
             for number, _ in piece["terms"]
         }
         rows = [table.rows for table in self._batches()] if self.terms.sized else None
-        return Settled(groups, numbers, bought, rows)
+        return Outcome(groups, numbers, bought, rows)
 
-    def _given(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
+    def _new_answers(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
         """The numbers that a plan gives out: true ones with noise."""
-        amounts = request.asked.amounts
+        amounts = request.question.amounts
         values = [0] * len(plan.new)
         tables = self._batches()
         for batch, kind in dict.fromkeys((batch, kind) for batch, kind, _ in plan.new):
@@ -192,15 +192,15 @@ class Session:
                 found = tables[batch - 1].counts(boxes)
             else:
                 found = tables[batch - 1].sums(boxes, amounts.axis, amounts.values)
-            noise = self._drawn(_times(kind, request), len(places))
+            noise = self._draw_noise(_noise_factor(kind, request), len(places))
             for place, value, error in zip(places, found, noise, strict=True):
                 values[place] = value + error
         return [
-            PastAnswer(kind, box, value, _times(kind, request), batch)
+            PastAnswer(kind, box, value, _noise_factor(kind, request), batch)
             for (batch, kind, box), value in zip(plan.new, values, strict=True)
         ]
 
-    def _drawn(self, times: int, size: int) -> list[int]:
+    def _draw_noise(self, times: int, size: int) -> list[int]:
         """Noise that was never used. That of single counts is drawn in advance, many at a time,
         which is several times faster.
         """
@@ -208,35 +208,35 @@ class Session:
             noise = discrete_laplace(self._noise, self.terms.noise * times, size)
             return [int(error) for error in noise]
         if not self._spare:
-            self._spare = self._drawn(times, _SPARE)
+            self._spare = self._draw_noise(times, _SPARE)
         return [self._spare.pop()]
 
-    def _expected(self, batch: int, kind: str, box: Box, asked: Question) -> int:
+    def _expected(self, batch: int, kind: str, box: Box, question: Question) -> int:
         if not self.terms.sized:
             return 0
         sides = [int(high - low) + 1 for low, high in box]
         count = self._batches()[batch - 1].rows * prod(sides) // self.space.points
-        if kind == COUNT or asked.amounts is None:
+        if kind == COUNT or question.amounts is None:
             return count
-        low, high = box[asked.amounts.axis]
-        return round(count * float(asked.amounts.values[low : high + 1].mean()))
+        low, high = box[question.amounts.axis]
+        return round(count * float(question.amounts.values[low : high + 1].mean()))
 
     def _catch_up(self, turn: Turn) -> None:
         """Take in what others wrote; everything, if this process cannot be sure of its memory."""
         if turn.fresh:
-            self._memory = DatabaseState(self.terms, self.space)
-        for entry in turn.news():
-            self._memory.learn(entry)
+            self._state = DatabaseState(self.terms, self.space)
+        for entry in turn.new_entries():
+            self._state.learn(entry)
 
     def _batches(self) -> list[BoxCounter]:
         """The tables of all batches, in their order."""
-        return [self._tables[data] for data in (self._first, *self._memory.added)]
+        return [self._tables[data] for data in (self._first, *self._state.added)]
 
     def _refuse_without_rows(self) -> None:
         """Another program may have added rows that this one does not have."""
-        for place, data in enumerate(self._memory.added):
+        for place, data in enumerate(self._state.added):
             if data not in self._tables:
-                raise missing(place + 2)
+                raise missing_batch(place + 2)
 
 
 def status_of(groups: Sequence[Mapping[str, Any]]) -> str:
@@ -245,6 +245,6 @@ def status_of(groups: Sequence[Mapping[str, Any]]) -> str:
     return next((s for s in ("relaxed", "answered", "repeated") if s in found), "answered")
 
 
-def _times(kind: str, request: Request) -> int:
-    amounts = request.asked.amounts
+def _noise_factor(kind: str, request: Request) -> int:
+    amounts = request.question.amounts
     return 1 if kind == COUNT or amounts is None else amounts.largest

@@ -29,8 +29,8 @@ class DatabaseState:
     def __init__(self, terms: DatabaseTerms, space: Space) -> None:
         self.terms = terms
         self.space = space
-        self.given: list[PastAnswer] = []
-        self.answers = {"answered": 0, "repeated": 0, "relaxed": 0}
+        self.past_answers: list[PastAnswer] = []
+        self.status_counts = {"answered": 0, "repeated": 0, "relaxed": 0}
         self.batches = [Batch(terms, space)]
         self.added: list[str] = []  # fingerprints of the batches after the first
 
@@ -55,16 +55,16 @@ class DatabaseState:
 
     def _answered(self, payload: Mapping[str, Any], analyst: str | None) -> None:
         for item in payload["new"]:
-            given = PastAnswer.from_dict(item)
-            self.batches[given.batch - 1].add(given, len(self.given), analyst)
-            self.given.append(given)
+            answer = PastAnswer.from_dict(item)
+            self.batches[answer.batch - 1].add(answer, len(self.past_answers), analyst)
+            self.past_answers.append(answer)
         for group in payload["groups"]:
             for piece in group["pieces"]:
                 if piece["status"] == "relaxed" and piece["terms"]:
                     asked = np.array(piece["asked"], np.int64)
                     batch = self.batches[batch_of(piece) - 1]
                     batch.relaxed[piece["manner"], asked.tobytes()] = piece
-        self.answers[payload["status"]] += 1
+        self.status_counts[payload["status"]] += 1
 
 
 # A batch of rows as the ledger knows it: what was given out about it, and how often each point is
@@ -100,10 +100,10 @@ class Batch:
         """The number that was given out for exactly this."""
         return self._places.get((kind, box.tobytes()))
 
-    def room(self, box: Box, units: int, analyst: str | None) -> bool:
+    def has_room(self, box: Box, units: int, analyst: str | None) -> bool:
         """Whether one more answer for a box is within the promise, and the analyst's quota."""
         known = (self.tracker, self.quota(analyst))
-        return all(tracker.room(box[np.newaxis], units) for tracker in known if tracker)
+        return all(tracker.has_room(box[np.newaxis], units) for tracker in known if tracker)
 
     def quota(self, analyst: str | None) -> Tracker | None:
         """What counts an analyst's answers, where there are quotas."""
@@ -114,16 +114,16 @@ class Batch:
             raise ParameterError.of("Database", "analyst", allowed, analyst)
         return self.of_analysts[analyst]
 
-    def add(self, given: PastAnswer, number: int, analyst: str | None) -> None:
+    def add(self, answer: PastAnswer, number: int, analyst: str | None) -> None:
         """Take in what was given out about these rows, under its number."""
-        box = given.box[np.newaxis]
+        box = answer.box[np.newaxis]
         self.tracker.add(box)
         quota = self.quota(analyst)
         if quota is not None:
             quota.add(box)
-        self._places[given.kind, given.box.tobytes()] = number
-        if given.kind == COUNT:
-            self._keep(given.box)
+        self._places[answer.kind, answer.box.tobytes()] = number
+        if answer.kind == COUNT:
+            self._keep(answer.box)
             self._counts.append(number)
 
     def _keep(self, box: Box) -> None:

@@ -51,20 +51,20 @@ class SourceTable:
             return cls(*batch, progress)
         return cls(batch, None, progress)
 
-    def counted(self, schema: Schema, outside: Outside) -> BoxCounter:
+    def read(self, schema: Schema, outside: Outside) -> BoxCounter:
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
         return BoxCounter.over(rows, schema.names)
 
 
-def make(
+def create_folder(
     folder: str | Path, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
 ) -> tuple[Journal, dict[str, BoxCounter]]:
     """A new ledger for a table; what could be refused is refused before there is a folder."""
     if Path(folder).exists():
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
     DatabaseState(terms, Space(schema, schema.names))
-    counter = table.counted(schema, outside)
+    counter = table.read(schema, outside)
     key = secrets.token_bytes(32)
     promise: dict[str, Any] = {
         "terms": terms.to_dict(),
@@ -75,7 +75,7 @@ def make(
     }
     journal = Journal.create(folder, promise)
     try:
-        _keep(journal.folder / KEY, key)
+        _write_key(journal.folder / KEY, key)
     except OSError as error:
         (journal.folder / KEY).unlink(missing_ok=True)  # nobody shall open what may not be paid for
         journal.close()
@@ -83,7 +83,7 @@ def make(
     return journal, {promise["data"]: counter}
 
 
-def reopen(
+def open_folder(
     folder: str | Path, table: SourceTable, batches: Sequence[SourceTable], schema: Schema | None
 ) -> tuple[Journal, dict[str, BoxCounter]]:
     """The ledger in a folder, and by their fingerprints the table that it was made for and the
@@ -93,30 +93,30 @@ def reopen(
     try:
         promise = journal.promise
         known = Schema.from_dict(journal.promised("schema"))
-        given = known if schema is None else asked_about(schema, promise["attributes"])
+        given = known if schema is None else queryable_schema(schema, promise["attributes"])
         journal.expect({**promise, "schema": given.to_dict()})
         added = [entry.unchanged() for entry in journal.entries(kind=APPEND)]
         if len(added) != len(batches):
             raise LedgerError(_other_number(journal.folder, len(added), len(batches)))
-        secret = _kept(journal.folder / KEY)
-        counter = table.counted(known, promise["outside"])
+        secret = _read_key(journal.folder / KEY)
+        counter = table.read(known, promise["outside"])
         journal.expect({**promise, "data": counter.fingerprint(secret)})
-        more = [each.counted(known, promise["outside"]) for each in batches]
-        tables = {promise["data"]: counter, **named(added, more, secret)}
+        more = [each.read(known, promise["outside"]) for each in batches]
+        tables = {promise["data"]: counter, **tables_by_fingerprint(added, more, secret)}
     except BaseException:
         journal.close()
         raise
     return journal, tables
 
 
-def addition(journal: Journal, table: SourceTable) -> Addition:
+def read_batch(journal: Journal, table: SourceTable) -> NewBatch:
     """Rows that are to be added to a database, read as its table was."""
     promise = journal.promise
-    counter = table.counted(Schema.from_dict(promise["schema"]), promise["outside"])
-    return Addition.of(counter, _kept(journal.folder / KEY))
+    counter = table.read(Schema.from_dict(promise["schema"]), promise["outside"])
+    return NewBatch.of(counter, _read_key(journal.folder / KEY))
 
 
-def grow(
+def append_rows(
     folder: str | Path, table: SourceTable, key: str | None = None, *, again: bool = False
 ) -> int:
     """Add rows to the database in a folder, whose earlier rows need not be there; the number of
@@ -124,12 +124,12 @@ def grow(
     """
     check_word("key", key)
     with Journal.open(folder) as journal:
-        rows = addition(journal, table)
+        rows = read_batch(journal, table)
         with journal.turn() as turn:
-            added = [entry for entry in turn.news() if entry.kind == APPEND]
+            added = [entry for entry in turn.new_entries() if entry.kind == APPEND]
             if not again and (key is None or turn.find(key) is None):
-                rows.refuse_twice(journal.promise["data"], added)
-            return int(rows.enter(turn, key, len(added) + 2).payload["batch"])
+                rows.refuse_repeated(journal.promise["data"], added)
+            return int(rows.write_entry(turn, key, len(added) + 2).payload["batch"])
 
 
 def _other_number(folder: Path, added: int, given: int) -> str:
@@ -140,7 +140,7 @@ def _other_number(folder: Path, added: int, given: int) -> str:
     )
 
 
-def _keep(path: Path, key: bytes) -> None:
+def _write_key(path: Path, key: bytes) -> None:
     """Write a key for its owner alone, to the disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
@@ -149,7 +149,7 @@ def _keep(path: Path, key: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _kept(path: Path) -> bytes:
+def _read_key(path: Path) -> bytes:
     try:
         return bytes.fromhex(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -159,14 +159,14 @@ def _kept(path: Path) -> bytes:
         ) from None
 
 
-def schema_of(schema: Schema | str | Path) -> Schema:
+def load_schema(schema: Schema | str | Path) -> Schema:
     """A schema, or the one in a file."""
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("Database", "schema", "a Schema or the path of one", schema)
     return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
-def asked_about(schema: Schema, attributes: Sequence[str] | None) -> Schema:
+def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema:
     """The attributes that can be asked about, in the order of the schema."""
     if isinstance(attributes, str):
         raise ParameterError.of("Database", "attributes", "a list of names", attributes)
@@ -182,7 +182,7 @@ def asked_about(schema: Schema, attributes: Sequence[str] | None) -> Schema:
 
 
 @dataclass(frozen=True)
-class Addition:
+class NewBatch:
     """Rows that are to be added, read and encoded.
 
     Who could make up a batch would learn from a refusal whether it is one that is there. So they
@@ -196,17 +196,19 @@ class Addition:
     data: str  # their fingerprint with this salt
 
     @classmethod
-    def of(cls, counter: BoxCounter, secret: bytes) -> Addition:
+    def of(cls, counter: BoxCounter, secret: bytes) -> NewBatch:
         salt = secrets.token_hex(16)
         return cls(counter, secret, salt, fingerprint(counter, secret, salt))
 
-    def refuse_twice(self, table: str, batches: Sequence[Entry]) -> None:
+    def refuse_repeated(self, table: str, batches: Sequence[Entry]) -> None:
         """Complain about rows that are there already, in the table or in a batch: as a rule they
         are the same people, added by mistake.
         """
         same = [1] if self.counter.fingerprint(self.secret) == table else []
         same += [
-            each.payload["batch"] for each in batches if is_of(each, self.counter, self.secret)
+            each.payload["batch"]
+            for each in batches
+            if matches_rows(each, self.counter, self.secret)
         ]
         if same:
             raise PromiseError(
@@ -215,23 +217,23 @@ class Addition:
                 f"same values, say {errors.setting('again', True)}."
             )
 
-    def enter(self, turn: Turn, key: str | None, number: int) -> Entry:
+    def write_entry(self, turn: Turn, key: str | None, number: int) -> Entry:
         """The entry of the batch: a new one with this number, or the one that has the key."""
         stored = None if key is None else turn.find(key)
         if stored is None:
             payload = {"batch": number, "salt": self.salt, "data": self.data}
             return turn.append(APPEND, payload, key)
-        if stored.kind != APPEND or not is_of(stored, self.counter, self.secret):
+        if stored.kind != APPEND or not matches_rows(stored, self.counter, self.secret):
             raise ParameterError.of("append", "key", "a new one for other rows", key)
         return stored
 
 
-def named(
+def tables_by_fingerprint(
     entries: Sequence[Entry], tables: Sequence[BoxCounter], secret: bytes
 ) -> dict[str, BoxCounter]:
     """The rows of all batches by their fingerprints; what the ledger does not know is refused."""
     for entry, table in zip(entries, tables, strict=True):
-        if not is_of(entry, table, secret):
+        if not matches_rows(entry, table, secret):
             raise LedgerError(
                 f"Batch {entry.payload['batch']} was made of other rows than those that are given. "
                 "Give the batches as they were added, in their order."
@@ -239,7 +241,7 @@ def named(
     return {entry.payload["data"]: table for entry, table in zip(entries, tables, strict=True)}
 
 
-def is_of(entry: Entry, table: BoxCounter, secret: bytes) -> bool:
+def matches_rows(entry: Entry, table: BoxCounter, secret: bytes) -> bool:
     """Whether an entry is about these rows."""
     payload = entry.payload
     return bool(fingerprint(table, secret, payload["salt"]) == payload["data"])
@@ -253,7 +255,7 @@ def fingerprint(table: BoxCounter, secret: bytes, salt: str) -> str:
     return table.fingerprint(key)
 
 
-def missing(number: int) -> LedgerError:
+def missing_batch(number: int) -> LedgerError:
     """The error of a program that does not have the rows of a batch."""
     return LedgerError(
         f"Rows were added to this database as batch {number}, which this program was not given. "

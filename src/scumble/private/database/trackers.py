@@ -28,7 +28,7 @@ class Tracker(Protocol):
 
     limit: int
 
-    def room(self, boxes: Boxes, units: int = 1) -> bool:
+    def has_room(self, boxes: Boxes, units: int = 1) -> bool:
         """Whether every popularity would stay at or under the limit; the boxes are disjoint."""
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
@@ -95,7 +95,7 @@ class ExactTracker:
         self._top = np.zeros(sum(levels), kind)
         self._own = np.zeros(sum(levels[:-1]), kind)
 
-    def room(self, boxes: Boxes, units: int = 1) -> bool:
+    def has_room(self, boxes: Boxes, units: int = 1) -> bool:
         return all(self._fits(box, units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
@@ -175,7 +175,7 @@ class HistogramTracker:
         self._index = empty_index(space.whole, buckets, limit)
         self._due = np.empty(buckets + 1, np.int64)
 
-    def room(self, boxes: Boxes, units: int = 1) -> bool:
+    def has_room(self, boxes: Boxes, units: int = 1) -> bool:
         return all(self._fits(box, units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
@@ -233,7 +233,7 @@ class DisjointTracker:
         self._accepted = Accepted(len(space))
         self._largest = 0
 
-    def room(self, boxes: Boxes, units: int = 1) -> bool:
+    def has_room(self, boxes: Boxes, units: int = 1) -> bool:
         return not len(boxes) or (units <= self.limit and not any(map(self._meets, boxes)))
 
     def add(self, boxes: Boxes, units: int = 1) -> None:

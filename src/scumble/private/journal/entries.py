@@ -1,6 +1,4 @@
-"""An entry of the ledger: what happened, in bytes that do not change, with the hash that ties it to
-the entry before it.
-"""
+"""Entries of a journal: a payload as canonical JSON, chained by hashes."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from scumble.model.errors import LedgerError, ParameterError
 PROMISE = "promise"
 ANSWER = "answer"
 APPEND = "append"  # a batch of rows
-BEGINNING = "0" * 64  # what stands before the first entry in place of a hash
+NO_HASH = "0" * 64  # `previous` of the first entry
 _LONGEST = 200  # characters of a key, a kind or a name
 _JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the ledger; `text` is its payload as JSON, `hash` the SHA-256 of all the rest."""
+    """One entry. `text` is its payload as JSON, `hash` the SHA-256 of all other fields."""
 
     number: int
     kind: str
@@ -40,28 +38,28 @@ class Entry:
         return content
 
     def unchanged(self) -> Self:
-        """The entry itself; refused if its content was changed."""
+        """Return the entry itself; raises `LedgerError` if its content was changed."""
         if not self.intact:
             raise LedgerError(
-                f"Entry {self.number} of the ledger was changed: its content does not fit its "
+                f"Entry {self.number} of the journal was changed: its content does not fit its "
                 "hash. It is not used."
             )
         return self
 
     @property
     def intact(self) -> bool:
-        """Whether the content still fits the hash."""
+        """Whether the content has the stored hash."""
         return self._fits(self.number)
 
     def written_as(self, last: int) -> int | None:
-        """The number up to `last` with which the content would fit the hash."""
+        """Return the number from 1 to `last` with which the content has the stored hash, if any."""
         return next((number for number in range(1, last + 1) if self._fits(number)), None)
 
     def _fits(self, number: int) -> bool:
         content = (number, self.kind, self.key, self.analyst, self.time, self.text, self.previous)
         try:
             return digest(*content) == self.hash
-        except (TypeError, ValueError):  # a meddler may have stored what is not text
+        except (TypeError, ValueError):  # somebody may have stored what is not text
             return False
 
 
@@ -74,8 +72,10 @@ def digest(
     text: str,
     previous: str,
 ) -> str:
-    """SHA-256 of seven lines. No other content shares them: none of it has a line end when it is
-    written, so what has one makes more lines; and a key or name begins with = unless there is none.
+    """Return the SHA-256 of the fields, as seven lines.
+
+    Different fields give different lines. No field has a line end when it is written, so a field
+    that has one makes more lines. A key or analyst begins with = unless there is none.
     """
     owner = ("" if word is None else "=" + word for word in (key, analyst))
     lines = (str(number), kind, *owner, time, text, previous)
@@ -90,7 +90,7 @@ def new_entry(
     key: str | None = None,
     analyst: str | None = None,
 ) -> Entry:
-    """The entry that follows the one with the hash `previous`, written now."""
+    """Return a new entry, to follow the one with the hash `previous`, with the present time."""
     for name, word in (("kind", kind), ("key", key), ("analyst", analyst)):
         check_word(name, word)
     text = canonical(payload)
@@ -100,7 +100,7 @@ def new_entry(
 
 
 def canonical(payload: Mapping[str, Any]) -> str:
-    """A payload as JSON: keys sorted, integers exact, the same bytes for the same content."""
+    """Return a payload as JSON with sorted keys and exact integers: equal content, equal bytes."""
     try:
         return _JSON.encode(dict(payload))
     except (TypeError, ValueError):
@@ -110,7 +110,7 @@ def canonical(payload: Mapping[str, Any]) -> str:
 
 
 def check_word(name: str, word: str | None) -> None:
-    """Keys, kinds and names are short and printable: they go into hashes and into messages."""
+    """Refuse a key, kind or name that is long or not printable. These occur in messages."""
     if word is None and name != "kind":
         return
     if not isinstance(word, str) or not word.isprintable() or not 0 < len(word) <= _LONGEST:

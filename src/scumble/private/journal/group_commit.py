@@ -1,6 +1,4 @@
-"""Group commit: the requests of many threads are decided in one turn and made durable by one
-commit.
-"""
+"""Group commit: requests of many threads are decided in one turn and made durable by one commit."""
 
 from __future__ import annotations
 
@@ -15,12 +13,13 @@ Result = TypeVar("Result")
 
 
 class GroupCommit(Generic[Request, Result]):
-    """Brings threads together: who finds nobody at work leads, and serves all who wait.
+    """Serves requests of concurrent threads in batches.
 
-    `decide(turn, requests)` gives one result for each request, or an exception in its place, which
-    is raised for that request alone. If `decide` itself raises, the turn is undone and each request
-    is decided in a turn of its own, so that the exception strikes only the one that caused it.
-    Results leave when the turn is on the disk, not before.
+    A thread that finds no leader becomes the leader and serves all waiting requests.
+    `decide(turn, requests)` returns one result for each request, or an exception in its place,
+    which is raised for that request alone. If `decide` itself raises, the turn is rolled back and
+    each request is decided in a turn of its own, so that only the request that caused the exception
+    gets it. Results are returned when the turn is on the disk.
     """
 
     def __init__(
@@ -32,60 +31,61 @@ class GroupCommit(Generic[Request, Result]):
         self._decide = decide
         self._lock = threading.Lock()
         self._waiting: list[_Ticket[Request, Result]] = []
-        self._led = False
+        self._has_leader = False
 
     def submit(self, request: Request) -> Result:
-        """The result of one request, once it is durable."""
+        """Return the result of one request, once it is durable."""
         ticket: _Ticket[Request, Result] = _Ticket(request)
         batch: list[_Ticket[Request, Result]] = []
         try:
             with self._lock:
                 self._waiting.append(ticket)
-                ticket.leads, self._led = not self._led, True
-            if not ticket.leads:
-                ticket.called.acquire()  # until there is a result, or it has to lead
-            if ticket.leads:
+                ticket.is_leader, self._has_leader = not self._has_leader, True
+            if not ticket.is_leader:
+                ticket.wake.acquire()  # until there is a result, or it becomes the leader
+            if ticket.is_leader:
                 with self._lock:
                     batch, self._waiting = self._waiting, []
                 self._serve(batch)
-        finally:  # also if it was interrupted, and will not come back for its result
+        finally:  # also if the thread is interrupted and never takes its result
             self._leave(ticket, batch)
         return ticket.result()
 
     def _leave(
         self, ticket: _Ticket[Request, Result], batch: Sequence[_Ticket[Request, Result]]
     ) -> None:
-        """Give up the lead, and call those who were served."""
+        """Leave the queue, choose the next leader, and wake the threads that were served."""
         others = [each for each in batch if each is not ticket]
         with self._lock:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             self._waiting[:0] = [each for each in others if not each.outcome]
-            if ticket.leads:
-                self._pass_on()
+            if ticket.is_leader:
+                self._choose_leader()
         for each in others:
             if each.outcome:
-                each.called.release()
+                each.wake.release()
 
-    def _pass_on(self) -> None:
-        """The first who waits leads. Only one thread is woken for it: if all looked whether it is
-        their turn, they would take longer than the commit.
+    def _choose_leader(self) -> None:
+        """Make the first waiting request the leader.
+
+        Only its thread is woken: waking all of them would take longer than the commit.
         """
-        self._led = bool(self._waiting)
-        if self._led:
-            self._waiting[0].leads = True
-            self._waiting[0].called.release()
+        self._has_leader = bool(self._waiting)
+        if self._has_leader:
+            self._waiting[0].is_leader = True
+            self._waiting[0].wake.release()
 
     def _serve(self, batch: list[_Ticket[Request, Result]]) -> None:
-        blamed = False  # whether it was `decide` that failed, and not the ledger
+        deciding = False  # whether a failure is of `decide`, and not of the journal
         try:
             with self._journal.turn() as turn:
-                blamed = True
+                deciding = True
                 results = self._decide(turn, [ticket.request for ticket in batch])
                 outcomes = list(zip(batch, results, strict=True))
-                blamed = False
+                deciding = False
         except Exception as error:
-            if blamed and len(batch) > 1:
+            if deciding and len(batch) > 1:
                 for ticket in batch:
                     self._serve([ticket])
             else:
@@ -97,14 +97,14 @@ class GroupCommit(Generic[Request, Result]):
 
 
 class _Ticket(Generic[Request, Result]):
-    """A request, and its outcome as a list of one as soon as there is one."""
+    """A request; `outcome` has one element as soon as it is decided."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.outcome: list[Result | Exception] = []
-        self.leads = False
-        self.called = threading.Lock()  # let go when its thread has something to do
-        self.called.acquire()
+        self.is_leader = False
+        self.wake = threading.Lock()  # released when its thread has something to do
+        self.wake.acquire()
 
     def result(self) -> Result:
         [outcome] = self.outcome

@@ -1,7 +1,7 @@
-"""Journal and a writer's turn.
+"""A durable, tamper-evident journal in a folder, and the turn of its one writer.
 
-The durable, tamper-evident ledger of the statistical database: a folder with a SQLite file and
-its head.
+The folder has a SQLite file with the entries and a small head file. Statistical databases and
+owners' ledgers are kept in journals.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from scumble.model.errors import LedgerError, ParameterError
 from scumble.private.journal.entries import PROMISE, Entry, canonical, check_word, new_entry
 from scumble.private.journal.store import (
     FORMAT,
-    HEAD,
-    LEDGER,
+    HEAD_FILE,
+    JOURNAL_FILE,
     START,
     Finding,
     Head,
     HeadFile,
     Store,
+    check_chain,
+    check_link,
     explained,
-    follow,
-    inspect,
-    locked,
-    rewritten,
-    truncated,
+    rewriting,
+    timeout_message,
+    truncation,
 )
 
 _PARTS = {
@@ -41,37 +41,36 @@ _PARTS = {
     "schema": "the schema",
     "terms": "epsilon, the noise or other terms",
 }
-PATIENCE = 30.0  # seconds that a turn waits for others
+TIMEOUT = 30.0  # seconds that a turn waits for other writers
 
 
 class Journal:
-    """What one database has promised and answered, entry after entry, each with the hash of the
-    one before it.
+    """An append-only sequence of entries, each with the hash of the one before it.
 
-    An entry is on the disk before its turn is over; a crash at any instant leaves whole turns.
-    Threads and processes of one computer may share a folder (not on a network drive: SQLite's WAL
-    needs shared memory). `verify` finds entries that were changed, deleted, inserted, reordered or
-    cut off. There is no secret key: who can write all the files of the folder can forge all of
-    them, add entries at the end, or put back an older copy. Against a copy of `head` that was kept
-    where they cannot write, `verify` shows every forgery of what was there when it was taken.
+    The first entry is the promise. An entry is on the disk before its turn is over; a crash at any
+    instant leaves whole turns. Threads and processes of one computer may share a folder (not on a
+    network drive: SQLite's WAL needs shared memory). `verify` finds entries that were changed,
+    deleted, inserted, reordered or cut off. There is no secret key: anybody who can write all files
+    of the folder can forge all of them, add entries at the end, or restore an older copy. Against a
+    copy of `head` that was kept elsewhere, `verify` finds every forgery of earlier entries.
     """
 
-    def __init__(self, folder: Path, *, patience: float, step: Step | None) -> None:
-        """Opens what `create` made; call `Journal.open` or `Journal.create` instead."""
+    def __init__(self, folder: Path, *, timeout: float, step: Step | None) -> None:
+        """Call `Journal.open` or `Journal.create` instead."""
         self.folder = folder
-        self._patience = patience
+        self._timeout = timeout
         self._step = step or (lambda _: None)
         self._process = os.getpid()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._fresh = True
         with ExitStack() as files, explained(folder):
-            self._head = files.enter_context(closing(HeadFile(folder / HEAD)))
-            self._writer = files.enter_context(closing(Store(folder, patience)))
-            self._reader = files.enter_context(closing(Store(folder, patience)))
+            self._head = files.enter_context(closing(HeadFile(folder / HEAD_FILE)))
+            self._writer = files.enter_context(closing(Store(folder, timeout)))
+            self._reader = files.enter_context(closing(Store(folder, timeout)))
             self._first = _promise(self._reader)
             self._files: ExitStack | None = files.pop_all()
-        self._seen = Head(self._first.number, self._first.hash)
+        self._last_seen = Head(self._first.number, self._first.hash)
 
     @classmethod
     def create(
@@ -79,10 +78,10 @@ class Journal:
         folder: str | Path,
         promise: Mapping[str, Any],
         *,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
-        """A new folder with a ledger that begins with a promise: all of it, or nothing."""
+        """Create a folder with a journal that begins with `promise`. A failure leaves no folder."""
         path = Path(folder).resolve()
         first = new_entry(1, START.hash, PROMISE, promise)
         with explained(path):
@@ -90,8 +89,8 @@ class Journal:
                 raise LedgerError(
                     f"{path} exists already. Choose another folder, or open this one."
                 )
-            _make(path, first)
-        return cls(path, patience=patience, step=step)
+            _create_folder(path, first)
+        return cls(path, timeout=timeout, step=step)
 
     @classmethod
     def open(
@@ -99,19 +98,21 @@ class Journal:
         folder: str | Path,
         promise: Mapping[str, Any] | None = None,
         *,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
-        """The ledger in a folder; another promise than the one it was made with is refused.
+        """Open the journal in a folder. A `promise` other than the first entry is refused.
 
-        `step` is told what a turn does: it has "begun", is "full" (before the commit), is
-        "committed", is "done" (its head is written).
+        `step` is called during a turn with "begun", "full" (before the commit), "committed" and
+        "done" (the head is written).
         """
         path = Path(folder).resolve()
         with explained(path):
-            if not (path / LEDGER).is_file() or not (path / HEAD).is_file():
-                raise LedgerError(f"{path} {_what(path)}: {LEDGER} or {HEAD} is missing.")
-        journal = cls(path, patience=patience, step=step)
+            if not (path / JOURNAL_FILE).is_file() or not (path / HEAD_FILE).is_file():
+                raise LedgerError(
+                    f"{path} {_description(path)}: {JOURNAL_FILE} or {HEAD_FILE} is missing."
+                )
+        journal = cls(path, timeout=timeout, step=step)
         try:
             if promise is not None:
                 journal.expect(promise)
@@ -125,7 +126,7 @@ class Journal:
         return self._first.payload
 
     def promised(self, part: str) -> Any:
-        """A part of what a database promises, which the ledger of an owner has not."""
+        """Return a part of the promise that every database has, and no owner's ledger has."""
         if part not in self.promise:
             raise LedgerError(
                 f"{self.folder} is an owner's ledger of releases, no database: see `scumble ledger "
@@ -134,7 +135,7 @@ class Journal:
         return self.promise[part]
 
     def expect(self, promise: Mapping[str, Any]) -> None:
-        """Refuse a ledger whose promise is another one; its parts are named, not shown."""
+        """Raise `LedgerError` if the promise is another one. The error names parts, no values."""
         here, given = self.promise, json.loads(canonical(promise))
         different = [
             name
@@ -144,16 +145,17 @@ class Journal:
         if different:
             listed = ", ".join(_PARTS.get(name, name) for name in different)
             raise LedgerError(
-                f"The ledger in {self.folder} was made for something else: it differs in {listed}. "
-                "Open it with what it was made with, or create another."
+                f"The journal in {self.folder} was made for something else: it differs in "
+                f"{listed}. Open it with what it was made with, or create another."
             )
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
-        """The one writer's place among all threads and processes: what is appended is committed
-        together at the end, and not at all after an exception.
+        """The turn of the one writer among all threads and processes.
+
+        Everything that is appended is committed together at the end; nothing after an exception.
         """
-        with self._alone():
+        with self._exclusive():
             turn: Turn | None = None
             try:
                 turn = self._begin()
@@ -167,34 +169,34 @@ class Journal:
                     turn.end()
 
     def find(self, key: str) -> Entry | None:
-        """The entry with this idempotency key, if it is in the ledger for good."""
+        """Return the committed entry with this idempotency key, if there is one."""
         check_word("key", key)
         with self._read() as reader:
             return reader.find(key)
 
     def entries(self, after: int = 0, kind: str | None = None) -> list[Entry]:
-        """All entries after a number, in their order; or those of one kind."""
+        """Return the entries with a number above `after`, in order: all, or those of one kind."""
         with self._read() as reader:
             return list(reader.entries(after + 1, kind))
 
     @property
     def head(self) -> Head:
-        """Where the ledger ends now. Kept elsewhere, it is a seal on everything up to here."""
+        """Number and hash of the last entry. A copy kept elsewhere seals all entries up to it."""
         with self._read() as reader:
             *_, end = reader.entries(reader.last)
             return Head(end.number, end.hash)
 
     def verify(self, head: Head | str | None = None) -> tuple[Finding, ...]:
-        """Everything that is wrong with the ledger (the first ten findings); empty if it is whole.
+        """Return the first ten findings about the journal; empty if it is intact.
 
-        `head` is a seal: what `head` was at an earlier time, kept elsewhere.
+        `head` is a seal: a copy of `Journal.head` at an earlier time.
         """
         seal = Head.parse(head) if isinstance(head, str) else head
         with self._read() as reader:
-            remembered = self._head.read()  # before the entries: others may add some meanwhile
-            reader.run("BEGIN")  # one view of a ledger that others may be writing
+            known_heads = self._head.read()  # before the entries: others may add some meanwhile
+            reader.run("BEGIN")  # one view of a journal that others may be writing
             try:
-                found = inspect(reader.entries(-(2**63)), reader.last, remembered, seal)
+                found = check_chain(reader.entries(-(2**63)), reader.last, known_heads, seal)
                 state = reader.run("PRAGMA integrity_check(1)")
             finally:
                 reader.rollback()
@@ -202,7 +204,7 @@ class Journal:
         return found if state == "ok" else (*found, broken)
 
     def close(self) -> None:
-        """Wait for the disk and let go of the files."""
+        """Wait for writes to the disk, and close the files."""
         with self._writing, self._reading:
             if self._files is not None:
                 self._files.close()
@@ -215,14 +217,14 @@ class Journal:
         self.close()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The place of the one writer: first among the threads here, then among all others."""
-        if not self._writing.acquire(timeout=self._patience):
-            raise LedgerError(locked(self._patience))
+    def _exclusive(self) -> Iterator[None]:
+        """Exclude other writers: first the threads of this journal, then all other journals."""
+        if not self._writing.acquire(timeout=self._timeout):
+            raise LedgerError(timeout_message(self._timeout))
         try:
             self._refuse_if_closed()
             with explained(self.folder):
-                self._head.lock(self._patience)
+                self._head.lock(self._timeout)
             try:
                 yield
             finally:
@@ -231,7 +233,7 @@ class Journal:
             self._writing.release()
 
     def _begin(self) -> Turn:
-        since = Head(self._first.number, self._first.hash) if self._fresh else self._seen
+        since = Head(self._first.number, self._first.hash) if self._fresh else self._last_seen
         self._writer.run("BEGIN IMMEDIATE")
         turn = Turn(self._writer, since, self._head.read(), fresh=self._fresh)
         self._step("begun")
@@ -247,11 +249,13 @@ class Journal:
             self._step("done")
         else:
             self._writer.rollback()
-        self._seen, self._fresh = turn.last, False
+        self._last_seen, self._fresh = turn.last, False
 
     def _undo(self, turn: Turn | None) -> None:
-        """As if the turn had never been; memory that was told about it has to start anew."""
-        self._fresh = self._fresh or (turn is not None and bool(turn.appended or turn.news()))
+        """Roll back. The next turn is `fresh` if this one had new entries or appended some."""
+        self._fresh = self._fresh or (
+            turn is not None and bool(turn.appended or turn.new_entries())
+        )
         self._writer.rollback()
 
     @contextmanager
@@ -263,26 +267,26 @@ class Journal:
     def _refuse_if_closed(self) -> None:
         if self._files is None or os.getpid() != self._process:
             raise LedgerError(
-                "This ledger was closed, or opened by another process. Open it again here."
+                "This journal was closed, or opened by another process. Open it again here."
             )
 
 
-def _make(path: Path, first: Entry) -> None:
-    """Fill a folder under another name, then give it its name."""
+def _create_folder(path: Path, first: Entry) -> None:
+    """Fill a folder under a temporary name, then rename it."""
     partial = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial.mkdir(mode=0o700)
     try:
         Store.create(partial, first)
-        HeadFile.create(partial / HEAD, Head(first.number, first.hash))
-        _to_disk(partial)
+        HeadFile.create(partial / HEAD_FILE, Head(first.number, first.hash))
+        _sync_folder(partial)
         partial.rename(path)
-        _to_disk(path.parent)
+        _sync_folder(path.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _to_disk(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -291,16 +295,16 @@ def _to_disk(folder: Path) -> None:
 
 
 def _promise(reader: Store) -> Entry:
-    """The first entry, of a file that this version can read."""
+    """Return the first entry of a file that this version can read."""
     version = reader.run("PRAGMA user_version")
     if version != FORMAT:
         raise LedgerError(
-            f"The ledger has format {version}; this version of scumble reads format {FORMAT}. "
+            f"The journal has format {version}; this version of scumble reads format {FORMAT}. "
             "Upgrade scumble, or restore the folder from a copy."
         )
     first = next(reader.entries(1), None)
     if first is None or first.number != 1 or first.kind != PROMISE or not first.intact:
-        raise LedgerError("The ledger was tampered with or is damaged: it has lost its promise.")
+        raise LedgerError("The journal was tampered with or is damaged: it has lost its promise.")
     return first
 
 
@@ -308,25 +312,23 @@ def _part(promise: Mapping[str, Any], name: str) -> str | None:
     return canonical({name: promise[name]}) if name in promise else None
 
 
-def _what(path: Path) -> str:
-    """What a folder without a ledger is."""
+def _description(path: Path) -> str:
+    """What a folder without a journal is, as a clause."""
     if not path.exists():
         return "does not exist"
     release = (path / "manifest.json").exists()
-    return "is a release (ask it by `scumble query`), no database" if release else "has no ledger"
+    return "is a release (ask it by `scumble query`), no database" if release else "has no journal"
 
-
-# One writer's turn at the ledger: what others wrote before it, and what it adds.
 
 Step = Callable[[str], None]
 
 
 class Turn:
-    """The one writer's place; nobody else writes until it is over.
+    """The turn of the one writer. Nobody else writes until it is over.
 
-    `fresh` says that `news` tells everything since the promise, not only what is new: this is the
-    first turn, or an earlier one came to nothing after it had been told news or had written. What
-    memory holds of the ledger is then to be built anew.
+    `fresh` says that `new_entries` returns everything since the promise. This is so in the first
+    turn, and after a turn that was rolled back and had new entries or appended some. The caller
+    then has to build its state anew.
     """
 
     def __init__(self, store: Store, since: Head, head: Head | None, *, fresh: bool) -> None:
@@ -334,16 +336,16 @@ class Turn:
         self.appended = 0
         self._store = store
         self._over = False
-        self._news = _continued(store, since, head)
-        end = self._news[-1] if self._news else since
+        self._new_entries = _entries_since(store, since, head)
+        end = self._new_entries[-1] if self._new_entries else since
         self.last = Head(end.number, end.hash)
 
-    def news(self) -> tuple[Entry, ...]:
-        """What others wrote since this journal last had a turn, checked link by link."""
-        return self._news
+    def new_entries(self) -> tuple[Entry, ...]:
+        """Return what other writers appended since the last turn of this journal, links checked."""
+        return self._new_entries
 
     def find(self, key: str) -> Entry | None:
-        """The entry with this idempotency key, of this turn or before it."""
+        """Return the entry with this idempotency key, of this turn or before it."""
         self._refuse_if_over()
         check_word("key", key)
         return self._store.find(key)
@@ -355,7 +357,7 @@ class Turn:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Entry:
-        """Add an entry. It is there for others, and after a crash, when the turn is over."""
+        """Append an entry. Others see it, and it survives a crash, when the turn is over."""
         self._refuse_if_over()
         if kind == PROMISE:
             raise ParameterError.of("Turn.append", "kind", "another word than 'promise'", kind)
@@ -366,34 +368,37 @@ class Turn:
         return entry
 
     def end(self) -> None:
-        """Nothing can be added any more."""
+        """Refuse further entries."""
         self._over = True
 
     def _refuse_if_over(self) -> None:
         if self._over:
-            raise LedgerError("This turn at the ledger is over. Take another one.")
+            raise LedgerError("This turn at the journal is over. Take another one.")
 
 
-def _continued(store: Store, since: Head, head: Head | None) -> tuple[Entry, ...]:
-    """The entries after `since`: refused where they do not continue it, or not up to the head."""
+def _entries_since(store: Store, since: Head, head: Head | None) -> tuple[Entry, ...]:
+    """Return the entries after `since`.
+
+    Entries that do not continue it, or that end before the head, are refused.
+    """
     if head is None:
-        raise _tampered("The head file is damaged.")
+        raise _tampering_error("The head file is damaged.")
     entries = list(store.entries(since.number))
     last = entries[-1].number if entries else store.last
     if last < since.number:
-        raise _tampered(truncated(last, since, "this program").sentence)
+        raise _tampering_error(truncation(last, since, "this program").sentence)
     if last < head.number:
-        raise _tampered(truncated(last, head).sentence)
+        raise _tampering_error(truncation(last, head).sentence)
     if (entries[0].number, entries[0].hash) != (since.number, since.hash):
-        raise _tampered(rewritten(since, "this program").sentence)
+        raise _tampering_error(rewriting(since, "this program").sentence)
     for before, entry in pairwise(entries):
-        if finding := follow(entry, Head(before.number, before.hash), last):
-            raise _tampered(finding.sentence)
+        if finding := check_link(entry, Head(before.number, before.hash), last):
+            raise _tampering_error(finding.sentence)
     place = head.number - since.number
     if place >= 0 and entries[place].hash != head.hash:
-        raise _tampered(rewritten(head).sentence)
+        raise _tampering_error(rewriting(head).sentence)
     return tuple(entries[1:])
 
 
-def _tampered(sentence: str) -> LedgerError:
-    return LedgerError(f"The ledger was tampered with or is damaged, and is not used. {sentence}")
+def _tampering_error(sentence: str) -> LedgerError:
+    return LedgerError(f"The journal was tampered with or is damaged, and is not used. {sentence}")

@@ -1,6 +1,8 @@
-"""SQLite file, head file, verification of the chain.
+"""The files of a journal, and the verification of its chain.
 
-The SQLite file of a ledger: how it is made and read, and a sentence for each way it fails.
+`Store` is the SQLite file with the entries. `HeadFile` has number and hash of the last entry, and
+the lock of the one writer. `check_chain` finds what was changed, deleted, inserted, reordered or
+cut off. Failures of SQLite and of the system become `LedgerError` with one sentence.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from pathlib import Path
 from filelock import lock_descriptor, unlock_descriptor
 
 from scumble.model.errors import LedgerError, ParameterError
-from scumble.private.journal.entries import BEGINNING, PROMISE, Entry
+from scumble.private.journal.entries import NO_HASH, PROMISE, Entry
 
-LEDGER = "ledger.sqlite"
-HEAD = "ledger.head"
+JOURNAL_FILE = "ledger.sqlite"
+HEAD_FILE = "ledger.head"
 FORMAT = 1
 _COLUMNS = "number, kind, key, analyst, time, payload, previous, hash"
 _content = attrgetter("number", "kind", "key", "analyst", "time", "text", "previous", "hash")
@@ -47,23 +49,21 @@ _REASONS = {
     sqlite3.SQLITE_PERM: "its files may not be used by this account",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write. Nothing was acknowledged",
 }
-_DAMAGED = (
-    "it is damaged. Do not go on with an older copy: it has forgotten answers that were given"
-)
+_DAMAGED = "it is damaged. Do not go on with an older copy, which lacks answers that were given"
 _OTHER = "SQLite refused it for another reason. Close all programs that use it, and try again"
 
 
 class Store:
     """A connection in autocommit mode, whose commits are on the disk when they return."""
 
-    def __init__(self, folder: Path, patience: float) -> None:
+    def __init__(self, folder: Path, timeout: float) -> None:
         self._folder = folder
-        self._patience = patience
+        self._timeout = timeout
         with self.explained():
             self._connection = sqlite3.connect(
-                f"{(folder / LEDGER).as_uri()}?mode=rw",
+                f"{(folder / JOURNAL_FILE).as_uri()}?mode=rw",
                 uri=True,
-                timeout=patience,
+                timeout=timeout,
                 isolation_level=None,
                 check_same_thread=False,  # the journal lets one thread in after the other
             )
@@ -75,30 +75,30 @@ class Store:
 
     @classmethod
     def create(cls, folder: Path, first: Entry) -> None:
-        """A new file with its first entry, whole and on the disk when this returns."""
-        os.close(os.open(folder / LEDGER, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        store = cls(folder, patience=0)
+        """Create a file with its first entry. It is on the disk when this returns."""
+        os.close(os.open(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        store = cls(folder, timeout=0)
         try:
             store.run("PRAGMA journal_mode = WAL")
             store.run(f"PRAGMA user_version = {FORMAT}")
             store.run(_TABLE)
             store.insert(first)
         finally:
-            store.close()  # which also brings everything from the WAL into the file
+            store.close()  # this also moves everything from the WAL into the file
 
     def run(self, statement: str) -> object:
-        """Run a statement; of what it gives, the first value."""
+        """Run a statement and return the first value of its first row, if any."""
         with self.explained():
             row = self._connection.execute(statement).fetchone()
         return row[0] if row else None
 
     def rollback(self) -> None:
-        """End a transaction without a trace, if SQLite has not done so by itself."""
+        """Roll back, if SQLite has not done so by itself."""
         with suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
 
     def insert(self, entry: Entry) -> None:
-        """Write an entry, into the transaction if there is one."""
+        """Write an entry, in the open transaction if there is one."""
         try:
             with self.explained(but=sqlite3.IntegrityError):
                 self._connection.execute(
@@ -112,7 +112,7 @@ class Store:
             ) from None
 
     def entries(self, first: int, kind: str | None = None) -> Iterator[Entry]:
-        """The entries from a number on, in their order; all, or those of one kind."""
+        """Yield the entries from the number `first` on, in order: all, or those of one kind."""
         chosen = "number >= ?1 AND (?2 IS NULL OR kind = ?2)"
         query = f"SELECT {_COLUMNS} FROM entries WHERE {chosen} ORDER BY number"
         with self.explained():
@@ -120,7 +120,7 @@ class Store:
                 yield Entry(*row)
 
     def find(self, key: str) -> Entry | None:
-        """The entry with an idempotency key."""
+        """Return the entry with an idempotency key, if there is one."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE key = ?"
         with self.explained():
             row = self._connection.execute(query, (key,)).fetchone()
@@ -137,7 +137,7 @@ class Store:
 
     @contextmanager
     def explained(self, but: type[sqlite3.Error] | tuple[()] = ()) -> Iterator[None]:
-        """What SQLite complains about, as one sentence."""
+        """Raise errors of SQLite as `LedgerError`, except those of the type `but`."""
         try:
             yield
         except but:
@@ -145,40 +145,39 @@ class Store:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise LedgerError(locked(self._patience)) from None
+                raise LedgerError(timeout_message(self._timeout)) from None
             broken = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             reason = _DAMAGED if broken else _REASONS.get(code, _OTHER)
-            raise LedgerError(unusable(self._folder, reason)) from None
+            raise LedgerError(unusable_message(self._folder, reason)) from None
 
 
 @contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """What the system complains about, as one sentence."""
+    """Raise errors of the operating system as `LedgerError`."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or "the system refused"
-        raise LedgerError(unusable(folder, reason)) from None
+        raise LedgerError(unusable_message(folder, reason)) from None
 
 
-def unusable(folder: Path, reason: str) -> str:
-    """The sentence for a ledger that does not work."""
-    return f"The ledger in {folder} cannot be used: {reason}."
+def unusable_message(folder: Path, reason: str) -> str:
+    """The sentence for a journal that cannot be used."""
+    return f"The journal in {folder} cannot be used: {reason}."
 
 
-# The head of the ledger: number and hash of its last entry, in a small file beside it.
+# --- the head file --------------------------------------------------------------------------------
 #
-# Entries cut off at the end leave a chain that hangs together; only somebody who remembers the
-# head can notice. The file also has the lock that gives one writer after another the place.
+# Entries cut off at the end leave a chain without a gap. Only a copy of the head shows it.
 
 _SLOT = 103  # bytes of a line: 20 digits, a hash, 16 digits to check them, two blanks, a line end
-_POLL = 0.001  # seconds between two looks at a lock that another process holds
+_POLL = 0.001  # seconds between two attempts at a lock that another process holds
 _sync = getattr(os, "fdatasync", os.fsync)  # not every system has the cheaper one
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a ledger ends. Its text form can be kept elsewhere, as a seal."""
+    """Number and hash of the last entry of a journal. Its text form can be kept as a seal."""
 
     number: int
     hash: str
@@ -196,17 +195,17 @@ class Head:
 
 
 class HeadFile:
-    """Two lines written in turn, so that a crash in the middle of one leaves the other.
+    """The head in two lines. The older line is overwritten, so that a torn write leaves the other.
 
-    The line is written before a turn ends and is there for every process at once; the disk gets it
-    in the background. After a power failure it may be a few turns old: then the ledger is longer
-    than its head, which is what any crash may leave.
+    The line is written before a turn ends, and all processes see it at once; the disk gets it in
+    the background. After a power failure it may be a few turns old. The journal is then longer than
+    its head, as it may be after any crash.
     """
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
         self._synced: Future[None] | None = None
-        self._background = ThreadPoolExecutor(1, thread_name_prefix="scumble-ledger-head")
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="scumble-journal-head")
 
     @staticmethod
     def create(path: Path, head: Head) -> None:
@@ -218,29 +217,29 @@ class HeadFile:
             os.close(handle)
 
     def read(self) -> Head | None:
-        """The newest readable line; None if there is none, which no crash leaves."""
+        """Return the newest readable line; None if there is none, which no crash causes."""
         return max(self._lines(), key=_number)
 
     def write(self, head: Head) -> None:
-        """Replace the older line. Only who has the lock may do this."""
+        """Replace the older line. The caller has the lock."""
         first, second = self._lines()
         older = 0 if _number(first) <= _number(second) else 1
         os.pwrite(self._handle, _line(head), older * _SLOT)
         if self._synced is None or self._synced.running() or self._synced.done():
             if self._synced is not None and self._synced.done():
-                self._synced.result()  # a disk that fails is not passed over
+                self._synced.result()  # raise the failure of an earlier write
             self._synced = self._background.submit(_sync, self._handle)
 
     def _lines(self) -> tuple[Head | None, Head | None]:
         content = os.pread(self._handle, 2 * _SLOT, 0)
         return _head(content[:_SLOT]), _head(content[_SLOT:])
 
-    def lock(self, patience: float) -> None:
-        """Wait until no other process, and no other journal of this one, has the place."""
-        limit = time.monotonic() + patience
+    def lock(self, timeout: float) -> None:
+        """Wait until no other journal, of this process or another, has the lock."""
+        limit = time.monotonic() + timeout
         while not lock_descriptor(self._handle, blocking=False):
             if time.monotonic() > limit:
-                raise LedgerError(locked(patience))
+                raise LedgerError(timeout_message(timeout))
             time.sleep(_POLL)
 
     def unlock(self) -> None:
@@ -251,11 +250,11 @@ class HeadFile:
         os.close(self._handle)
 
 
-def locked(patience: float) -> str:
-    """The sentence for a ledger that somebody else keeps."""
+def timeout_message(timeout: float) -> str:
+    """The sentence for a journal whose lock was not free within `timeout` seconds."""
     return (
-        f"The ledger was in use by others for more than {patience:g} seconds. Nothing was written; "
-        "try again, or end the program that keeps it."
+        f"The journal was in use by others for more than {timeout:g} seconds. Nothing was written; "
+        "try again, or end the program that uses it."
     )
 
 
@@ -280,15 +279,14 @@ def _check(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8")).hexdigest()[:16]
 
 
-# Reading the chain of entries: what was changed, deleted, inserted, reordered or cut off, and
-# where.
+# --- the chain of entries -------------------------------------------------------------------------
 
-START = Head(0, BEGINNING)
+START = Head(0, NO_HASH)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong with the ledger, and the number of the first entry that it concerns."""
+    """A fault of the journal, and the number of the first entry that it concerns."""
 
     number: int
     sentence: str
@@ -297,29 +295,29 @@ class Finding:
         return self.sentence
 
 
-def inspect(
+def check_chain(
     entries: Iterable[Entry], last: int, head: Head | None, seal: Head | None, most: int = 10
 ) -> tuple[Finding, ...]:
-    """The first `most` findings in a whole ledger, whose largest number is `last`."""
-    remembered = [("its head file", head)] if head else []
-    remembered += [("the head kept elsewhere", seal)] if seal else []
-    found = list(islice(_walk(entries, last, remembered), most))
+    """Return the first `most` findings about all entries, whose largest number is `last`."""
+    known_heads = [("its head file", head)] if head else []
+    known_heads += [("the head kept elsewhere", seal)] if seal else []
+    found = list(islice(_walk(entries, last, known_heads), most))
     if head is None:
         found.append(
             Finding(
                 last,
-                "The head file is damaged: from it alone, nobody could tell whether entries were "
-                f"cut off after entry {last}.",
+                "The head file is damaged: without it nobody can tell whether entries were cut off "
+                f"after entry {last}.",
             )
         )
     return tuple(found)
 
 
-def follow(entry: Entry, before: Head, last: int) -> Finding | None:
-    """What is wrong with an entry that should come right after `before`."""
+def check_link(entry: Entry, before: Head, last: int) -> Finding | None:
+    """Return the finding about an entry that should follow `before` directly, if any."""
     number = entry.number
     if number <= before.number:
-        return Finding(number, f"Entry {number} was inserted: the ledger begins with entry 1.")
+        return Finding(number, f"Entry {number} was inserted: the journal begins with entry 1.")
     if number > before.number + 1:
         return Finding(before.number + 1, f"{_span(before.number + 1, number - 1)} deleted.")
     if not entry.intact:
@@ -334,43 +332,43 @@ def follow(entry: Entry, before: Head, last: int) -> Finding | None:
 
 
 def _walk(
-    entries: Iterable[Entry], last: int, remembered: list[tuple[str, Head]]
+    entries: Iterable[Entry], last: int, known_heads: list[tuple[str, Head]]
 ) -> Iterator[Finding]:
     before = START
     for entry in entries:
-        if finding := follow(entry, before, last):
+        if finding := check_link(entry, before, last):
             yield finding
         elif (entry.number == 1) != (entry.kind == PROMISE):
             yield Finding(entry.number, f"Entry {entry.number} cannot be of kind {entry.kind!r}.")
-        for keeper, head in remembered:
+        for witness, head in known_heads:
             if entry.number == head.number and entry.hash != head.hash:
-                yield rewritten(head, keeper)
+                yield rewriting(head, witness)
         before = Head(entry.number, entry.hash)
-    for keeper, head in remembered:
+    for witness, head in known_heads:
         if head.number > before.number:
-            yield truncated(before.number, head, keeper)
+            yield truncation(before.number, head, witness)
 
 
-def truncated(last: int, head: Head, keeper: str = "its head file") -> Finding:
-    """The finding that the end is missing."""
+def truncation(last: int, head: Head, witness: str = "its head file") -> Finding:
+    """The finding that entries after `last` are missing; `witness` has the later head."""
     return Finding(
         last + 1,
-        f"{_span(last + 1, head.number)} cut off: the ledger ends with entry {last}, but {keeper} "
-        f"remembers entry {head.number}.",
+        f"{_span(last + 1, head.number)} cut off: the journal ends with entry {last}, but "
+        f"{witness} remembers entry {head.number}.",
     )
 
 
-def rewritten(head: Head, keeper: str = "its head file") -> Finding:
-    """The finding that the chain is another one than it was."""
+def rewriting(head: Head, witness: str = "its head file") -> Finding:
+    """The finding that the chain is not the one that `witness` has the head of."""
     return Finding(
         head.number,
-        f"Entry {head.number} is not the one that {keeper} remembers: the ledger was rewritten "
+        f"Entry {head.number} is not the one that {witness} remembers: the journal was rewritten "
         "here or before.",
     )
 
 
 def out_of_order(entry: Entry, number: int) -> Finding | None:
-    """What is wrong with an entry that should add the batch with this number."""
+    """Return the finding about an entry that should append the batch `number`, if any."""
     batch = entry.payload["batch"]
     if batch == number:
         return None

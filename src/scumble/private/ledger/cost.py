@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
-from scumble.private.ledger.terms import LedgerTerms, Relation, steps
+from scumble.private.ledger.terms import LedgerTerms, Relation, group_loss
 from scumble.private.mechanism import Mechanism, Publisher
 
 if TYPE_CHECKING:
@@ -170,32 +170,35 @@ def _bill(
         reason = shown
     if reason:
         return Bill(method, parameters, promise, None, reason)
-    costs = [(steps(each.loss, _times(each, terms)), _how(each, terms)) for each in fitting]
+    costs = [
+        (group_loss(each.loss, _number_of_steps(each, terms)), _conversion(each, terms))
+        for each in fitting
+    ]
     cost, how = min(costs, key=lambda pair: pair[0].as_rho)
     return Bill(method, parameters, promise, cost, how)
 
 
-def _times(claim: ReleaseClaim, terms: LedgerTerms) -> int:
+def _number_of_steps(claim: ReleaseClaim, terms: LedgerTerms) -> int:
     """Steps between neighbours of the ledger: of the relation, times those of a person's rows."""
-    return _STEPS[terms.neighbours, claim.neighbours] * _turns(claim, terms)
+    return _STEPS[terms.neighbours, claim.neighbours] * _steps_of_rows(claim, terms)
 
 
-def _turns(claim: ReleaseClaim, terms: LedgerTerms) -> int:
+def _steps_of_rows(claim: ReleaseClaim, terms: LedgerTerms) -> int:
     return 1 if claim.bounded else -(-terms.contribution // claim.rows)
 
 
-def _how(claim: ReleaseClaim, terms: LedgerTerms) -> str:
+def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
     """What was done to the promise, if anything."""
     found = []
     if _STEPS[terms.neighbours, claim.neighbours] > 1:
         found.append("a person who changes is one who leaves and one who comes")
-    if _turns(claim, terms) > 1:
+    if _steps_of_rows(claim, terms) > 1:
         found.append(
             f"the promise is for {claim.rows} of up to {terms.contribution} rows of a person"
         )
     if not found:
         return ""
-    times = _times(claim, terms)
+    times = _number_of_steps(claim, terms)
     factor = times if claim.loss.pure else times**2
     return f"{factor} times the promised loss: {'; '.join(found)}."
 

@@ -100,7 +100,7 @@ class Ledger:
     def charges(self) -> list[Charge]:
         """All that was charged or listed, in its order."""
         with Journal.open(self.folder) as journal, journal.turn() as turn:
-            return charges_of(turn.news())  # which are checked, link by link
+            return charges_of(turn.new_entries())  # which are checked, link by link
 
     @property
     def totals(self) -> dict[str | None, Total]:
@@ -117,7 +117,7 @@ class Ledger:
             totals_of(found),
             self.terms.delta if delta is None else read_delta("Ledger", delta),
             sum(each.counted for each in found),
-            sum(each.listed for each in found),
+            sum(each.uncounted for each in found),
         )
 
     def history(self) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ class Ledger:
     def __repr__(self) -> str:
         limit = self.terms.limit or "none"
         return (
-            f"Ledger of {self.terms.name}, protecting {self.terms.hidden()}; limit: {limit}\n"
+            f"Ledger of {self.terms.name}, protecting {self.terms.protects()}; limit: {limit}\n"
             f"  {self.statement()}"
         )
 
@@ -148,7 +148,7 @@ class Ledger:
             Journal.open(self.folder, self.terms.to_dict()) as journal,
             journal.turn() as turn,  # the first of a journal is told all that was written
         ):
-            charges = charges_of(turn.news())
+            charges = charges_of(turn.new_entries())
             refuse_regrouped(bill, charges)
             if limit is not None:
                 refuse(bill, totals_of(charges), limit)
@@ -170,13 +170,13 @@ def charged_for_database(
     if ledger is None:
         yield
         return
-    found = opened(ledger)
+    found = open_ledger(ledger)
     bill = bill_of_database(claim, schema, found.terms, seeded=seeded)
     with found.paid(bill, harmless=Exception):
         yield
 
 
-def opened(ledger: Ledger | str | Path) -> Ledger:
+def open_ledger(ledger: Ledger | str | Path) -> Ledger:
     """A ledger, or the one in a folder."""
     if isinstance(ledger, Ledger):
         return ledger
@@ -210,7 +210,7 @@ class Charge:
         return self.bill.loss is not None and self.state != "returned"
 
     @property
-    def listed(self) -> bool:
+    def uncounted(self) -> bool:
         """Whether it is a release that nobody can count."""
         return self.bill.loss is None and self.state != "returned"
 

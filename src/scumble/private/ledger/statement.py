@@ -22,7 +22,7 @@ class Statement:
     totals: Mapping[str | None, Total]
     delta: Fraction | None
     counted: int
-    listed: int
+    uncounted: int
 
     @property
     def worst(self) -> str | None:
@@ -72,11 +72,11 @@ class Statement:
         return f"{costs} ε = {at_most(self.epsilon)}{also}{whom}."
 
     def _more(self) -> str:
-        if not self.listed:
+        if not self.uncounted:
             return ""
-        if self.listed == 1:
+        if self.uncounted == 1:
             return " 1 more is not counted: what it tells comes on top."
-        return f" {self.listed} more are not counted: what they tell comes on top."
+        return f" {self.uncounted} more are not counted: what they tell comes on top."
 
     def by_part(self) -> str:
         """The loss in each part that was published, the largest first, and in all others."""
@@ -123,7 +123,7 @@ class Statement:
         delta = None if epsilon is None else 0 if self.pure else self.delta
         return {
             "counted": self.counted,
-            "not counted": self.listed,
+            "not counted": self.uncounted,
             "epsilon": None if epsilon is None else float_at_least(epsilon),
             "delta": None if delta is None else float_at_least(Fraction(delta)),
             "part": self.worst,

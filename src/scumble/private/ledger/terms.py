@@ -94,7 +94,7 @@ class LedgerTerms:
     def limit(self) -> Limit | None:
         return None if self.epsilon is None else Limit(self.epsilon, self.delta, self.pure)
 
-    def hidden(self) -> str:
+    def protects(self) -> str:
         """What is protected, as a clause."""
         rows = f" with up to {self.contribution} rows" if self.contribution > 1 else ""
         if self.neighbours == "values":
@@ -209,7 +209,7 @@ class Limit:
         return 1 + Fraction(math.exp((low + high) / 2))
 
     @cached_property
-    def room(self) -> Fraction:
+    def capacity(self) -> Fraction:
         """What the divergences may add up to: ε + (ln δ - ln c)/(α - 1), rounded down."""
         if self.delta is None:
             return Fraction(0)
@@ -256,7 +256,7 @@ class Limit:
         """What is left of the room; below 0 if there is none, or was none from the start."""
         if self.delta is None:
             return Fraction(-1)
-        return self.room - sum(map(self.divergence, total.losses), Fraction(0))
+        return self.capacity - sum(map(self.divergence, total.losses), Fraction(0))
 
 
 def _beyond(more: float, log: float) -> float:
@@ -326,7 +326,7 @@ def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     return short if short and accounting.rho_for(short, delta) >= rho else found
 
 
-def steps(loss: PrivacyLoss, count: int) -> PrivacyLoss:
+def group_loss(loss: PrivacyLoss, count: int) -> PrivacyLoss:
     """The loss between tables that are so many steps apart: ε grows with their number, ρ with its
     square (Bun and Steinke, TCC 2016, proposition 1.9).
     """

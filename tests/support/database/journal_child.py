@@ -1,8 +1,8 @@
 """A process that writes to a ledger, for tests that kill it or run many of them at once.
 
-ledger_child.py nursery
+journal_child.py nursery
                     children that write one entry after the other, with keys k<number>
-ledger_child.py crowd FOLDER ROOM THREADS TRIES [group]
+journal_child.py crowd FOLDER ROOM THREADS TRIES [group]
                     answers while fewer than ROOM are in the ledger
 """
 
@@ -38,7 +38,7 @@ class Room:
         self.used = 0
 
     def decide(self, turn: Turn, requests: list[str]) -> list[bool]:
-        self.used = len(turn.news()) + (0 if turn.fresh else self.used)
+        self.used = len(turn.new_entries()) + (0 if turn.fresh else self.used)
         return [self._one(turn, request) for request in requests]
 
     def _one(self, turn: Turn, request: str) -> bool:

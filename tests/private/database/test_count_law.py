@@ -7,7 +7,7 @@ import pytest
 
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.private.database.answers import Possible
+from scumble.private.database.answers import CountLaw
 
 LAW = NoiseSum(DiscreteLaplace(Fraction(20)), {1.0: 1})
 
@@ -15,7 +15,7 @@ LAW = NoiseSum(DiscreteLaplace(Fraction(20)), {1.0: 1})
 @pytest.mark.parametrize("value", [-200, -30, 0, 5, 95, 130, 400])
 def test_nothing_possible_is_cut_off(value):
     low, high = LAW.interval(value, 0.95)
-    cut_low, cut_high = Possible(LAW, 100).interval(value, 0.95)
+    cut_low, cut_high = CountLaw(LAW, 100).interval(value, 0.95)
     assert cut_low <= value <= cut_high
     for truth in range(101):
         assert (cut_low <= truth <= cut_high) >= (low <= truth <= high)
@@ -24,5 +24,5 @@ def test_nothing_possible_is_cut_off(value):
 
 
 def test_limits_inside_stay_as_they_are():
-    assert Possible(LAW, math.inf).interval(500, 0.9) == LAW.interval(500, 0.9)
-    assert Possible(LAW, math.inf).stderr == LAW.stderr
+    assert CountLaw(LAW, math.inf).interval(500, 0.9) == LAW.interval(500, 0.9)
+    assert CountLaw(LAW, math.inf).stderr == LAW.stderr

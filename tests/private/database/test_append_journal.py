@@ -15,7 +15,7 @@ import pytest
 import scumble as sc
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.state import DatabaseState
-from scumble.private.database.tables import SourceTable, grow
+from scumble.private.database.tables import SourceTable, append_rows
 from scumble.private.journal.entries import digest
 from scumble.private.journal.journal import Journal, Turn
 from tests.support.database.append_child import MORE, OPTIONS, SCHEMA, STEPS, TABLE
@@ -58,7 +58,7 @@ def test_a_kill_leaves_no_batch_or_a_whole_one(killed, step):
     if step not in WHOLE:
         with sc.Database.open(folder, TABLE) as db:
             assert db.answer(LOW).status == "repeated"
-    assert grow(folder, SourceTable(MORE), "k") == 2
+    assert append_rows(folder, SourceTable(MORE), "k") == 2
     with sc.Database.open(folder, TABLE, batches=[MORE]) as db:
         assert db.answer("SELECT COUNT(*) FROM t").value == 800
         assert db.answer(LOW).numbers == 2
@@ -81,7 +81,7 @@ def test_a_program_without_the_new_rows_is_told_so(tmp_path):
     create(folder).close()
     asker = child("stale", folder)
     assert asker.stdout.readline() == "ready\n"
-    grow(folder, SourceTable(MORE))
+    append_rows(folder, SourceTable(MORE))
     answered, forecast, rest = asker.communicate("\n")[0].splitlines()
     assert "Rows were added to this database as batch 2" in answered
     assert answered == forecast
@@ -112,12 +112,12 @@ def test_threads_ask_while_rows_are_added(tmp_path):
     assert len(set(numbers)) == len(numbers)
 
 
-def test_a_failure_leaves_memory_right(tmp_path, monkeypatch):
+def test_a_failure_leaves_the_state_right(tmp_path, monkeypatch):
     """After the entry was written into the turn, which is undone."""
     learn = DatabaseState.learn
 
-    def torn(memory, entry):
-        learn(memory, entry)
+    def torn(state, entry, payload=None):
+        learn(state, entry)
         raise OSError("torn")
 
     with create(tmp_path / "db") as db:
@@ -196,7 +196,7 @@ def test_tampering_with_batches_is_found(grown, statements, sentence):
         with pytest.raises(sc.LedgerError, match="tampered"):
             reading.status()
     with pytest.raises(sc.LedgerError, match="tampered"):
-        grow(grown, SourceTable(MORE))
+        append_rows(grown, SourceTable(MORE))
     # Before the chain is read, the batches may already not be those that are given.
     with pytest.raises(sc.LedgerError), sc.Database.open(grown, TABLE, batches=_batches()) as db:
         db.answer(LOW)
