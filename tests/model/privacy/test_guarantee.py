@@ -107,11 +107,6 @@ def test_gamma_above_and_below(epsilon: Fraction) -> None:
     assert above - below == Fraction(2, 2**64)
 
 
-def test_the_loss_of_a_sample() -> None:
-    assert guarantee.sampled(1.0, 1.0) == pytest.approx(1)
-    assert guarantee.sampled(1.0, 0.1) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
-
-
 def test_numbers_are_read_as_they_are_written() -> None:
     import numpy as np
 

@@ -1,1 +1,1 @@
-"""What a release publishes, and the channels that made it."""
+"""The evidence that a release publishes, and the channels that produced it."""

@@ -1,6 +1,8 @@
-"""Uniform, per-part, bag channels and their laws (incl. Aroma's pool).
+"""Channels: the conditional distribution of a published value given the true one.
 
-Channels: what may have happened to the sensitive values of a published row, as public facts.
+`UniformChannel` is k-ary randomised response, `PartitionChannel` the same within each part of the
+table, and `MultisetChannel` publishes a multiset of values in place of one. The laws of multisets
+are those of the subset mechanism (`SubsetLaw`) and of Aroma (`PoolLaw`).
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ Tensor = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class UniformChannel:
-    """Keep the value with probability `keep`, else draw it uniformly from the whole domain.
+    """The value is kept with probability `keep`, and else drawn uniformly from the whole domain.
 
-    With several attributes the channel acts on their product as one value. Seen on only some of
-    these attributes it is again a uniform channel with the same `keep`, so tensors need to have
-    axes only for the attributes that a question names.
+    With several attributes the channel acts on their product as one value. Its marginal on some of
+    these attributes is again a uniform channel with the same `keep`, so that tensors need axes only
+    for the attributes that a question names.
     """
 
     kind: ClassVar[str] = "uniform"
@@ -33,13 +35,15 @@ class UniformChannel:
     keep: Fraction
 
     def apply(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """The mean of `tensor` at the published value, as a function of the true value."""
+        """Return the mean of `tensor` at the published value, as a function of the true value."""
         keep = float(self.keep)
         mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
         return keep * tensor + (1 - keep) * mean
 
     def invert(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """The function of the published value whose mean is `tensor` at the true value."""
+        """Return the function of the published value whose mean, given the true value, is
+        `tensor`.
+        """
         keep = float(self.keep)
         mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
         return (tensor - (1 - keep) * mean) / keep
@@ -54,11 +58,11 @@ class UniformChannel:
 
 @dataclass(frozen=True)
 class PartitionChannel:
-    """A uniform channel in each part of the table, on a domain of that part's own.
+    """A uniform channel in each part of the table, each on its own domain.
 
-    `column` tells the part of every row, from 0 on. `domains` lists, for each part, the values that
+    `column` has the part of every row, from 0 on. `domains` lists, for each part, the values that
     its rows may have and show: cells of the product of `attributes` in row-major order, ascending.
-    `rows` says how many rows each part has, as the column does.
+    `keeps` has the probability of keeping a value in each part, `rows` the number of its rows.
     """
 
     kind: ClassVar[str] = "split"
@@ -92,11 +96,11 @@ class PartitionChannel:
 
 @dataclass(frozen=True)
 class MultisetChannel:
-    """Every row shows a bag of values in place of one; `law` says how bags come about.
+    """Every row shows a multiset of values in place of one; `law` is its distribution.
 
-    In the file, layout "counts" has one column per cell of the product of `attributes` (row-major)
-    with how often it is in the bag; layout "codes" has one column per member of the bag with its
-    cell, in ascending order.
+    In the file, layout "counts" has one column for each cell of the product of `attributes`
+    (row-major) with its multiplicity; layout "codes" has one column for each member of the multiset
+    with its cell, in ascending order.
     """
 
     kind: ClassVar[str] = "bag"
@@ -118,7 +122,7 @@ class MultisetChannel:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MultisetChannel:
         if data["layout"] not in ("counts", "codes"):
-            raise ValueError("unknown layout of bags")
+            raise ValueError("unknown layout of multisets")
         columns = tuple(data["columns"])
         return cls(
             tuple(data["attributes"]), data["layout"], columns, multiset_law_from_dict(data["law"])
@@ -132,36 +136,37 @@ _KINDS: Mapping[str, Any] = {
 
 
 def channel_from_dict(data: Mapping[str, Any]) -> Channel:
-    """A channel out of a manifest."""
+    """Return the channel that a manifest holds as `data`."""
     found: Channel = _KINDS[data["kind"]].from_dict(data)
     return found
 
 
-# Laws of bags: how the values that a row shows come about, given its true value.
+# --- laws of multisets ---------------------------------------------------------------------------
 #
-# A law knows, for every true value x, the mean and the covariance of how often each value v is in
-# the bag. This is all that an estimator needs; the exact probabilities of whole bags are the
-# publisher's.
+# A law has, for every true value x, the mean and the covariance of the multiplicities c_v of all
+# values v. An estimator needs no more; the publisher computes the exact probabilities of multisets.
 
 Floats = npt.NDArray[np.float64]
 
 
 class MultisetLaw(Protocol):
-    """What is known of the numbers c_v in the bag of a row whose true value is x."""
+    """Moments of the multiplicities c_v in the multiset of a row whose true value is x."""
 
     @property
     def values(self) -> int:
-        """How many values there are."""
+        """The number of values."""
 
     @property
     def size(self) -> int:
-        """How many members a bag has: always the same number."""
+        """The number of members of a multiset, the same for all rows."""
 
     def means(self) -> Floats:
-        """E[c_v | x] in row x and column v."""
+        """Return E[c_v | x] in row x and column v."""
 
     def covariances(self, one: Floats, other: Floats) -> Floats:
-        """Cov[one · c, other · c | x] for every x; along the last axis of two arrays of weights."""
+        """Return Cov[one · c, other · c | x] for every x, along the last axis of both arrays of
+        weights.
+        """
 
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -169,19 +174,16 @@ class MultisetLaw(Protocol):
 
 
 def multiset_law_from_dict(data: Mapping[str, Any]) -> MultisetLaw:
-    """A law out of a manifest."""
+    """Return the law that a manifest holds as `data`."""
     kinds: Mapping[str, Any] = {kind.kind: kind for kind in (PoolLaw, SubsetLaw)}
     law: MultisetLaw = kinds[data["kind"]].from_dict(data)
     return law
 
 
-# The law of the subset mechanism: a set of fixed size that likely holds the true value.
-
-
 @dataclass(frozen=True)
 class SubsetLaw:
-    """Of `values`, a set of `size` holds the true one with probability `inclusion`; its other
-    members are a uniform choice among the other values.
+    """The subset mechanism: a set of `size` out of `values` values holds the true value with
+    probability `inclusion`; its other members are a uniform choice among the other values.
     """
 
     kind: ClassVar[str] = "subset"
@@ -192,7 +194,7 @@ class SubsetLaw:
 
     @property
     def chance(self) -> Fraction:
-        """The probability of each value that is not the true one."""
+        """The probability that the set holds a given value that is not the true one."""
         return (self.size - self.inclusion) / (self.values - 1)
 
     def means(self) -> Floats:
@@ -200,13 +202,13 @@ class SubsetLaw:
         return away + (home - away) * np.eye(self.values)
 
     def covariances(self, one: Floats, other: Floats) -> Floats:
-        """Cov[one · c, other · c | x] for every x; along the last axis of two arrays of weights.
+        """Return Cov[one · c, other · c | x] for every x, along the last axis.
 
-        Given whether the set holds x, the rest of it is drawn from the others without replacement;
-        whether it does moves the sum by the weight of x less the mean weight of the others.
+        Given whether the set holds x, its other members are drawn without replacement. Holding x
+        changes the sum by the weight of x less the mean weight of the other values.
         """
         others = self.values - 1
-        # Sets have one size, so a constant beside the weights changes nothing but the rounding.
+        # All sets have one size, so a constant added to the weights changes only the rounding.
         one, other = (each - each.mean(axis=-1, keepdims=True) for each in (one, other))
         gaps = [each + each / others for each in (one, other)]  # the others add up to -each
         products = (one * other).sum(axis=-1, keepdims=True) - one * other - one * other / others
@@ -216,7 +218,9 @@ class SubsetLaw:
         return found
 
     def _drawn(self, number: int) -> float:
-        """The factor of the covariance of a sample of the other values without replacement."""
+        """Return the factor of the covariance of a sample of `number` of the other values, drawn
+        without replacement.
+        """
         others = self.values - 1
         return number * (others - number) / (others * (others - 1)) if others > 1 else 0.0
 
@@ -229,22 +233,21 @@ class SubsetLaw:
         return cls(int(data["values"]), int(data["size"]), Fraction(data["inclusion"]))
 
 
-# The law of Aroma's bags: the true value, and draws from a public pool beside it.
-
 Complexes = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class PoolLaw:
-    """The true value and `size - 1` draws from a pool, in which value v has weight `weights[v]`;
-    all draws are made again while some value v is in the bag more often than `caps[v]`.
+    """Aroma: the multiset holds the true value and `size - 1` draws from a public pool, in which
+    value v has weight `weights[v]`. All draws are repeated while some value v has a multiplicity
+    above `caps[v]`.
     """
 
     kind: ClassVar[str] = "pool"
 
     weights: tuple[int, ...]
     size: int
-    caps: tuple[int, ...] | None = None  # None: nothing is ever drawn again
+    caps: tuple[int, ...] | None = None  # None: draws are never repeated
 
     @property
     def values(self) -> int:
@@ -257,16 +260,16 @@ class PoolLaw:
         return tuple(Fraction(weight, total) for weight in self.weights)
 
     def means(self) -> Floats:
-        """E[c_v | x] in row x and column v."""
+        """Return E[c_v | x] in row x and column v."""
         if self._capped is not None:
             return self._capped.means()
         drawn = np.array([float((self.size - 1) * share) for share in self.shares])
         return drawn + np.eye(self.values)
 
     def covariances(self, one: Floats, other: Floats) -> Floats:
-        """Cov[one · c, other · c | x] for every x; along the last axis of two arrays of weights."""
+        """Return Cov[one · c, other · c | x] for every x, along the last axis."""
         shares = np.array([float(share) for share in self.shares])
-        # Bags have one size, so a constant beside the weights changes nothing but the rounding.
+        # All multisets have one size, so a constant added to the weights changes only the rounding.
         one, other = (weights - (weights @ shares)[..., None] for weights in (one, other))
         if self._capped is not None:
             return self._capped.covariances(one, other)
@@ -290,13 +293,14 @@ class PoolLaw:
 
 
 class _CappedBags:
-    """Moments of bags that keep to their caps.
+    """Moments of multisets whose multiplicities are within their caps.
 
-    P(c | x) is proportional to c_x times the multinomial probability of the whole bag c, because x
-    may be any of the c_x equal members. So E[g(c) | x] = E[c_x g(c)] / E[c_x] over multinomial bags
-    within their caps: coefficients of z^size in the product of f_v(z) = Σ_{j ≤ cap} (λ_v z)^j / j!
-    and of its derivatives. They are read off by a Fourier sum over a circle, whose radius makes
-    `size` the mean, so that the coefficient is not small beside the terms that it is summed from.
+    P(c | x) is proportional to c_x times the multinomial probability of the whole multiset c,
+    because x may be any of the c_x equal members. So E[g(c) | x] = E[c_x g(c)] / E[c_x] over
+    multinomial multisets within their caps. These are coefficients of z^size in the product of
+    f_v(z) = Σ_{j ≤ cap} (λ_v z)^j / j! and of its derivatives. They are computed by a Fourier sum
+    over a circle, whose radius makes `size` the mean, so that the coefficient is not small compared
+    with the terms of the sum.
     """
 
     def __init__(self, shares: list[float], size: int, caps: tuple[int, ...]) -> None:
@@ -305,9 +309,9 @@ class _CappedBags:
         angles = 2 * np.pi * np.arange(points // 2 + 1) / points
         powers = rates * np.exp(1j * angles)[:, None]
         whole, first, second, third = _jets(powers, np.array(caps))
-        # θ = z d/dz brings down the count: θf/f, θ²f/f and θ³f/f on the circle, by value.
+        # θ = z d/dz multiplies by the count: θf/f, θ²f/f and θ³f/f on the circle, by value.
         self._first, self._second, self._third = first / whole, second / whole, third / whole
-        scale = np.abs(whole[0])  # at angle 0 all is positive: the largest that each factor can be
+        scale = np.abs(whole[0])  # at angle 0 all terms are positive: the largest absolute value
         # The other half of the circle is the mirror image, and only real parts are summed.
         mirrored = np.where(angles == 0, 1.0, 2.0)
         self._all: Complexes = mirrored * np.exp(-1j * angles * size) * (whole / scale).prod(axis=1)
@@ -326,7 +330,9 @@ class _CappedBags:
         return found
 
     def _mixed(self, one: Floats, other: Floats) -> Floats:
-        """E[c_x (one · c)(other · c)] for every x, not normalised: point by point of the circle."""
+        """Return E[c_x (one · c)(other · c)] for every x, not normalised, summed over the
+        circle.
+        """
         total = np.zeros(np.broadcast_shapes(one.shape, other.shape))
         both = one * other
         jets = zip(self._all, self._first, self._second, self._third, strict=True)
@@ -342,13 +348,15 @@ class _CappedBags:
 
 
 def _jets(powers: Complexes, caps: npt.NDArray[np.int64]) -> tuple[Complexes, ...]:
-    """Σ_{j ≤ cap} j^d w^j / j! for d from 0 to 3, at every point (rows) and value (columns)."""
+    """Return Σ_{j ≤ cap} j^d w^j / j! for d from 0 to 3, at every point (row) and value
+    (column).
+    """
     sums = [np.zeros_like(powers) for _ in range(4)]
     term = np.ones_like(powers)
     largest, bound = float(np.abs(powers).max()), 1.0
     for count in range(int(caps.max()) + 1):
         bound *= largest / count if count else 1.0
-        if count > largest and bound < 1e-30:  # beyond all digits, and falling
+        if count > largest and bound < 1e-30:  # below the rounding error, and falling
             break
         term = term * powers / count if count else term
         inside = np.where(count <= caps, term, 0)
@@ -358,7 +366,7 @@ def _jets(powers: Complexes, caps: npt.NDArray[np.int64]) -> tuple[Complexes, ..
 
 
 def _radius(shares: Floats, size: int, caps: npt.NDArray[np.int64]) -> float:
-    """The factor of the shares that makes `size` the mean of Poisson counts within their caps."""
+    """Return the factor of the shares for which `size` is the mean of capped Poisson counts."""
 
     def mean(radius: float) -> float:
         whole, first, *_ = _jets((shares * radius).astype(complex)[None, :], caps)
@@ -374,10 +382,11 @@ def _radius(shares: Floats, size: int, caps: npt.NDArray[np.int64]) -> float:
 
 
 def _points(size: int, most: int) -> int:
-    """Points on the circle, an odd number, so many that no coefficient is mistaken for another.
+    """Return the number of points on the circle, an odd number large enough that no other
+    coefficient is aliased into the wanted one.
 
     The whole polynomial has degree `most`. Sums of capped Poisson counts with mean `size` have no
-    heavier tails than a Poisson count, so coefficients beyond its tail of 1e-20 need no room.
+    heavier tails than a Poisson count, so coefficients beyond its tail of 1e-20 are neglected.
     """
     reach = size + 1
     while reach * math.log(reach / size) - reach + size < 46:

@@ -1,15 +1,15 @@
-"""Evidence: what crosses the wall. Mechanisms make it, estimators read it, nothing else passes.
+"""Evidence: the only data that pass from mechanisms to estimators.
 
-| kind         | what it says                                                            |
-|--------------|-------------------------------------------------------------------------|
-| Records      | true rows, but for columns that went through a known channel            |
-| Tuples       | whole tuples, true and false, with the probabilities of their presence  |
-| Groups       | true rows without their sensitive values, which are known by group      |
+| kind         | content                                                                  |
+|--------------|--------------------------------------------------------------------------|
+| Records      | true rows, except for columns that went through a known channel          |
+| Tuples       | whole tuples, true and false, with their inclusion probabilities         |
+| Groups       | true rows without their sensitive values, which are published by group   |
 | Measurements | noisy linear counts of cells, with their design and the law of the noise |
 
-Each kind names its Parquet files inside the release folder and carries the public facts that an
-estimator needs to read them. `added` are columns that the mechanism made, and that can be asked
-about like any other.
+Each kind names its Parquet files inside the release folder and holds the public facts that an
+estimator needs to read them. `added` are columns that the mechanism made; questions may use them
+like any other column. `unchanged` are the columns that are published as they are, or None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scumble.model.schema.domains import IntegerRange
 
 @dataclass(frozen=True)
 class Records:
-    """Rows as published: true in every column but those that went through a channel."""
+    """Published rows: true in every column except those that went through a channel."""
 
     kind: ClassVar[str] = "records"
 
@@ -42,7 +42,7 @@ class Records:
 
     @property
     def perturbed(self) -> tuple[str, ...]:
-        """The attributes that went through a channel."""
+        """The attributes that went through a channel, in order."""
         return tuple(name for each in self.channels for name in each.attributes)
 
     @property
@@ -73,8 +73,8 @@ class Records:
 
 @dataclass(frozen=True)
 class Tuples:
-    """Whole tuples of the product of `columns`, true ones and false ones mixed; `presence` says
-    with which probabilities a tuple is there.
+    """True and false tuples of the product of `columns`; `presence` has their inclusion
+    probabilities.
     """
 
     kind: ClassVar[str] = "tuples"
@@ -91,7 +91,7 @@ class Tuples:
 
     @property
     def rows(self) -> int:
-        """How many true rows there are: public, since the probabilities depend on it."""
+        """The number of true rows, which is public since the probabilities depend on it."""
         return self.presence.rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,8 +109,9 @@ class Tuples:
 
 @dataclass(frozen=True)
 class Groups:
-    """True rows with the number of their group in the column `group`, and in a second file the
-    sensitive values of each group: `group`, the attributes `sensitive`, and how often in `count`.
+    """True rows with the number of their group in the column `group`; and, in the second file
+    `values`, the sensitive values of each group: the columns `group`, the attributes `sensitive`,
+    and how often each value occurs in `count`.
     """
 
     kind: ClassVar[str] = "groups"
@@ -118,12 +119,12 @@ class Groups:
 
     file: str
     values: str
-    columns: tuple[str, ...]  # those of the rows, and the sensitive ones
+    columns: tuple[str, ...]  # of the rows, and the sensitive ones
     sensitive: tuple[str, ...]
     group: str
     count: str
     rows: int
-    complete: bool = True  # or rows were left out, those of too frequent values
+    complete: bool = True  # False: rows with too frequent values were left out
 
     @property
     def unchanged(self) -> tuple[str, ...]:
@@ -163,14 +164,14 @@ class Groups:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Noisy whole numbers about the cells of the product of `columns`; `design` says what each of
-    them counts, and with which noise.
+    """Noisy integers about the cells of the product of `columns`; `design` describes the sum of
+    counts that each number measures, and its noise.
     """
 
     kind: ClassVar[str] = "measurements"
     unchanged: ClassVar[None] = None  # it publishes no rows
     added: ClassVar[tuple[Attribute, ...]] = ()
-    rows: ClassVar[None] = None  # not told
+    rows: ClassVar[None] = None  # not published
 
     file: str
     columns: tuple[str, ...]
@@ -198,11 +199,11 @@ _KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Tuples, Group
 
 
 def evidence_from_dict(data: Mapping[str, Any]) -> Evidence:
-    """Evidence out of a manifest."""
+    """Return the evidence that a manifest holds as `data`."""
     found: Evidence = _KINDS[data["kind"]].from_dict(data)
     return found
 
 
 def _numbered(name: str, size: int) -> Attribute:
-    """A column of numbers from 0 on that a mechanism made."""
+    """Return the attribute of a column with the numbers 0 to `size - 1` that a mechanism made."""
     return Attribute(name, "insensitive", IntegerRange(0, size - 1))

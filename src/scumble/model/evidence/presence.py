@@ -1,4 +1,4 @@
-"""Presence: with which probability a tuple is in a published view, if it is true and if not."""
+"""Inclusion probabilities: how likely a tuple is in a published view, if it is true or false."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class ReplacedTuples:
-    """A bag: every true tuple is kept with probability `keep`, else replaced by a uniform one of
-    the whole domain. The view has as many rows as the table.
+    """The law of a published multiset: every true tuple is kept with probability `keep`, and else
+    replaced by a uniform tuple of the whole domain. The view has as many rows as the table.
     """
 
     kind: ClassVar[str] = "replaced"
@@ -29,19 +29,20 @@ class ReplacedTuples:
 
 @dataclass(frozen=True)
 class InclusionProbabilities:
-    """A set: a true tuple is in the view with probability `kept`, a false one with `noise`.
+    """The law of a published set: a true tuple is in the view with probability `kept`, a false one
+    with probability `noise`.
 
-    With `sources` (attribute to weights that add up to 1, for all or some attributes; the others
-    are uniform) a false tuple t is there with probability noise · |D| · Π p_j(t_j), and a true one
-    with `kept - noise` more than that: the mean over the domain is `noise`, uniform or not.
+    `sources` maps attributes to weights p_j that add up to 1; attributes without weights are
+    uniform. Then a false tuple t is present with probability noise · |D| · Π p_j(t_j), and a true
+    one with `kept - noise` more. The mean over the domain D is `noise` in either case.
 
-    `multiplicity` copies of a tuple count as different tuples, told apart by the column
-    `occurrence` of the file (there only if it is above 1).
+    Up to `multiplicity` copies of a tuple count as different tuples, which the column `occurrence`
+    of the file tells apart. The file has this column only if `multiplicity` is above 1.
 
     With `most` views, a row of the file is a tuple that is in at least one of the `views` made so
-    far, and bit i - 1 of its column `views` says whether view i has it (there only if `most` is
-    above 1). In view i > 1 a true tuple is present with probability `kept`, a false one that an
-    earlier view has with kept · `fade`, any other with noise · (1 - kept)^(i - 1).
+    far. Bit i - 1 of its column `views` tells whether view i has it. The file has this column only
+    if `most` is above 1. In view i > 1 a true tuple is present with probability `kept`, a false one
+    that an earlier view has with kept · `fade`, any other with noise · (1 - kept)^(i - 1).
     """
 
     kind: ClassVar[str] = "included"
@@ -56,10 +57,12 @@ class InclusionProbabilities:
     most: int = 1
     views: int = 1
     fade: Fraction = Fraction(1)
-    collapsed: bool = False  # equal rows of the table were made one
+    collapsed: bool = False  # duplicate rows of the table were removed
 
     def noise_of(self, view: int) -> Fraction:
-        """The probability of a false tuple that no earlier view has, in view 1, 2, ..."""
+        """Return the probability of a false tuple in the given view (from 1 on), if no earlier
+        view has it.
+        """
         return self.noise * (1 - self.kept) ** (view - 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,6 +101,6 @@ _KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (ReplacedTuples, Inclus
 
 
 def presence_from_dict(data: Mapping[str, Any]) -> Presence:
-    """A presence out of a manifest."""
+    """Return the law that a manifest holds as `data`."""
     found: Presence = _KINDS[data["kind"]].from_dict(data)
     return found

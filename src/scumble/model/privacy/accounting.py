@@ -1,6 +1,5 @@
-"""Loss, protected unit, budget account, zCDP conversion, Gaussian calibration.
-
-Loss: what a look at private rows costs, or all looks together may cost.
+"""Privacy accounting: privacy losses, the privacy unit, the budget account of one release,
+conversions between zCDP and (ε, δ), and the calibration of Gaussian noise.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from scumble.model.laws.distributions import DiscreteGaussian
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """A privacy loss, exactly: pure ε, or ρ of zero-concentrated differential privacy; never both.
+    """An exact privacy loss: either a pure ε, or the ρ of zero-concentrated differential privacy.
 
-    Pure losses add up, concentrated ones too. A pure ε is a concentrated loss of ε²/2 (Bun and
-    Steinke, TCC 2016, proposition 1.4); no concentrated loss is a pure one.
+    Losses of the same kind add up. ε-DP implies ρ-zCDP with ρ = ε²/2 (Bun and Steinke, TCC 2016,
+    proposition 1.4). No ρ implies a pure ε.
     """
 
     epsilon: Fraction = Fraction(0)
@@ -31,32 +30,34 @@ class PrivacyLoss:
     def __post_init__(self) -> None:
         if min(self.epsilon, self.rho) < 0 or (self.epsilon > 0) == (self.rho > 0):
             given = f"epsilon = {self.epsilon}, rho = {self.rho}"
-            raise ParameterError(f"A loss is either an epsilon or a rho above 0. Got {given}.")
+            raise ParameterError(
+                f"A privacy loss is either an epsilon or a rho above 0. Got {given}."
+            )
 
     @property
     def pure(self) -> bool:
+        """Whether the loss is a pure ε."""
         return self.rho == 0
 
     @property
     def as_rho(self) -> Fraction:
-        """The loss as ρ."""
+        """The loss as the ρ of zCDP: ρ itself, or ε²/2."""
         return self.epsilon**2 / 2 if self.pure else self.rho
 
     def __str__(self) -> str:
         return f"ε = {float(self.epsilon):g}" if self.pure else f"ρ = {float(self.rho):g}"
 
 
-# Person: who is protected by a summary.
-
 Neighbours = Literal["replace", "add_remove"]
 
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Who is protected: what neighbouring tables differ in, and how many rows a person has at most.
+    """The privacy unit: one person, who has at most `rows` rows.
 
-    With `column` that many rows of each person are kept and the others left out; without, the bound
-    is the owner's word.
+    Neighbouring tables differ in the rows of one person, which are replaced, or added or removed.
+    With `column`, the identifier of people, at most `rows` rows of each person are kept. Without
+    it the bound is an assumption of the owner.
     """
 
     neighbours: Neighbours
@@ -65,29 +66,27 @@ class PrivacyUnit:
 
     @property
     def sensitivity(self) -> int:
-        """By how much the counts of disjoint cells can change in all."""
+        """The L1 sensitivity of the counts of disjoint cells."""
         return self.rows * (2 if self.neighbours == "replace" else 1)
 
     def squared_sensitivity(self, *, nonnegative_gram: bool) -> int:
-        """By how much the squared length of numbers can change in which one row has a squared
-        length of at most one.
+        """Return the squared L2 sensitivity of a group of sums whose columns have squared L2 norm
+        at most 1. `nonnegative_gram` states that no two columns have a negative inner product.
 
-        Replacing a row takes one vector away and adds another: their difference has at most twice
-        the squared length if the angle between any two is at most a right one, as where no entry is
-        negative, and four times it otherwise.
+        Replacing a row subtracts one column and adds another. The squared L2 norm of their
+        difference is at most 2 if their inner product is not negative (as where no entry is
+        negative), and at most 4 otherwise.
         """
         if self.neighbours == "add_remove":
             return self.rows**2
         return self.rows**2 * (2 if nonnegative_gram else 4)
 
 
-# Privacy accounts: a promise, what was charged to it, and the refusal of what would break it.
-
-
 class BudgetAccount:
-    """The privacy loss that one table may suffer, and what has been used of it.
+    """The privacy loss that a release may have in all, and the charges against it.
 
-    A promise of pure ε pays for pure losses only; a promise of ρ pays for both kinds, all exactly.
+    A promise of pure ε pays for pure losses only. A promise of ρ pays for both kinds. All sums are
+    exact.
     """
 
     def __init__(self, promise: PrivacyLoss) -> None:
@@ -96,14 +95,18 @@ class BudgetAccount:
 
     @property
     def used(self) -> Fraction:
+        """The sum of all charges, in the unit of the promise (ε or ρ)."""
         return sum((self._amount(cost) for _, cost in self.charges), Fraction(0))
 
     @property
     def left(self) -> Fraction:
+        """The part of the promise that is not used, in the unit of the promise (ε or ρ)."""
         return self._amount(self.promise) - self.used
 
     def charge(self, reason: str, cost: PrivacyLoss) -> None:
-        """Take `cost` from what is left, or refuse and take nothing."""
+        """Charge `cost` for the measurement `reason`; raise PromiseError, and charge nothing, if
+        too little is left.
+        """
         if self.promise.pure and not cost.pure:
             raise PromiseError(
                 f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
@@ -122,18 +125,17 @@ class BudgetAccount:
         return loss.epsilon if self.promise.pure else loss.as_rho
 
 
-# Zero-concentrated differential privacy in terms of ε and δ, and back.
+# --- conversions between zCDP and (ε, δ) ---------------------------------------------------------
 #
-# Every function gives a bound that holds: for any order α > 1 the formulas are theorems, so an
-# order that is not quite the best one only costs a little, and what floating point may lose is
-# added.
+# Every function returns a valid bound. The formulas are theorems for any order α > 1, so an order
+# that is not optimal only makes the bound looser. A margin for rounding errors is added.
 
 _SLACK = 1e-9  # far more than floating point can lose in the formulas below
 _CONVERSION_STEPS = 200
 
 
 def log_delta(rho: float, epsilon: float) -> float:
-    """The logarithm of a δ such that ρ-zCDP is (ε, δ)-DP.
+    """Return the logarithm of a δ such that ρ-zCDP implies (ε, δ)-DP.
 
     Canonne, Kamath, Steinke, NeurIPS 2020, proposition 12 with the divergence αρ:
     δ = exp((α - 1)(αρ - ε)) / (α - 1) · (1 - 1/α)^α.
@@ -143,7 +145,7 @@ def log_delta(rho: float, epsilon: float) -> float:
 
 
 def epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
-    """An ε such that ρ-zCDP is (ε, δ)-DP."""
+    """Return an ε such that ρ-zCDP implies (ε, δ)-DP."""
     loss, log = float(rho), math.log(float(delta))
 
     def bound(order: float) -> float:
@@ -154,7 +156,7 @@ def epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
 
 @lru_cache(maxsize=256)
 def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
-    """A ρ, as large as can be found, such that ρ-zCDP is (ε, δ)-DP.
+    """Return the largest ρ found by bisection such that ρ-zCDP implies (ε, δ)-DP.
 
     >>> round(float(rho_for(1, 1e-9)), 6)
     0.014973
@@ -168,10 +170,10 @@ def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
 
 
 def loss_tail_bound(rho: Fraction | float, delta: Fraction | float) -> float:
-    """A loss that is exceeded with a probability of at most δ under ρ-zCDP: ρ + 2√(ρ ln(1/δ)).
+    """Return the privacy loss that ρ-zCDP exceeds with probability at most δ: ρ + 2√(ρ ln(1/δ)).
 
-    Bun, Steinke, TCC 2016, lemma 3.5. It bounds what an attacker's odds can grow by, which the ε of
-    an (ε, δ) statement does not.
+    Bun, Steinke, TCC 2016, lemma 3.5. It bounds the growth of an attacker's odds, which the ε of an
+    (ε, δ) statement does not.
     """
     loss = float(rho)
     return (loss + 2 * math.sqrt(loss * -math.log(float(delta)))) * (1 + _SLACK)
@@ -201,27 +203,26 @@ def _least(bound: Callable[[float], float]) -> float:
     return bound(1 + math.exp((low + high) / 2))
 
 
-# How much Gaussian noise an (ε, δ) takes: exactly for discrete noise, and by the analytic formula
-# for continuous noise, to compare.
+# --- calibration of Gaussian noise to (ε, δ) -----------------------------------------------------
 #
-# Bounds are rounded so that they hold: a δ is rounded up by more than floating point can lose,
-# and a variance is taken only if its δ, so rounded, is small enough.
+# Exact for discrete noise; by the analytic formula for continuous noise, for comparison. Bounds are
+# rounded so that they hold: a δ is rounded up by more than the rounding error, and a variance is
+# accepted only if its rounded δ is small enough.
 
-_LOST = 1e-12  # sums of exponentials up to e^-700 are good to a tenth of this, relatively;
-_WIDE = 4096  # beyond this variance an expansion stands for the sum, good to a quarter of
-_NEXT = 1e-3  # this times the sixth power of the bound over the variance
-_CALIBRATION_STEPS = 40  # halvings: a variance is found to a part in 10^11
+_LOST = 1e-12  # ten times the relative error of sums of exponentials down to e^-700
+_WIDE = 4096  # beyond this variance an expansion replaces the sum; its relative error is below
+_NEXT = 1e-3  # a quarter of this times the sixth power of (bound / variance)
+_CALIBRATION_STEPS = 40  # bisections: a variance is found to a part in 10^11
 _GRID = 40  # bits of a variance
 
 
 def discrete_delta(variance: Fraction, *, sensitivity: int, epsilon: Fraction) -> float:
-    """The smallest δ, rounded up, with which a whole number plus discrete Gaussian noise of this
-    parameter is (ε, δ)-DP, if one person changes the number by at most `sensitivity`.
+    """Return the smallest δ, rounded up, for which an integer plus discrete Gaussian noise of
+    parameter `variance` is (ε, δ)-DP, if one person changes the integer by at most `sensitivity`.
 
     Canonne, Kamath, Steinke, NeurIPS 2020, theorem 7: δ = P(Y > εσ²/Δ - Δ/2) - e^ε P(Y > εσ²/Δ +
-    Δ/2). A smaller change has a smaller δ, because the likelihood ratio of shifted noise is
-    monotone, so that the best tests between two shifts are thresholds, which find larger shifts
-    more easily.
+    Δ/2). A smaller change has a smaller δ: the likelihood ratio of shifted noise is monotone, so
+    that the best tests between two shifts are thresholds, which detect larger shifts more easily.
     """
     law = DiscreteGaussian(variance)
     middle = epsilon * variance / sensitivity
@@ -234,7 +235,9 @@ def discrete_delta(variance: Fraction, *, sensitivity: int, epsilon: Fraction) -
 
 
 def discrete_variance(*, sensitivity: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The smallest parameter of discrete Gaussian noise, found by search, that is (ε, δ)-DP."""
+    """Return the smallest parameter of discrete Gaussian noise, found by search, that gives
+    (ε, δ)-DP.
+    """
 
     def holds(variance: Fraction) -> bool:
         return discrete_delta(variance, sensitivity=sensitivity, epsilon=epsilon) <= delta
@@ -243,7 +246,7 @@ def discrete_variance(*, sensitivity: int, epsilon: Fraction, delta: Fraction) -
 
 
 def analytic_delta(variance: float, *, sensitivity: float, epsilon: float) -> float:
-    """The smallest δ with which continuous Gaussian noise of this variance is (ε, δ)-DP.
+    """Return the smallest δ for which continuous Gaussian noise of this variance is (ε, δ)-DP.
 
     Balle and Wang, ICML 2018, theorem 8.
     """
@@ -253,7 +256,7 @@ def analytic_delta(variance: float, *, sensitivity: float, epsilon: float) -> fl
 
 
 def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> float:
-    """The smallest variance of continuous Gaussian noise that is (ε, δ)-DP."""
+    """Return the smallest variance of continuous Gaussian noise that gives (ε, δ)-DP."""
 
     def holds(variance: Fraction) -> bool:
         found = analytic_delta(float(variance), sensitivity=sensitivity, epsilon=epsilon)
@@ -263,13 +266,13 @@ def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> fl
 
 
 def _above(law: DiscreteGaussian, bound: Fraction) -> float:
-    """P(Y > bound): by symmetry a lower tail, which keeps its digits."""
+    """Return P(Y > bound), as a lower tail (by symmetry), which keeps its digits."""
     return law.cdf(-(math.floor(bound) + 1))
 
 
 def _smallest(holds: Callable[[Fraction], bool], unit: Fraction) -> Fraction:
-    """A variance that holds, next to one that does not: doubled or halved, then bisected, and
-    rounded to few digits.
+    """Return nearly the smallest variance for which `holds` is true, rounded to few digits. The
+    search doubles or halves `unit`, then bisects.
     """
     high = unit
     while not holds(high):

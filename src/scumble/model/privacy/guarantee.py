@@ -1,8 +1,8 @@
-"""What is promised, to whom and by which proof; and the theorems that turn one promise into
-another.
+"""Guarantees: the statement, scope and proof of a privacy promise, and the conversions between ε, γ
+and (ρ1, ρ2).
 
-Every conversion rounds in the direction that keeps the promise true: a ratio that noise must
-respect is rounded down, a loss that is claimed is rounded up.
+Every conversion rounds in the direction that keeps the guarantee true: a ratio that noise must
+respect is rounded down, a privacy loss that is claimed is rounded up.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ NEIGHBOURS: Mapping[str, Neighbourhood] = {
 
 LARGEST_EPSILON = 100
 SMALLEST_DELTA = Fraction(1, 10**300)
-_HIDES_LITTLE = 10  # a larger ε is allowed, and warned of
+_LARGE_EPSILON = 10  # a larger ε is allowed, with a warning
 
-# Parameters that a promise presupposes, or promises at least: they are rounded down, all others up.
+# Parameters that a guarantee presupposes, or lower bounds: rounded down; all others are rounded up.
 PREMISES = frozenset({"d", "k", "l", "least", "n", "rho1"})
 _SHARES = frozenset({"d", "gamma", "p", "rho1", "rho2"})
-_SHORT = 8  # letters of a number that somebody has typed
+_SHORT = 8  # characters of a number that a user has typed
 
-# Ratios that the samplers have to keep are multiples of 2^-64: exact, and small enough to print.
+# Ratios that the samplers must respect are multiples of 2^-64: exact, and short enough to print.
 _GRID = 1 << 64
 
 
 @dataclass(frozen=True, repr=False)
 class Guarantee:
-    """One promise. `str()` is a sentence for people; `limits` say what it does not promise."""
+    """One guarantee of a release. `str()` is a sentence for people; `limits` are sentences about
+    what is not guaranteed.
+    """
 
     statement: str
     parameters: Mapping[str, float]
@@ -76,7 +78,7 @@ class Guarantee:
 
 
 class Guarantees(tuple[Guarantee, ...]):
-    """All promises of a release; printed, they stand one to a line."""
+    """All guarantees of a release; `repr()` has one line for each."""
 
     __slots__ = ()
 
@@ -84,29 +86,31 @@ class Guarantees(tuple[Guarantee, ...]):
         return "\n".join(map(repr, self))
 
 
-# --- reading numbers -----------------------------------------------------------------------------
+# --- numbers given by users: the exact fraction as written (0.1 is one tenth), or ParameterError -
 
 
 def read_positive(owner: str, parameter: str, value: object) -> Fraction:
-    """A number above 0 as the exact fraction that was written (0.1 is one tenth)."""
+    """Return `value`, a number above 0, as a Fraction."""
     return _number(owner, parameter, value, "a number above 0", lambda number: number > 0)
 
 
 def read_epsilon(owner: str, value: object) -> Fraction:
-    """An ε: above 0, and not so large that the word privacy means nothing (e^100 is 10^43)."""
+    """Return `value`, an ε above 0 and at most `LARGEST_EPSILON` (e^100 is 10^43), as a
+    Fraction.
+    """
     allowed = f"a number above 0 and at most {LARGEST_EPSILON}"
     return _number(owner, "epsilon", value, allowed, lambda number: 0 < number <= LARGEST_EPSILON)
 
 
 def read_share(owner: str, parameter: str, value: object) -> Fraction:
-    """A number strictly between 0 and 1 as the exact fraction that was written."""
+    """Return `value`, a number strictly between 0 and 1, as a Fraction."""
     allowed = "a number between 0 and 1 (both excluded)"
     return _number(owner, parameter, value, allowed, lambda number: 0 < number < 1)
 
 
 def read_delta(owner: str, value: object) -> Fraction:
-    """A δ as the exact fraction that was written: not so small that tails of noise, and the δ
-    itself, are 0 in floating point, where a promise would seem to be kept by too little noise.
+    """Return `value`, a δ between `SMALLEST_DELTA` and 1, as a Fraction. For a smaller δ the tails
+    of the noise are 0 in floating point, and too little noise would seem to be enough.
     """
     allowed = f"a number between 0 and 1 (both excluded), at least {float(SMALLEST_DELTA):g}"
     return _number(owner, "delta", value, allowed, lambda number: SMALLEST_DELTA <= number < 1)
@@ -127,27 +131,26 @@ def _number(
     return number
 
 
-# --- ε, γ, (ρ1, ρ2), exposure
-# ----------------------------------------------------------------------
+# --- ε, γ, (ρ1, ρ2), exposure --------------------------------------------------------------------
 
 
 def gamma_for_epsilon(epsilon: Fraction, parts: int = 1) -> Fraction:
-    """The largest ratio on the grid whose `parts`-th power is at most e^ε."""
+    """Return the largest ratio on the grid of 2^-64 whose `parts`-th power is at most e^ε."""
     with localcontext() as context:
         context.prec = 120 + LARGEST_EPSILON // 2
         exponent = Decimal(epsilon.numerator) / (Decimal(epsilon.denominator) * parts)
         scaled = exponent.exp() * _GRID
-        # The 120 digits are good to far more than one grid step; one step down covers the rest.
+        # 120 digits are far more precise than one grid step; rounding down covers the error.
         return Fraction(int(scaled * (1 - Decimal(10) ** -100)), _GRID)
 
 
 def gamma_above_epsilon(epsilon: Fraction) -> Fraction:
-    """A ratio on the grid just above e^ε, for sentences that bound what an attacker may reach."""
+    """Return a ratio on the grid just above e^ε, for sentences that bound an attacker's success."""
     return gamma_for_epsilon(epsilon) + Fraction(2, _GRID)
 
 
 def gamma_root(gamma: Fraction, parts: int) -> Fraction:
-    """The largest ratio on the grid whose `parts`-th power is at most γ (γ itself for one part)."""
+    """Return the largest ratio on the grid whose `parts`-th power is at most γ (γ for one part)."""
     if parts == 1:
         return gamma
     with localcontext() as context:
@@ -160,7 +163,7 @@ def gamma_root(gamma: Fraction, parts: int) -> Fraction:
 
 
 def epsilon_for_gamma(gamma: Fraction) -> float:
-    """ln γ, rounded up to the next float."""
+    """Return ln γ, rounded up to a float."""
     if gamma == 1:
         return 0.0
     with localcontext() as context:
@@ -171,31 +174,39 @@ def epsilon_for_gamma(gamma: Fraction) -> float:
 
 
 def gamma_for_rho(rho1: Fraction, rho2: Fraction) -> Fraction:
-    """The amplification that keeps every prior of at most ρ1 at a posterior of at most ρ2."""
+    """Return the amplification γ under which a prior of at most ρ1 has a posterior of at
+    most ρ2.
+    """
     return rho2 * (1 - rho1) / (rho1 * (1 - rho2))
 
 
 def posterior_at_most(prior: Fraction, gamma: Fraction) -> Fraction:
-    """Where a prior can end under γ-amplification: the inverse reading of `gamma_for_rho`."""
+    """Return the largest posterior of a prior under γ-amplification, the inverse of
+    `gamma_for_rho`.
+    """
     return gamma * prior / (1 + (gamma - 1) * prior)
 
 
 def exposure_at_most(epsilon: float, values: int) -> float:
-    """The best success of any adversary who guesses one of `values` equally likely values."""
+    """Return the best success probability, under ε-DP, of an adversary who guesses one of `values`
+    equally likely values.
+    """
     return 1 / (1 + (values - 1) * math.exp(-epsilon))
 
 
 def epsilon_for_exposure(success: float, values: int) -> float:
-    """The ε that a success probability in the exposure test implies at least."""
+    """Return the smallest ε that allows a success probability of `success` among `values` equally
+    likely values.
+    """
     if success >= 1:
         return math.inf
     return max(0.0, math.log((values - 1) * success / (1 - success))) if success > 0 else 0.0
 
 
 def large_epsilon_warning(epsilon: float | Fraction) -> str:
-    """A warning about a privacy loss that hides next to nothing; empty if it is not so large."""
+    """Return a warning about an ε that protects hardly anything; empty for an ε of at most 10."""
     given = Fraction(epsilon)
-    if given <= _HIDES_LITTLE:
+    if given <= _LARGE_EPSILON:
         return ""
     prior = Fraction(1, 10)
     end = posterior_at_most(prior, gamma_for_epsilon(min(given, Fraction(LARGEST_EPSILON))))
@@ -206,67 +217,58 @@ def large_epsilon_warning(epsilon: float | Fraction) -> str:
     )
 
 
-# --- composition
-# -----------------------------------------------------------------------------------
-
-
-def sampled(epsilon: float, rate: float) -> float:
-    """The loss when each person takes part with probability `rate` (add or remove one person)."""
-    return math.log1p(rate * math.expm1(epsilon))
-
-
 # --- numbers in sentences, rounded so that the sentence stays true -------------------------------
 
 
 def float_at_least(number: Fraction) -> float:
-    """The nearest float that is not below an exact number."""
+    """Return the least float that is not below `number`."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
 def float_at_most(number: Fraction) -> float:
-    """The nearest float that is not above an exact number."""
+    """Return the largest float that is not above `number`."""
     return -float_at_least(-number)
 
 
 def at_most(number: float | Fraction, digits: int = 4) -> str:
-    """A bound in so many digits, rounded up."""
+    """Return an upper bound in `digits` digits, rounded up."""
     return _rounded(number, digits, ROUND_CEILING)
 
 
 def at_least(number: float | Fraction, digits: int = 4) -> str:
-    """A number that a condition names, in so many digits, rounded down."""
+    """Return a lower bound, or a number of a condition, in `digits` digits, rounded down."""
     return _rounded(number, digits, ROUND_FLOOR)
 
 
 def format_parameter(name: str, value: float) -> str:
-    """A parameter of a promise in a few digits, rounded as sentences round it: shares have three
-    digits, as percentages have.
+    """Return the parameter `name` of a guarantee in a few digits, rounded so that the guarantee
+    stays true. Probabilities have three digits, like percentages.
     """
     digits = 3 if name in _SHARES and value < 1 else 4
     return (at_least if name in PREMISES else at_most)(_meant(value), digits)
 
 
 def _meant(value: float) -> float:
-    """A tenth for the float beside 0.1: what was moved by one step, lest a promise be rounded, is
-    said as it was given.
+    """Return the short neighbour of a float, if it has one: 0.1 for the next float above 0.1. A
+    number that was rounded by one step to keep a guarantee true is printed as it was given.
     """
     near = (value, math.nextafter(value, -math.inf), math.nextafter(value, math.inf))
     return next((each for each in near if len(str(each)) <= _SHORT), value)
 
 
 def percent_at_most(probability: float | Fraction) -> str:
-    """A bound on a probability in percent, rounded up to three digits."""
+    """Return an upper bound on a probability in percent, rounded up to three digits."""
     return _rounded(100 * _written(probability), 3, ROUND_CEILING) + " %"
 
 
 def percent_at_least(probability: float | Fraction) -> str:
-    """A prior, or the success of a blind guess, in percent, rounded down to three digits."""
+    """Return a probability in percent, rounded down to three digits."""
     return _rounded(100 * _written(probability), 3, ROUND_FLOOR) + " %"
 
 
 def _written(number: float | Fraction) -> Fraction:
-    """A number as it is written: the float 0.1 is a tenth."""
+    """Return a number as it is written: the float 0.1 is one tenth."""
     return number if isinstance(number, Fraction) else Fraction(str(number))
 
 
