@@ -17,7 +17,7 @@ from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.axes import AxisSummary
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import Grouping, Weights
 
 MOST_SECONDS = 0.005
@@ -48,7 +48,7 @@ def boxes() -> dict[str, Any]:
     def once(turn: int) -> object:
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(turn))
         tree, design = mechanism.grow(table)
-        return RegionsReader.of_tree(tree, schema.names, design)
+        return BoxTreeReader.of_tree(tree, schema.names, design)
 
     times = take_turns({"run": once}, repeats=30, warm=3)["run"]
     name = "kdtree of 128 × 128 cells / 5 ms of CPU"
@@ -61,7 +61,7 @@ def groups() -> dict[str, Any]:
     mechanism = sc.Quadtree(schema.names, epsilon=0.1, neighbours="add_remove")
     table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(1))
     tree, design = mechanism.grow(table)
-    reader = RegionsReader.of_tree(tree, schema.names, design)
+    reader = BoxTreeReader.of_tree(tree, schema.names, design)
     grouping = Grouping(schema.names[:2], (64, 128))
 
     def one(turn: int) -> object:

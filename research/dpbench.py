@@ -237,10 +237,10 @@ def _product(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
 
 def _regions(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
     from scumble.model.designs.box_tree import BoxNodes
-    from scumble.public.estimation.measurements.box_tree import RegionsReader
+    from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 
     tree = BoxNodes.read(table, evidence.columns)
-    reader = RegionsReader.of_tree(tree, evidence.columns, evidence.design)
+    reader = BoxTreeReader.of_tree(tree, evidence.columns, evidence.design)
     boxes = reader.leaves
     found: Floats = np.zeros(shape)
     density = reader.counts / boxes.cells

@@ -20,7 +20,7 @@ from scumble.private.meter.splits import SplitRule
 from scumble.private.summaries.trees.base import refined, regular
 from scumble.private.summaries.trees.mosaic import _asked, grouped, patch_plan
 from scumble.private.summaries.trees.privtree import split_rule
-from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
     domain,
@@ -51,7 +51,7 @@ def test_what_is_spent(shape: tuple[int, ...], relation: str) -> None:
     counts = np.random.default_rng(1).integers(0, 40, shape)
     table = private_table(counts, mechanism.promise, 1)
     tree, design = mechanism.grow(table)
-    reader = RegionsReader.of_tree(tree, domain(shape).names, design)
+    reader = BoxTreeReader.of_tree(tree, domain(shape).names, design)
     pieces = 1 << max(sum(size > 1 for size in shape), 1)
     part = Fraction(1, 10 if len(shape) > 1 else 30)
     splits = split_rule(part, pieces, mechanism.unit).loss(mechanism.unit)
@@ -193,7 +193,7 @@ def test_the_error_of_a_plan(shape: tuple[int, ...], seed: int) -> None:
         assert (tree.boxes.low[:, parent] <= tree.boxes.low[:, child]).all()
         assert (tree.boxes.high[:, parent] >= tree.boxes.high[:, child]).all()
     names = domain(shape).names
-    reader = RegionsReader.of_tree(tree, names, BoxTree(laws))
+    reader = BoxTreeReader.of_tree(tree, names, BoxTree(laws))
     variances = []
     for low, high in _asked(patches):
         parts = []

@@ -12,7 +12,7 @@ from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements import box_tree
-from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Grouping,
@@ -73,7 +73,7 @@ def _equal(found: Readings, expected: Readings) -> None:
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int) -> None:
     monkeypatch.setattr(box_tree, "MOST_OVERLAPS", most)
     prune = 20 if seed % 2 else None
-    reader = RegionsReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, prune))
+    reader = BoxTreeReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, prune))
     slow = OneByOne(SCHEMA, reader)
     cut = set()
     for weights in _weights(np.random.default_rng(seed)):
@@ -89,7 +89,7 @@ def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int)
 @pytest.mark.parametrize("seed", range(4))
 def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(50 + seed)
-    reader = RegionsReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, 20 if seed % 2 else None))
+    reader = BoxTreeReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, 20 if seed % 2 else None))
     slow = OneByOne(SCHEMA, reader)
     amounts = [
         Part(("a",), np.arange(6.0)),

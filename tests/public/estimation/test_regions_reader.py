@@ -10,7 +10,7 @@ import pytest
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import Part, Weights
 
 SHAPE = (6, 5, 3)
@@ -70,7 +70,7 @@ def _questions(rng: np.random.Generator) -> list[Weights]:
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_dense_matrices(seed: int) -> None:
     tree, design = _tree(seed), BoxTree(LAWS)
-    reader = RegionsReader.of_tree(tree, NAMES, design)
+    reader = BoxTreeReader.of_tree(tree, NAMES, design)
     dense = _dense(tree, design)
     variances = np.array([*(law.variance for law in LAWS), 0.0])[tree.law]
     fourths = np.array([*(3 * law.variance**2 + law.variance for law in LAWS), 0.0])[tree.law]
@@ -93,7 +93,7 @@ def test_a_note_if_and_only_if_a_leaf_is_cut(seed: int) -> None:
     """Weights of 0, 1 and 2 at random, so that whole leaves, cut ones and unused ones occur."""
     rng = np.random.default_rng(100 + seed)
     tree = _tree(seed)
-    reader = RegionsReader.of_tree(tree, NAMES, BoxTree(LAWS))
+    reader = BoxTreeReader.of_tree(tree, NAMES, BoxTree(LAWS))
     leaves = _members(reader.leaves) > 0
     seen = set()
     for _ in range(30):
@@ -122,8 +122,8 @@ def test_pruned_leaves_are_the_topmost_small_nodes() -> None:
         levels.append(levels[-1][0].halves())
     tree = BoxNodes.of_levels(levels, [np.array([103]), np.array([4, 99]), np.array([1, 3, 2, 97])])
     laws = LAWS
-    assert len(RegionsReader.of_tree(tree, ("a",), BoxTree(laws)).leaves) == 4
-    pruned = RegionsReader.of_tree(tree, ("a",), BoxTree(laws, prune=20))
+    assert len(BoxTreeReader.of_tree(tree, ("a",), BoxTree(laws)).leaves) == 4
+    pruned = BoxTreeReader.of_tree(tree, ("a",), BoxTree(laws, prune=20))
     assert pruned.leaves.low.tolist() == [[0, 2, 3]]
     assert pruned.leaves.high.tolist() == [[1, 2, 3]]
-    assert len(RegionsReader.of_tree(tree, ("a",), BoxTree(laws, prune=1000)).leaves) == 1
+    assert len(BoxTreeReader.of_tree(tree, ("a",), BoxTree(laws, prune=1000)).leaves) == 1

@@ -13,7 +13,7 @@ from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, Privacy
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.box_tree import RegionsReader
+from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 
 
 def domain(shape: tuple[int, ...]) -> sc.Schema:
@@ -42,10 +42,10 @@ def private_counts(
     return table.counts(table.schema.names, person)
 
 
-def grown(mechanism, counts: np.ndarray, seed: int) -> tuple[BoxNodes, BoxTree, RegionsReader]:
+def grown(mechanism, counts: np.ndarray, seed: int) -> tuple[BoxNodes, BoxTree, BoxTreeReader]:
     """A tree measured on counts, and its reader."""
     tree, design = mechanism.grow(private_table(counts, mechanism.promise, seed))
-    return tree, design, RegionsReader.of_tree(tree, domain(counts.shape).names, design)
+    return tree, design, BoxTreeReader.of_tree(tree, domain(counts.shape).names, design)
 
 
 def members(boxes, shape: tuple[int, ...]) -> np.ndarray:

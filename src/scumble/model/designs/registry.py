@@ -39,7 +39,7 @@ DESIGNS = {
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
     ),
     "regions": DesignEntry(
-        "scumble.model.designs.box_tree:BoxTree", f"{_READERS}.box_tree:RegionsReader"
+        "scumble.model.designs.box_tree:BoxTree", f"{_READERS}.box_tree:BoxTreeReader"
     ),
     "residuals": DesignEntry(
         "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"

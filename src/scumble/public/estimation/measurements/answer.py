@@ -1,8 +1,10 @@
-"""Question to weights to Estimate; whole marginals.
+"""Answers from measurements: a question becomes weights of cells, which a reader sums up.
 
-Answers from measurements: a question becomes weights of cells, a reader adds them up.
+1. `MeasuredQuestion` turns conditions and amounts into `Weights`, a linear functional of cells.
+2. The reader of the release's design gives a `Reading`: an estimate, and moments of its error.
+3. `NoisyTotal` or `NoisyAverage` is the error law of the answer.
 
-Which reader depends on the design of the release; what an answer is made of does not.
+Readers with exact laws of their own (`QuestionReader`: cells, sparse) answer whole questions.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ def answer_together(
 
 @dataclass(frozen=True)
 class MeasuredQuestion:
-    """One question to one reader; `known` are clauses that were evaluated before."""
+    """One question to one reader. `known` are clauses that were evaluated before."""
 
     schema: Schema
     query: Query
@@ -83,6 +85,7 @@ class MeasuredQuestion:
     known: Clauses | None = None
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
+        """Return every group of the answer with its estimate."""
         condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
         amount = self._amount()
         if self.query.groups:
@@ -100,13 +103,13 @@ class MeasuredQuestion:
         total, count, covariance = self.reader.pair(weighted, condition)
         if not count.value:
             return self._unknown()
-        apart = Part(amount.names, amount.values - total.value / count.value)
-        centred = self.reader.read(joined(self.schema, [*condition.parts, apart]))
-        [ends] = _ends(self.schema, condition, amount, Grouping((), ()))
-        return self._share(NoisyAverage(total, count, covariance, *ends, centred))
+        deviation = Part(amount.names, amount.values - total.value / count.value)
+        centred = self.reader.read(joined(self.schema, [*condition.parts, deviation]))
+        [limits] = _amount_limits(self.schema, condition, amount, Grouping((), ()))
+        return self._average(NoisyAverage(total, count, covariance, *limits, centred))
 
     def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
-        """The groups that the condition leaves possible, each with its estimate."""
+        """Return the groups that are possible under the condition, each with its estimate."""
         grouping = self._grouping()
         possible = np.flatnonzero(grouping.largest(condition)).tolist()
         found = self._estimates(condition, amount, grouping, possible)
@@ -126,9 +129,9 @@ class MeasuredQuestion:
         if self.query.aggregate == "sum":
             sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
             return (self._total(sums.at(group) if some[group] else None) for group in groups)
-        shares = readers.averages(AverageWeights(condition, amount, weighted), grouping)
-        ends = _ends(self.schema, condition, amount, grouping)
-        return (self._share(shares.law(group, *ends[group])) for group in groups)
+        averages = readers.averages(AverageWeights(condition, amount, weighted), grouping)
+        limits = _amount_limits(self.schema, condition, amount, grouping)
+        return (self._average(averages.law(group, *limits[group])) for group in groups)
 
     def _read(self, weights: Weights) -> Reading | None:
         return self.reader.read(weights) if weights.largest() else None
@@ -139,7 +142,7 @@ class MeasuredQuestion:
         law: Law = NoisyTotal(reading) if reading.variance else Exact()
         return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
 
-    def _share(self, law: NoisyAverage) -> Estimate:
+    def _average(self, law: NoisyAverage) -> Estimate:
         if not law.count.value:
             return self._unknown()
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
@@ -158,7 +161,7 @@ class MeasuredQuestion:
         return Part(names, known.along(clause, names).astype(np.float64))
 
     def _amount(self) -> Part | None:
-        """What a row of a cell adds, over the attributes that the expression names."""
+        """Return what a row of a cell adds, over the attributes that the argument names."""
         argument = self.query.argument
         if argument is None:
             return None
@@ -183,10 +186,10 @@ class MeasuredQuestion:
         return [self.schema[name].size for name in names]
 
 
-def _ends(
+def _amount_limits(
     schema: Schema, condition: Weights, amount: Part, grouping: Grouping
 ) -> list[tuple[float, float]]:
-    """The least and the largest amount that the condition leaves possible, by group."""
+    """Return the least and the largest amount that is possible under the condition, by group."""
     near = [part for part in condition.parts if not set(part.names).isdisjoint(amount.names)]
     both = joined(schema, [*near, Part(amount.names, np.ones_like(amount.values))]).parts[-1]
     shape = [
@@ -198,6 +201,6 @@ def _ends(
     there = both.values != 0
     least = np.min(amounts, axis=others, initial=np.inf, where=there)
     most = np.max(amounts, axis=others, initial=-np.inf, where=there)
-    spread = (grouping.broadcastable(np.asarray(each), names) for each in (least, most))
-    ends = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in spread)
-    return list(zip(*ends, strict=True))
+    by_group = (grouping.broadcastable(np.asarray(each), names) for each in (least, most))
+    limits = (np.broadcast_to(each, grouping.shape).reshape(-1).tolist() for each in by_group)
+    return list(zip(*limits, strict=True))

@@ -1,6 +1,11 @@
-"""Quadtree, kd-tree, grid, ... single and grouped.
+"""Reader of noisy counts of boxes (Quadtree, KdTree, PrivTree, Grid, Mosaic, Dawa).
 
-Answers from noisy counts of boxes: least squares on their tree, evenness inside its leaves.
+Counts are fitted by least squares on the tree of boxes. Inside its leaves rows are taken to be
+spread evenly.
+
+- `BoxTreeReader`: the fitted tree; every answer is a weighted sum of its leaves.
+- `BoxMeans`, `WeightMeans`: the mean weight of every leaf, and which leaves a question cuts.
+- `Overlaps`, `FittedLeaves`: the same for all groups of a GROUP BY.
 """
 
 from __future__ import annotations
@@ -31,20 +36,20 @@ from scumble.public.sandbox import Sandbox
 Floats = npt.NDArray[np.float64]
 
 
-class RegionsReader:
+class BoxTreeReader:
     """The tree of a release, fitted once; every answer is a weighted sum of its leaves."""
 
     method = "sum over the leaves of a tree, fitted by least squares"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         if not isinstance(evidence.design, BoxTree):
-            raise TypeError("the measurements are of no regions")
+            raise TypeError("the design of the measurements is not a tree of boxes")
         tree = BoxNodes.read(engine.rows("SELECT * FROM view"), evidence.columns)
         self._start(tree, evidence.columns, evidence.design)
 
     @classmethod
-    def of_tree(cls, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> RegionsReader:
-        """A reader of a tree that is in memory."""
+    def of_tree(cls, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> BoxTreeReader:
+        """Return a reader of a tree that is in memory."""
         reader = cls.__new__(cls)
         reader._start(tree, names, design)
         return reader
@@ -52,15 +57,15 @@ class RegionsReader:
     def _start(self, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> None:
         forest = tree.estimator(design.laws)
         fitted = forest.estimates(tree.noisy)
-        ends = np.flatnonzero(_leaves(forest, fitted, design.prune))
+        leaves = np.flatnonzero(_leaves(forest, fitted, design.prune))
         variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
         fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
-        self._leaves = FittedLeaves(forest, ends, fitted[ends], variances, fourths)
-        self._means = BoxMeans(tree.boxes.take(ends), names)
+        self._leaves = FittedLeaves(forest, leaves, fitted[leaves], variances, fourths)
+        self._means = BoxMeans(tree.boxes.take(leaves), names)
 
     @property
     def leaves(self) -> Boxes:
-        """The boxes inside which rows are taken to be spread evenly."""
+        """The boxes inside which rows are taken to be spread evenly, in a fixed order."""
         return self._means.boxes
 
     @property
@@ -95,7 +100,9 @@ class RegionsReader:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A weighted sum of leaves: its value, what each noise adds to it, how many leaves were cut."""
+    """A weighted sum of leaves: its value, the coefficient of each noise, and the number of leaves
+    that the question cuts.
+    """
 
     value: float
     coefficients: Floats
@@ -113,29 +120,34 @@ class _Read:
 
 
 def _dot(one: Floats, other: Floats) -> float:
-    """Σ one · other; the library's own product would start threads for arrays as short as these."""
+    """Return Σ one · other. The product of the library would start threads for short arrays."""
     return float((one * other).sum())
 
 
 def _leaves(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
-    """The leaves; with `prune`, the topmost nodes below it in place of what is under them."""
+    """Return which nodes are leaves.
+
+    With `prune`, the topmost nodes with a fitted count below it replace their descendants.
+    """
     if prune is None:
         return forest.leaves
     small = fitted < prune
     return (small | forest.leaves) & ~forest.under(small)
 
 
-# The groups that each leaf of a tree of boxes meets, and the means of weights over both.
+# Leaves and groups of a GROUP BY that have cells in common.
 
 Integers = npt.NDArray[np.int64]
 
-MOST_OVERLAPS = 1 << 21  # of leaves and groups at a time
+MOST_OVERLAPS = 1 << 21  # pairs of a leaf and a group at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Overlaps:
-    """Leaves and groups that have cells together, sorted by group: of all groups from `first` to
-    before `last`. `codes` are those of the groups, by attribute.
+    """Pairs of a leaf and a group with common cells, sorted by group.
+
+    They are all pairs of the groups from `first` to before `last`. `codes` are those of the groups
+    of the pairs, by attribute.
     """
 
     leaf_means: BoxMeans
@@ -146,24 +158,24 @@ class Overlaps:
     codes: dict[str, Integers]
 
     def sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Numbers of all overlaps, added up by group."""
+        """Return the sums of `numbers`, one for each pair, by group."""
         groups = self.groups - self.first
         return np.bincount(groups, numbers, self.last - self.first).astype(np.float64)
 
-    def means(self, weights: Weights) -> RegionMeans:
-        """Of the weights over each leaf, 0 for all cells of other groups."""
-        found = RegionMeans.ones(len(self.leaves))
+    def means(self, weights: Weights) -> WeightMeans:
+        """Return the mean weight over each leaf, with weight 0 for all cells of other groups."""
+        found = WeightMeans.ones(len(self.leaves))
         for part in weights.parts:
             found = found.times(self._part(part))
-        # A leaf with several codes of a grouped attribute has a part that is not of this group.
+        # A leaf with several codes of a grouped attribute has cells of other groups.
         inside = self.leaf_means.along(list(self.codes)).take(self.leaves)
         own = [place for place, name in enumerate(self.codes) if name not in weights.names]
         shares = 1 / inside.sizes[own].prod(axis=0)
         several = np.asarray((inside.sizes > 1).any(axis=0))
-        return found.times(RegionMeans(shares, several, np.ones(len(shares), bool)))
+        return found.times(WeightMeans(shares, several, np.ones(len(shares), bool)))
 
-    def _part(self, part: Part) -> RegionMeans:
-        """Of one part, over what each leaf has of the codes of the group."""
+    def _part(self, part: Part) -> WeightMeans:
+        """Return the means of one part over the cells of each leaf that lie in the group."""
         grouped = [name for name in part.names if name in self.codes]
         if not grouped:
             return self.leaf_means.part(part).at(self.leaves)
@@ -173,12 +185,12 @@ class Overlaps:
         inside = self.leaf_means.along(others).take(self.leaves)
         found = tensor_means(part.values.transpose(order), inside, before)
         of_all = self.leaf_means.along(grouped).take(self.leaves).cells
-        return RegionMeans(found.means / of_all, found.uneven, found.used)
+        return WeightMeans(found.means / of_all, found.uneven, found.used)
 
 
 def overlaps(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Overlaps]:
-    """All overlaps, so many groups at a time that they fit in memory: those of some codes of the
-    first attribute.
+    """Yield all overlaps, in portions that fit in memory: those of a run of codes of the first
+    grouped attribute.
     """
     boxes = leaf_means.along(grouping.names)
     after = len(grouping) // grouping.shape[0]  # groups of one such code
@@ -197,8 +209,9 @@ def overlaps(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Overlaps]:
 
 
 def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
-    """The codes of the first attribute in runs with not too many overlaps: first, and after the
-    last.
+    """Split the codes of the first attribute into runs without too many overlaps.
+
+    Yield the first code of each run, and the one after its last.
     """
     others = boxes.sizes[1:].prod(axis=0)
     changes = np.bincount(boxes.low[0], others, codes + 1)
@@ -213,7 +226,7 @@ def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
 
 
 def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
-    """Every cell of every box: which box, and its codes."""
+    """Return the box of every cell of every box, and the codes of the cells."""
     cells = boxes.cells
     which = np.repeat(np.arange(len(boxes)), cells)
     place = np.arange(len(which)) - np.repeat(np.cumsum(cells) - cells, cells)
@@ -224,16 +237,17 @@ def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
     return which, codes
 
 
-# Means of weights over boxes: what a row of a box adds if the rows in it are spread evenly.
+# Means of weights over boxes: what a row of a box adds, if the rows in it are spread evenly.
 
 Truths = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class RegionMeans:
-    """The mean weight of the cells of each box, whether the weights in a box change from one cell
-    to the next, and whether some are not 0.
+class WeightMeans:
+    """The mean weight of the cells of each box.
+
+    `uneven` says whether the weights differ within a box, and `used` whether some are not 0.
     """
 
     means: Floats
@@ -241,29 +255,30 @@ class RegionMeans:
     used: Truths
 
     @classmethod
-    def ones(cls, boxes: int) -> RegionMeans:
-        """Every cell has weight 1."""
+    def ones(cls, boxes: int) -> WeightMeans:
+        """Return the means if every cell has weight 1."""
         return cls(np.ones(boxes), np.zeros(boxes, bool), np.ones(boxes, bool))
 
     @property
     def cut(self) -> Truths:
-        """Which boxes are used in part, or unevenly."""
+        """The boxes that the question cuts: they are used in part, or unevenly."""
         return self.uneven & self.used
 
-    def times(self, other: RegionMeans) -> RegionMeans:
-        """Of products of weights that are about different attributes: so are the means."""
-        return RegionMeans(
+    def times(self, other: WeightMeans) -> WeightMeans:
+        """Return the means of products of weights of different attributes: products of means."""
+        return WeightMeans(
             self.means * other.means, self.uneven | other.uneven, self.used & other.used
         )
 
-    def at(self, places: Places) -> RegionMeans:
-        """Those of some boxes."""
-        return RegionMeans(self.means[places], self.uneven[places], self.used[places])
+    def at(self, places: Places) -> WeightMeans:
+        """Return the means of some boxes."""
+        return WeightMeans(self.means[places], self.uneven[places], self.used[places])
 
 
 class BoxMeans:
-    """Boxes of some attributes, ready for questions. Many boxes have the same codes of an
-    attribute, so that a part about it is looked up once for all of them.
+    """Boxes over the attributes `names`, and means of weights over them.
+
+    Many boxes have the same interval of an attribute, so that its part is summed once for all.
     """
 
     def __init__(self, boxes: Boxes, names: Sequence[str]) -> None:
@@ -271,20 +286,21 @@ class BoxMeans:
         self.names = tuple(names)
         self._known: dict[tuple[str, ...], tuple[Boxes, Places]] = {}
 
-    def means(self, weights: Weights) -> RegionMeans:
-        found = RegionMeans.ones(len(self.boxes))
+    def means(self, weights: Weights) -> WeightMeans:
+        found = WeightMeans.ones(len(self.boxes))
         for part in weights.parts:
             found = found.times(self.part(part))
         return found
 
-    def part(self, part: Part) -> RegionMeans:
-        """Of the weights of one part."""
+    def part(self, part: Part) -> WeightMeans:
+        """Return the means of one part."""
         inside, which = self._different(part.names)
         return tensor_means(part.values, inside).at(which)
 
     def _different(self, names: tuple[str, ...]) -> tuple[Boxes, Places]:
-        """The boxes of some attributes, each interval of a single one once; and which of them each
-        box has.
+        """Return the boxes over some attributes, and the place of each box among them.
+
+        For a single attribute, each interval is listed once.
         """
         if names not in self._known:
             inside = self.along(names)
@@ -296,25 +312,26 @@ class BoxMeans:
         return self._known[names]
 
     def along(self, names: Sequence[str]) -> Boxes:
-        """The boxes of some attributes."""
+        """Return the boxes projected on some attributes."""
         axes = [self.names.index(name) for name in names]
         return Boxes(self.boxes.low[axes], self.boxes.high[axes])
 
 
 def tensor_means(
     values: Tensor, boxes: Boxes, before: tuple[npt.NDArray[np.int64], ...] = ()
-) -> RegionMeans:
-    """Of the entries of a tensor in each box, or in one of many tensors, as `before` says; each
-    comes from a summed-area table.
+) -> WeightMeans:
+    """Return the means of the entries of a tensor in each box, from a summed-area table.
+
+    `before` are codes of leading axes of `values`, one for each box.
     """
     used = _counts(boxes, values != 0, before) > 0
-    # A table of fractions rounds; where a box has no weight at all it must not.
+    # Prefix sums of fractions are rounded; a box without any weight must have the mean 0.
     sums = np.where(used, boxes.sums(summed_area(values, len(before)), before), 0.0)
-    return RegionMeans(sums / boxes.cells, _changes(boxes, values, before), used)
+    return WeightMeans(sums / boxes.cells, _changes(boxes, values, before), used)
 
 
 def _changes(boxes: Boxes, values: Tensor, before: tuple[npt.NDArray[np.int64], ...]) -> Truths:
-    """Whether the weights change from one code to the next anywhere in a box."""
+    """Return whether the weights change from one code to the next anywhere in a box."""
     found = np.zeros(len(boxes), bool)
     for axis in range(len(boxes.low)):
         steps = np.diff(values, axis=len(before) + axis, prepend=np.nan) != 0
@@ -332,13 +349,12 @@ def _counts(
     return counts
 
 
-# Sums of fitted leaves of a tree by group, and the moments of their errors.
-
-
 @dataclass(frozen=True, eq=False)
 class FittedLeaves:
-    """The nodes of a forest inside which rows are taken to be even, their fitted counts, and the
-    variance and fourth cumulant of the noise of every node.
+    """The leaves of a fitted tree, inside which rows are taken to be spread evenly.
+
+    `nodes` are the leaves among the nodes of `forest`, and `counts` their fitted counts.
+    `variances` and `fourths` are the variance and the fourth cumulant of the noise of every node.
     """
 
     forest: TreeEstimator
@@ -348,7 +364,7 @@ class FittedLeaves:
     fourths: Floats
 
     def readings(self, some: Overlaps, weights: Weights) -> Readings:
-        """Of the groups of some overlaps."""
+        """Return the readings of the groups of some overlaps."""
         return self._readings(some, some.means(weights))
 
     def averages(self, some: Overlaps, average: AverageWeights) -> AverageReadings:
@@ -356,10 +372,10 @@ class FittedLeaves:
         totals, counts = self._readings(some, weighted), self._readings(some, condition)
         covariances = self._moments(some, weighted.means, condition.means)[0]
         ratios = totals.ratios(counts)[some.groups - some.first]
-        apart = weighted.means - ratios * condition.means
-        return AverageReadings(totals, counts, covariances, self._sums(some, apart))
+        centred = weighted.means - ratios * condition.means
+        return AverageReadings(totals, counts, covariances, self._sums(some, centred))
 
-    def _readings(self, some: Overlaps, found: RegionMeans) -> Readings:
+    def _readings(self, some: Overlaps, found: WeightMeans) -> Readings:
         cut = some.sums(found.cut).astype(np.int64).tolist()
         notes: list[tuple[str, ...]] = [(cut_note(leaves),) if leaves else () for leaves in cut]
         return self._sums(some, found.means, notes)
@@ -382,7 +398,7 @@ class FittedLeaves:
 
 
 def cut_note(leaves: int) -> str:
-    """What an answer says that cuts so many leaves."""
+    """Return the note of an answer that cuts `leaves` leaves."""
     which = "a leaf" if leaves == 1 else f"{leaves} leaves"
     return (
         f"the question takes part of {which} of the tree, inside which rows were taken to be "

@@ -1,6 +1,8 @@
-"""Residual reader and non-negative fit.
+"""Reader of noisy marginals (Marginals, Fourier, Datacube), and whole marginals as tables.
 
-Answers from noisy marginals: their least squares estimate, and the exact law of its error.
+- `ResidualReader`: the least squares estimate of weighted sums, and the moments of its error.
+- `Fit`: non-negative tables that agree with each other.
+- `marginal_table`: the estimates of all cells of a marginal.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights, reader_of
 from scumble.public.sandbox import Sandbox
 
-_MOST_KEPT = 1 << 24  # cells of marginals
+_MOST_CACHED = 1 << 24  # cells of marginals
 _MOST_ERRORS = 1 << 12
 
 
 class ResidualReader:
-    """All noisy tables of a release; marginals are put together when a question needs them."""
+    """All noisy tables of a release; marginals are computed when a question needs them."""
 
     method = "sum of cells, fitted by least squares to noisy marginals"
 
@@ -48,7 +50,7 @@ class ResidualReader:
 
     @classmethod
     def of_solver(cls, solver: ResidualSolver) -> ResidualReader:
-        """A reader of numbers that are in memory."""
+        """Return a reader of numbers that are in memory."""
         reader = cls.__new__(cls)
         reader._start(solver)
         return reader
@@ -56,7 +58,7 @@ class ResidualReader:
     def _start(self, solver: ResidualSolver) -> None:
         self.solver = solver
         self._names = solver.design.attributes
-        self._marginals = Cache[Places, Tensor](_MOST_KEPT)
+        self._marginals = Cache[Places, Tensor](_MOST_CACHED)
         self._errors = Cache[bytes, SumError](_MOST_ERRORS)
 
     def read(self, weights: Weights) -> Reading:
@@ -80,17 +82,17 @@ class ResidualReader:
         return *both, shared
 
     def marginal(self, places: Places) -> Tensor:
-        """The estimated counts of these attributes; the last ones asked for are kept."""
+        """Return the estimated counts by the attributes `places`; recent ones are cached."""
         return self._marginals.get_or_make(
             places, self.solver.cells(places), lambda: self._joined(places)
         )
 
     def places(self, names: Sequence[str]) -> Places:
-        """The numbers of some attributes, in order."""
+        """Return the places of some attributes in the release, in rising order."""
         return tuple(sorted(self._names.index(name) for name in names))
 
     def _blocks(self, weights: Weights) -> list[_Block]:
-        """The parts, without those that give every value of an attribute the same weight."""
+        """Return the parts as blocks. Those with one weight everywhere become one factor."""
         found, factor = [], 1.0
         for part in weights.parts:
             first = float(part.values.flat[0])
@@ -116,8 +118,10 @@ class ResidualReader:
         )
 
     def _error(self, blocks: Sequence[_Block]) -> SumError:
-        """The error of a weighted sum. Which value of an attribute has which weight makes no
-        difference to it, so that all groups of a GROUP BY mostly share one.
+        """Return the error of a weighted sum.
+
+        It does not depend on which value of an attribute has which weight, so that most groups of a
+        GROUP BY share one.
         """
         digest = blake2b()
         for block in blocks:
@@ -130,7 +134,7 @@ class ResidualReader:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """A part by the numbers of its attributes, in rising order."""
+    """A part by the places of its attributes, in rising order."""
 
     places: Places
     values: Tensor
@@ -145,7 +149,7 @@ def _axes(places: Sequence[int], block: _Block) -> list[int]:
 
 
 def _product(blocks: Sequence[_Block]) -> Tensor:
-    """The weights of all cells of the attributes that have a part."""
+    """Return the weights of all cells of the attributes that have a part."""
     places = _places(blocks)
     found = np.ones(())
     for block in blocks:
@@ -158,28 +162,29 @@ def _product(blocks: Sequence[_Block]) -> Tensor:
 
 # Non-negative tables that agree with each other, fitted to noisy marginals.
 #
-# This trades the lack of bias away: sums of many small cells come out wrong by more than their
-# noise. The table of a set of attributes is fitted after those of its subsets. It starts from the
-# table of largest entropy that has their sums, moves towards the noisy one, and is scaled back to
-# the sums. How far it moves is chosen by Stein's estimate of the risk, from the noisy table
-# alone.
+# The fit is biased: sums of many small cells are wrong by more than their noise. The table of a set
+# of attributes is fitted after those of its subsets. It starts from the table of largest entropy
+# that has their sums, moves towards the noisy one, and is scaled back to the sums. How far it moves
+# is chosen by Stein's estimate of the risk, from the noisy table alone.
 
 _COARSE = range(-14, 8, 3)  # powers of 2 that are tried first, then those beside the best one
-_SMALLEST = 1e-9  # of a starting cell, so that a noisy one can lift it
+_SMALLEST = 1e-9  # value of a starting cell, so that a noisy one can raise it
 _ROUNDS = 30
-_AGREE = 1e-7  # of the total: closer agreement with smaller tables is not sought
+_AGREE = 1e-7  # tolerated disagreement with smaller tables, as a share of the total
 
 
 class Fit:
-    """Non-negative tables of any set of attributes; also of one that was not measured, by the
-    entropy alone.
+    """Non-negative tables of any set of attributes.
+
+    A set that was not measured has the table of largest entropy.
     """
 
     def __init__(self, solver: ResidualSolver) -> None:
         self._solver = solver
-        self._kept = Cache[Places, Tensor](_MOST_KEPT)
+        self._kept = Cache[Places, Tensor](_MOST_CACHED)
 
     def table(self, places: Places) -> Tensor:
+        """Return the fitted table of the attributes `places`."""
         return self._kept.get_or_make(
             places, self._solver.cells(places), lambda: self._fitted(places)
         )
@@ -208,7 +213,7 @@ class Fit:
 
 
 def projected(noisy: Tensor, total: float) -> Tensor:
-    """The nearest table without negative cells that has this total."""
+    """Return the table nearest to `noisy` that has no negative cell and the sum `total`."""
     falling = np.sort(noisy, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
     last = int(np.flatnonzero(falling > excess)[-1]) if (falling > excess).any() else 0
@@ -217,9 +222,10 @@ def projected(noisy: Tensor, total: float) -> Tensor:
 
 
 def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
-    """The table p that makes Σ(p - noisy)²/2 + s·(relative entropy of p to the start) least: p +
-    s·ln(p/start) = noisy, cell by cell. Of several s, and no move at all, the one of least risk by
-    Stein's estimate: Σ(p - noisy)² + 2·variance·Σ dp/dnoisy.
+    """Return the table p that minimizes Σ(p - noisy)²/2 + s·(relative entropy of p to `start`).
+
+    It solves p + s·ln(p/start) = noisy, cell by cell. Of several s, and of no move at all, the one
+    of least risk by Stein's estimate is taken: Σ(p - noisy)² + 2·variance·Σ dp/dnoisy.
     """
     start = np.maximum(start, _SMALLEST)
     still = float(((start - noisy) ** 2).sum())
@@ -246,8 +252,9 @@ def _risk(start: Tensor, noisy: Tensor, variance: float, power: int) -> float:
 
 
 def raked(table: Tensor, sums: dict[tuple[int, ...], Tensor]) -> Tensor:
-    """A table scaled along its axes, in turn, until its sums over the other axes are those given
-    for some sets of axes (iterative proportional fitting).
+    """Scale `table` until it has the given sums, by iterative proportional fitting.
+
+    The keys of `sums` are sets of axes; the values are the wanted sums over all other axes.
     """
     for _ in range(_ROUNDS):
         off = 0.0
@@ -263,8 +270,9 @@ def raked(table: Tensor, sums: dict[tuple[int, ...], Tensor]) -> Tensor:
 
 
 def rounded(table: Tensor) -> Tensor:
-    """Whole numbers in the place of cells, such that every run of cells has its sum within 1: the
-    running sums are rounded, so that the total and those of the first attribute stay.
+    """Round the cells of `table` so that the sum of every run of cells changes by at most 1.
+
+    The cumulative sums are rounded, so that the total and the sums of the first attribute stay.
     """
     running = np.rint(np.cumsum(table.reshape(-1)))
     return np.diff(running, prepend=0.0).reshape(table.shape)
@@ -284,7 +292,12 @@ def marginal_table(
     nonnegative: bool = False,
     integers: bool = False,
 ) -> pa.Table:
-    """One row a cell, its values in the columns `names` and the estimate in `count`."""
+    """Return the estimates of all cells of the marginal of `names`.
+
+    The table has one row for each cell, its values in the columns `names` and the estimate in
+    `count`. With `nonnegative`, tables are fitted without negative cells. With `integers`, they are
+    rounded.
+    """
     if not isinstance(evidence, Measurements) or evidence.design.kind != "residuals":
         raise QueryError(
             "Only a release by marginals, fourier or datacube has tables of marginals. Ask with "

@@ -1,4 +1,4 @@
-"""Readings of sums of merged cells: the least squares estimate of every cell, and its noise."""
+"""Reader of noisy sums of merged cells (Workload): the least squares estimate of every cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNIFORM = (
 
 
 class MatrixReader:
-    """The sums of one release."""
+    """The published sums of one release, and the estimates of merged cells."""
 
     method = "least squares estimate from sums of cells"
 
@@ -60,18 +60,18 @@ class MatrixReader:
         return reading, coefficients
 
     def _merged_weights(self, weights: Weights) -> tuple[Floats, bool]:
-        """The mean weight of every merged cell, and whether all its cells have that weight.
+        """Return the mean weight of every merged cell, and whether all its cells have that weight.
 
-        A merged cell lies in attributes that no question of the workload named as well: a weight
-        that differs along them is a mean too.
+        A merged cell extends along attributes that no question of the workload named: a weight that
+        differs along them is a mean as well.
         """
         sums, squares = self._class_sums(weights)
         means = self._merged.total(sums) / self._sizes
-        spread = self._merged.total(squares) / self._sizes - means**2
-        return means, bool((spread <= 1e-9 * (1 + means**2)).all())
+        variances = self._merged.total(squares) / self._sizes - means**2
+        return means, bool((variances <= 1e-9 * (1 + means**2)).all())
 
     def _class_sums(self, weights: Weights) -> tuple[Floats, Floats]:
-        """Sums of weights, and of their squares, over the product of the classes."""
+        """Return sums of weights, and of their squares, over the product of the classes."""
         ones = [
             Part(block.names, np.ones([self._schema[name].size for name in block.names]))
             for block in self._merged.blocks
@@ -87,8 +87,9 @@ class MatrixReader:
         return sums, squares
 
     def _by_class(self, values: Floats, names: list[str]) -> Floats:
-        """A tensor over attributes of some blocks, added up by the classes of each; it broadcasts
-        over those of the others.
+        """Sum a tensor over attributes of some blocks by the classes of each block.
+
+        The result broadcasts over the classes of the other blocks.
         """
         chosen = [bool(set(block.names) & set(names)) for block in self._merged.blocks]
         blocks = [b for b, own in zip(self._merged.blocks, chosen, strict=True) if own]

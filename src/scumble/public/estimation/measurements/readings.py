@@ -1,7 +1,11 @@
-"""Weights of cells, Reading, GROUP BY readings.
+"""Linear functionals of cells, what a reader finds of them, and the laws of their errors.
 
-What every cell of a product of domains adds to an answer, as small tensors whose product it
-is.
+- `Weights`: what every cell of a product of domains adds to an answer. It is a product of small
+  tensors, the `Part`s.
+- `Reader`: turns weights into a `Reading`, an estimate with the moments of its error.
+  `QuestionReader`: answers whole questions, by error laws of its own.
+- `NoisyTotal`, `NoisyAverage`: the error laws of one reading, and of the ratio of two.
+- `Grouping`, `Readings`, `AverageReadings`, `GroupReader`: the same for all groups of a GROUP BY.
 """
 
 from __future__ import annotations
@@ -40,8 +44,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weight of a cell is the product of one entry of each part; no attribute is in two parts,
-    and those in none have weight 1 everywhere.
+    """A linear functional of cells. The weight of a cell is the product of one entry of each part.
+
+    No attribute is in two parts. An attribute in no part has weight 1 everywhere.
     """
 
     parts: tuple[Part, ...]
@@ -53,25 +58,25 @@ class Weights:
 
     @property
     def single(self) -> bool:
-        """Whether every part is about one attribute."""
+        """Whether every part has one attribute."""
         return all(len(part.names) == 1 for part in self.parts)
 
     def along(self, name: str) -> Tensor | None:
-        """The weights of an attribute that has a part of its own."""
+        """Return the weights of an attribute that has a part of its own; else None."""
         found = [part.values for part in self.parts if part.names == (name,)]
         return found[0] if found else None
 
     @property
     def factor(self) -> float:
-        """The product of the parts that are about no attribute."""
+        """The product of the parts without attributes."""
         return prod(float(part.values) for part in self.parts if not part.names)
 
     def largest(self) -> float:
-        """The largest absolute weight of a cell."""
+        """Return the largest absolute weight of a cell."""
         return prod(float(np.abs(part.values).max(initial=0.0)) for part in self.parts)
 
     def fixed(self, schema: Schema, codes: Mapping[str, int]) -> Weights:
-        """The same weights, but 0 where an attribute has another code than the one given."""
+        """Return the same weights, but 0 where an attribute has another code than in `codes`."""
         chosen = [
             Part((name,), _indicator(schema[name].size, code)) for name, code in codes.items()
         ]
@@ -79,7 +84,7 @@ class Weights:
 
 
 def joined(schema: Schema, parts: Iterable[Part]) -> Weights:
-    """Weights out of parts that may share attributes; those that do become one."""
+    """Return the weights of `parts`. Parts that share attributes are multiplied into one."""
     found: list[Part] = []
     for part in parts:
         touching = [other for other in found if not set(other.names).isdisjoint(part.names)]
@@ -111,15 +116,12 @@ def _indicator(size: int, code: int) -> Tensor:
     return values
 
 
-# A weighted sum of cells as a reader of measurements finds it, and the laws of its error.
-
-
 @dataclass(frozen=True)
 class Reading:
-    """An estimate of a weighted sum of counts: a sum of independent noises away from the truth.
+    """An estimate of a weighted sum of counts; its error is a sum of independent noises.
 
     With noises of fourth cumulants κᵢ and coefficients cᵢ, `fourth` is Σ κᵢ cᵢ⁴ and `largest` is
-    the largest |cᵢ|. `notes` are what the asker should know beside the noise.
+    the largest |cᵢ|. `notes` say what besides the noise makes the estimate wrong.
     """
 
     value: float
@@ -130,11 +132,13 @@ class Reading:
 
 
 class Reader(Protocol):
-    """The measurements of one release, ready to be asked for weighted sums of cells."""
+    """The measurements of one release, from which weighted sums of cells are estimated."""
 
     method: str
 
-    def read(self, weights: Weights) -> Reading: ...
+    def read(self, weights: Weights) -> Reading:
+        """Return the estimate of Σ weight · count over all cells."""
+        ...
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         """Return two readings, and the covariance of their errors."""
@@ -222,18 +226,19 @@ class NoisyAverage(FiellerRatio):
         return noise_half_width(self.variance(ratio), norms**4, largest, level)
 
 
-# Readings of all groups of an answer at once.
+# Readings of all groups of a GROUP BY.
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
-_NONE = Reading(0.0, 0.0)  # of no cells
+_EMPTY = Reading(0.0, 0.0)  # of no cells
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The attributes of a GROUP BY and how many values each has. Groups are the combinations of
-    their codes, those of the last attribute fastest.
+    """The attributes of a GROUP BY, and the number of values of each.
+
+    Groups are the combinations of their codes, those of the last attribute fastest.
     """
 
     names: tuple[str, ...]
@@ -243,12 +248,12 @@ class Grouping:
         return prod(self.shape)
 
     def codes(self, groups: Codes) -> dict[str, Codes]:
-        """The codes of some groups, by attribute."""
+        """Return the codes of some groups, by attribute."""
         codes = np.unravel_index(groups, self.shape) if self.names else ()
         return dict(zip(self.names, codes, strict=True))
 
     def largest(self, weights: Weights) -> Floats:
-        """The largest absolute weight of a cell, by group."""
+        """Return the largest absolute weight of a cell, by group."""
         found: Floats = np.ones(self.shape)
         for part in weights.parts:
             others = tuple(i for i, name in enumerate(part.names) if name not in self.names)
@@ -257,9 +262,7 @@ class Grouping:
         return found.reshape(-1)
 
     def broadcastable(self, values: Floats, names: Sequence[str]) -> Floats:
-        """Numbers by the codes of some of the attributes, ready to be multiplied with those by the
-        codes of all of them.
-        """
+        """Return `values`, which have the axes `names`, as a tensor that broadcasts over groups."""
         order = [names.index(name) for name in self.names if name in names]
         sizes = zip(self.names, self.shape, strict=True)
         return values.transpose(order).reshape([s if name in names else 1 for name, s in sizes])
@@ -267,8 +270,10 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """A reading of every group: values, variances, fourth cumulants and largest coefficients in
-    four rows of `numbers`; `notes` has those of each group, if there are any.
+    """A reading of every group.
+
+    The four rows of `numbers` are values, variances, fourth cumulants and largest coefficients.
+    `notes` has the notes of each group; it is empty if there are none.
     """
 
     numbers: Floats
@@ -276,7 +281,7 @@ class Readings:
 
     @classmethod
     def of(cls, readings: Sequence[Reading]) -> Readings:
-        """Those that were read one by one."""
+        """Return readings that were read one by one."""
         columns = [(each.value, each.variance, each.fourth, each.largest) for each in readings]
         return cls(np.array(columns).reshape(-1, 4).T, [each.notes for each in readings])
 
@@ -296,19 +301,22 @@ class Readings:
         return list(zip(*self.numbers.tolist(), strict=True))
 
     def at(self, group: int) -> Reading:
+        """Return the reading of one group."""
         value, variance, fourth, largest = self._rows[group]
         return Reading(value, variance, fourth, largest, self.notes[group] if self.notes else ())
 
     def ratios(self, others: Readings) -> Floats:
-        """The values over those of others, and 0 where those are."""
+        """Return the values divided by those of `others`; 0 where those are 0."""
         nothing = np.zeros(len(self.values))
         return np.divide(self.values, others.values, nothing, where=others.values != 0)
 
 
 @dataclass(frozen=True, eq=False)
 class AverageReadings:
-    """Two readings of every group, the covariances of their errors, and readings of the first minus
-    the second times the ratio of their values (or minus nothing, where the second is 0).
+    """Readings of the total and the count of every group, and the covariances of their errors.
+
+    `centred` are readings of the total minus the count times the ratio of their values; where the
+    count is 0, of the total.
     """
 
     totals: Readings
@@ -327,7 +335,7 @@ class AverageReadings:
         )
 
     def law(self, group: int, least: float, most: float) -> NoisyAverage:
-        """Of the ratio, which is within `least` and `most`."""
+        """Return the law of the ratio of one group, which is between `least` and `most`."""
         total, count = self.totals.at(group), self.counts.at(group)
         covariance = float(self.covariances[group])
         return NoisyAverage(total, count, covariance, least, most, self.centred.at(group))
@@ -335,7 +343,7 @@ class AverageReadings:
 
 @dataclass(frozen=True, eq=False)
 class AverageWeights:
-    """What the average of an amount needs: the condition, and its product with the amount."""
+    """The weights that an average needs: the condition, and its product with the amount."""
 
     condition: Weights
     amount: Part
@@ -344,31 +352,33 @@ class AverageWeights:
 
 @runtime_checkable
 class GroupReader(Protocol):
-    """A reader that finds all groups together."""
+    """A reader that reads all groups together."""
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
-        """A reading of each group: its own cells have their weights, all others 0."""
+        """Return a reading of each group: its own cells have their weights, all others 0."""
         ...
 
     def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
-        """Of the weighted cells of each group, and of those of the condition alone."""
+        """Return readings of the weighted cells of each group, and of the condition alone."""
         ...
 
 
 @dataclass(frozen=True)
 class OneByOne:
-    """Any reader, asked for one group after the other."""
+    """Any reader as a `GroupReader`: it reads one group after the other."""
 
     schema: Schema
     reader: Reader
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
         fixed = self._fixed(weights, grouping)
-        return Readings.of([self.reader.read(each) if each.largest() else _NONE for each in fixed])
+        return Readings.of([self.reader.read(each) if each.largest() else _EMPTY for each in fixed])
 
     def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
         found = [
-            self._share(within, average.amount) if within.largest() else (_NONE, _NONE, 0.0, _NONE)
+            self._average(within, average.amount)
+            if within.largest()
+            else (_EMPTY, _EMPTY, 0.0, _EMPTY)
             for within in self._fixed(average.condition, grouping)
         ]
         totals, counts, covariances, centred = zip(*found, strict=True)
@@ -376,7 +386,7 @@ class OneByOne:
             Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
         )
 
-    def _share(self, within: Weights, amount: Part) -> tuple[Reading, Reading, float, Reading]:
+    def _average(self, within: Weights, amount: Part) -> tuple[Reading, Reading, float, Reading]:
         weighted = self._times(within, amount.values, amount)
         total, count, covariance = self.reader.pair(weighted, within)
         ratio = total.value / count.value if count.value else 0.0
