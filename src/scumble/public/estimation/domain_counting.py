@@ -1,10 +1,8 @@
-"""Model counting over product domains (tensor contraction).
+"""Model counting over a product of domains by tensor contraction, without enumerating it.
 
-Counting over the product of all domains, without going through it: tensor contraction.
-
-A condition is a conjunction of clauses. Each becomes a tensor over the domains of just the
-attributes that it names; the number of tuples that satisfy all of them is the sum of the product of
-these tensors, times the sizes of the attributes that nobody names.
+A condition is a conjunction of clauses. Each becomes a tensor over the domains of the attributes
+that it names. The number of tuples that satisfy all clauses is the sum of the product of these
+tensors, times the sizes of the attributes that no clause names.
 """
 
 from __future__ import annotations
@@ -31,9 +29,9 @@ from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import split
 
 Array = npt.NDArray[Any]
-Weights = Mapping[str, Sequence[Fraction]]
+AttributeWeights = Mapping[str, Sequence[Fraction]]
 
-SPLIT = 1 << 20  # cells beyond which a clause is taken apart at its ORs and ANDs, if it has any
+SPLIT = 1 << 20  # cells beyond which a clause is split at its ORs and ANDs, if it has any
 _SMALL = 1 << 10  # cells of a clause that is evaluated together with others
 MOST_GROUPS = 10**6
 
@@ -48,20 +46,21 @@ class Domain:
         self._split_beyond = split_beyond
         self._sizes = {a.name: a.size for a in engine.schema.published}
         self._truths = Truths() if truths is None else truths
-        self._last: tuple[Any, Array] | None = None  # amounts, with what they are amounts of
+        self._last: tuple[Any, Array] | None = None  # the last amounts, with their expression
 
     @cached_property
     def size(self) -> int:
-        """How many tuples there are."""
+        """The number of tuples."""
         return prod(self._sizes.values())
 
     def count(self, clauses: Sequence[Expression], groups: Sequence[str] = ()) -> Array:
-        """How many tuples satisfy all clauses, for each combination of values of the groups.
+        """Return the number of tuples that satisfy all clauses, by group.
 
-        The numbers are Python integers, without rounding whatever their size.
+        Groups are the combinations of values of the attributes `groups`. The numbers are Python
+        integers, exact whatever their size.
         """
         network = self._network(clauses, groups)
-        return np.asarray(network.whole() * self._unnamed(network), object)
+        return np.asarray(network.integers() * self._unnamed(network), object)
 
     def sum(
         self,
@@ -70,11 +69,12 @@ class Domain:
         *,
         amount: Expression | None = None,
         power: int = 1,
-        weights: Weights | None = None,
+        weights: AttributeWeights | None = None,
         scale: Fraction | int = 1,
     ) -> Array:
-        """The sum of `scale` · amount^power · Π weights[a](t[a]) over the tuples t that satisfy all
-        clauses, for each combination of values of the groups.
+        """Return the sum of `scale` · amount^power · Π weights[a](t[a]), by group.
+
+        The sum is over the tuples t that satisfy all clauses.
         """
         weights = weights or {}
         more = []
@@ -91,7 +91,10 @@ class Domain:
         return np.asarray(network.real() * float(rest))
 
     def amounts(self, amount: Expression, clauses: Sequence[Expression]) -> Array:
-        """A number over the domains of its attributes. It must be finite where the clauses hold."""
+        """Return `amount` over the domains of its attributes.
+
+        It must be finite where the clauses hold.
+        """
         self._refuse(amount, self._cells(amount.attributes))
         key, last = (amount, tuple(clauses)), self._last
         if last is None or last[0] != key:
@@ -112,8 +115,10 @@ class Domain:
     def _linked(
         self, names: tuple[str, ...], near: list[Expression], clauses: Sequence[Expression]
     ) -> tuple[tuple[str, ...], list[Expression]]:
-        """Some attributes and clauses with the clauses that share an attribute with them, then
-        those that share one with these, and so on, as long as all can be evaluated together.
+        """Return `names` and `near` with the clauses that are connected to them by attributes.
+
+        Clauses that share an attribute are added, then those that share one with these, and so on,
+        as long as all can be evaluated together.
         """
         left = [clause for clause in clauses if clause not in near]
         grown = True
@@ -128,8 +133,9 @@ class Domain:
         return names, near
 
     def limits(self, amount: Expression, clauses: Sequence[Expression]) -> tuple[float, float]:
-        """The least and the most that a number is where all clauses hold; of the clauses that tie
-        too many attributes together, only those on its own attributes count.
+        """Return the least and the largest value of `amount` where all clauses hold.
+
+        If the clauses tie too many attributes together, only those on its own attributes are used.
         """
         found = self.amounts(amount, clauses)
         try:
@@ -149,7 +155,7 @@ class Domain:
                 f"GROUP BY {', '.join(groups)} makes {self._cells(groups)} groups, each with an "
                 f"answer; at most {MOST_GROUPS} are possible. Group by fewer attributes."
             )
-        self._learn(clauses)
+        self._evaluate_small(clauses)
         switches = count()
         factors = [f for clause in dict.fromkeys(clauses) for f in self._factors(clause, switches)]
         sizes: dict[Axis, int] = dict.fromkeys(range(next(switches)), 2)
@@ -163,13 +169,13 @@ class Domain:
         switch: int | None = None,
         negated: bool = False,
     ) -> Iterator[Factor]:
-        """Factors whose product is the truth of a clause (with `negated`, one less it); with a
-        switch that is the case at its position 1, and at its position 0 the product is 1.
+        """Yield factors whose product is the truth of a clause; with `negated`, 1 minus it.
 
-        A clause too large for one tensor is taken apart. A product of parts needs no more than the
-        factors of each. A disjunction is 1 - Π (1 - part): the sum of the two terms over a new
-        switch, which all parts share. This is inclusion and exclusion, term by term left to the
-        contraction.
+        With a switch, this holds at its position 1, and at its position 0 the product is 1.
+
+        A clause too large for one tensor is split. A conjunction has the factors of all parts. A
+        disjunction is 1 - Π (1 - part): the sum of the two terms over a new switch, which all parts
+        share. This is inclusion and exclusion, whose terms are left to the contraction.
         """
         parts = split(clause) if self._cells(clause.attributes) > self._split_beyond else None
         if parts is None:
@@ -194,7 +200,7 @@ class Domain:
         return Factor(axes if switch is None else (switch, *axes), values, clause.sql)
 
     def _truth(self, clause: Expression) -> Array:
-        """Where a clause is true, over the domains of its attributes; the last few are kept."""
+        """Return where a clause is true, over the domains of its attributes; cached."""
         truth = self._truths.get(clause)
         if truth is None:
             [flat] = self._engine.holds([clause], clause.attributes)
@@ -206,11 +212,11 @@ class Domain:
         self._truths.put(clause, truth, truth.size)
         return truth
 
-    def _learn(self, clauses: Sequence[Expression]) -> None:
-        """Evaluate new clauses of few cells in one go of the engine: it is the going that costs.
+    def _evaluate_small(self, clauses: Sequence[Expression]) -> None:
+        """Evaluate new clauses of few cells in one call of the engine, since calls are expensive.
 
-        The cells of one clause follow those of another; attributes that a clause does not name
-        have their first value there.
+        The cells of one clause follow those of another. Attributes that a clause does not name have
+        their first value there.
         """
         named = [clause for clause in dict.fromkeys(clauses) if clause.attributes]
         new = [clause for clause in named if self._truths.get(clause) is None]
@@ -229,7 +235,7 @@ class Domain:
         frame = pa.table({name: schema[name].decode(each) for name, each in codes.items()})
         found = self._engine.evaluate(small, names, frame)
         for clause, flat, end in zip(small, found, ends, strict=True):
-            if flat.dtype == bool:  # else its own evaluation complains
+            if flat.dtype == bool:  # else its own evaluation raises an error
                 self._keep(clause, flat[end - self._cells(clause.attributes) : end])
 
     def _refuse(self, part: Expression, size: int) -> None:
@@ -244,32 +250,32 @@ class Domain:
     def _cells(self, names: Iterable[str]) -> int:
         return prod(self._sizes[name] for name in names)
 
-    def _unnamed(self, network: Network, weights: Weights | None = None) -> int:
-        """How many combinations the attributes have that are in no factor, group or weight."""
+    def _unnamed(self, network: Network, weights: AttributeWeights | None = None) -> int:
+        """Return the number of combinations of the attributes in no factor, group or weight."""
         named = {axis for each in network.factors for axis in each.axes}
         named.update(network.output, weights or ())
         return prod(size for name, size in self._sizes.items() if name not in named)
 
 
-# A Domain would keep the engine alive for which it is kept; what it found out does not.
+# The truths are kept by engine, not the Domain: that refers to its engine, and would keep it alive.
 _truths: WeakKeyDictionary[Sandbox, Truths] = WeakKeyDictionary()
 
 
 def domain_of(engine: Sandbox) -> Domain:
-    """The domain behind an engine; what was evaluated for one question serves the next."""
+    """Return the domain of an engine's schema; evaluated clauses are shared by all questions."""
     return Domain(engine, truths=_truths.setdefault(engine, Truths()))
 
 
 def _own(
     amount: Expression, clauses: Sequence[Expression]
 ) -> tuple[tuple[str, ...], list[Expression]]:
-    """The attributes of a number, and the clauses that name no others."""
+    """Return the attributes of `amount`, and the clauses that name no others."""
     named = set(amount.attributes)
     return amount.attributes, [clause for clause in clauses if named.issuperset(clause.attributes)]
 
 
 def _merged(factors: Sequence[Factor]) -> list[Factor]:
-    """Factors over the same axes as one."""
+    """Multiply factors over the same axes into one."""
     together: dict[tuple[Axis, ...], list[Factor]] = {}
     for factor in factors:
         together.setdefault(factor.axes, []).append(factor)
@@ -290,37 +296,35 @@ def _constant(values: Array) -> Callable[[], Array]:
     return lambda: values
 
 
-# Where clauses are true over the domains of their attributes, remembered between questions.
-
-MOST = 1 << 27  # cells that are remembered
+MOST = 1 << 27  # cells of cached truths
 
 
 class Truths(Cache[Expression, npt.NDArray[Any]]):
-    """By clause, a truth for every cell; their sizes are numbers of cells."""
+    """A cache of where clauses are true over the domains of their attributes, by clause."""
 
     def __init__(self, most: int = MOST) -> None:
         super().__init__(most)
 
 
-# Sums of products of tensors over shared axes, exact for whole numbers of any size.
+# Tensor networks: sums of products of tensors over shared axes, exact for integers of any size.
 
 Axis = str | int
 
 LARGEST = 10**8  # cells of an intermediate tensor
 COSTLIEST = 10**12  # multiplications
-_WHOLE = 1 << 53  # whole numbers below are exact in float64
+_EXACT = 1 << 53  # smaller integers are exact in float64
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A tensor over some axes, made when it is needed, and what it stands for."""
+    """A tensor over some axes, made when it is needed; `name` is the SQL that it represents."""
 
     axes: tuple[Axis, ...]
     values: Callable[[], Array]
     name: str = ""
 
     def without(self, axes: Container[Axis]) -> Factor:
-        """Summed over some axes."""
+        """Return the factor summed over some axes."""
         gone = tuple(place for place, axis in enumerate(self.axes) if axis in axes)
         if not gone:
             return self
@@ -330,29 +334,29 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Factors to be multiplied, summed over every axis but those of `output`."""
+    """The product of factors, summed over every axis but those of `output`."""
 
     factors: Sequence[Factor]
     sizes: Mapping[Axis, int]
     output: tuple[Axis, ...] = ()
 
-    def whole(self) -> Array:
-        """The sums, for factors of whole numbers: Python integers without any rounding."""
-        return self._product(_contract_whole, object)
+    def integers(self) -> Array:
+        """Return the sums as exact Python integers, for factors of integers."""
+        return self._product(_contract_integers, object)
 
     def real(self) -> Array:
-        """The sums as float64."""
+        """Return the sums as float64."""
         return self._product(_contract_real, np.float64)
 
     def _product(self, contract: Callable[[Network], Array], kind: Any) -> Array:
-        """Parts that share no summed axis are independent: their sums are multiplied."""
+        """Return the product of the sums of parts that share no summed axis."""
         parts = list(self._parts())
         for part in parts:
             part.refuse_large()
         total: Array = np.ones((1,) * len(self.output), kind)
         for part in parts:
             shape = [self.sizes[axis] if axis in part.output else 1 for axis in self.output]
-            # Without asarray, numpy would turn an array of no axes into a plain number.
+            # Without asarray, numpy would turn an array without axes into a plain number.
             total = np.asarray(total * np.asarray(contract(part), kind).reshape(shape), kind)
         return np.broadcast_to(total, [self.sizes[axis] for axis in self.output])
 
@@ -368,12 +372,12 @@ class Network:
                 chosen, grown = chosen + near, bool(near)
             named = Counter(axis for each in chosen for axis in each.axes)
             output = tuple(axis for axis in self.output if axis in named)
-            # opt_einsum takes tensors in pairs, and would carry an axis of one along with another.
+            # opt_einsum contracts pairs, and would carry an axis of a single tensor along.
             own = {axis for axis in named if named[axis] == 1}.difference(output)
             yield Network([each.without(own) for each in chosen], self.sizes, output)
 
     def refuse_large(self) -> None:
-        """Complain, before anything is evaluated, if the sum needs too much memory or time."""
+        """Raise an error before any evaluation if the sum needs too much memory or time."""
         if len(self.factors) == 1:
             return
         plan = self.plan
@@ -389,7 +393,7 @@ class Network:
 
     @cached_property
     def plan(self) -> Any:
-        """How to contract pair by pair, and what it costs."""
+        """The contraction path, pair by pair, with its costs."""
         import opt_einsum
 
         symbols: dict[Axis, str] = {}
@@ -408,21 +412,23 @@ def _contract_real(network: Network) -> Array:
     return _run(network, [each.values().astype(np.float64) for each in network.factors])
 
 
-def _contract_whole(network: Network) -> Array:
-    """In floats while no sum can reach 2^53; else in the residues of enough primes, so small that
-    no step rounds, from which the Chinese remainder theorem gives the number back.
+def _contract_integers(network: Network) -> Array:
+    """Contract exactly: in floats if no sum can reach 2^53, else modulo several primes.
+
+    The primes are so small that no step rounds, and so many that the Chinese remainder theorem
+    gives the number back.
     """
     values = [each.values() for each in network.factors]
     summed = {axis for each in network.factors for axis in each.axes}.difference(network.output)
     largest = [max(int(np.abs(each).max(initial=1)), 1) for each in values]
     bound = prod(network.sizes[axis] for axis in summed) * prod(largest)
-    if bound < _WHOLE:
+    if bound < _EXACT:
         floats = _run(network, [each.astype(np.float64) for each in values])
         return np.rint(floats).astype(np.int64).astype(object)
     longest = max(_summed_in_step(network))
     total: Array = np.zeros([network.sizes[axis] for axis in network.output], object)
     modulus = 1
-    for prime in _primes_below(isqrt((_WHOLE - 1) // longest)):
+    for prime in _primes_below(isqrt((_EXACT - 1) // longest)):
         residues = [np.mod(each, float(prime)) for each in values]
         found = _run(network, residues, prime).astype(np.int64).astype(object)
         total = total + modulus * ((found - total) * pow(modulus, -1, prime) % prime)
@@ -434,7 +440,7 @@ def _contract_whole(network: Network) -> Array:
 
 
 def _run(network: Network, values: list[Array], prime: int | None = None) -> Array:
-    """The contraction, step by step; modulo a prime if there is one."""
+    """Contract step by step; modulo `prime`, if it is given."""
     if len(values) == 1:
         order = [network.factors[0].axes.index(axis) for axis in network.output]
         return np.asarray(values[0]).transpose(order)
@@ -451,7 +457,7 @@ def _reduced(values: Any, prime: int | None) -> Any:
 
 
 def _summed_in_step(network: Network) -> Iterable[int]:
-    """How many products each step adds up for one cell."""
+    """Return the number of products that each step adds up for one cell."""
     if len(network.factors) == 1:
         return [1]
     plan = network.plan
@@ -460,7 +466,7 @@ def _summed_in_step(network: Network) -> Iterable[int]:
 
 
 def _primes_below(top: int) -> Iterator[int]:
-    """Primes, the largest first."""
+    """Yield the primes up to `top`, the largest first."""
     for number in range(top, 1, -1):
         if all(number % divisor for divisor in range(2, isqrt(number) + 1)):
             yield number
