@@ -1,4 +1,4 @@
-"""Coverage by simulation: how many of many intervals hold the truth, and how many have to.
+"""Coverage by simulation: the number of intervals that hold the truth, and its least value.
 
 The number of intervals that hold the truth is binomial; a check fails below the quantile of
 `FALSE_ALARM`, so that it fails by chance once in a million sets of draws (and draws are fixed).
@@ -22,12 +22,12 @@ FOUND = {0.9: 0.86, 0.95: 0.92, 0.99: 0.975}  # the true coverage that is found,
 
 
 def least(level: float, copies: int = COPIES) -> int:
-    """How many of so many intervals hold the truth at least, but for a false alarm."""
+    """Return the least number of `copies` intervals that must hold the truth at this level."""
     return int(binom.ppf(FALSE_ALARM, copies, level))
 
 
 def held(estimates: Iterable[sc.Estimate], truth: float, level: float) -> int:
-    """How many intervals hold the truth. Estimates that are equal have the same interval."""
+    """Return how many intervals hold the truth. Equal estimates have the same interval."""
     total = 0
     for estimate, times in Counter(estimates).items():
         low, high = estimate.interval(level)
@@ -36,7 +36,7 @@ def held(estimates: Iterable[sc.Estimate], truth: float, level: float) -> int:
 
 
 def check(estimates: Iterable[sc.Estimate], truth: float) -> None:
-    """Fail if the intervals of any level hold the truth too seldom."""
+    """Fail if the intervals of some level hold the truth too rarely."""
     listed = list(estimates)
     assert len(listed) == COPIES
     for level in LEVELS:

@@ -1,5 +1,7 @@
-"""Releases of split tables and of bags put together without any randomness: one table holds, told
-apart by the public attribute `outcome`, everything that may be published about a few people.
+"""Releases that list all possible outcomes of a channel, made without randomness.
+
+One table has everything that may be published about a few people. The public attribute `outcome`
+distinguishes the outcomes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from scumble.public.estimation.rows.sums import Sums
 from scumble.public.release import Manifest, Release
 from scumble.public.sandbox import Sandbox
 
-Bag = tuple[int, ...]  # the cells that a row shows, ascending
+Multiset = tuple[int, ...]  # the cells that a row shows, ascending
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Outcomes:
         return [found[outcome,] for outcome in range(len(self.probabilities))]
 
     def moments(self, question: str) -> tuple[float, float, float]:
-        """Mean and variance of the estimate, and the mean of its variance as it is estimated before
-        that is kept from being too small.
+        """Return mean and variance of the estimate, and the mean of its estimated variance before
+        the lower bound is applied.
         """
         weights = np.array([float(probability) for probability in self.probabilities])
         found = {key[0]: estimate.value for key, estimate in self._grouped(question)}
@@ -91,32 +93,32 @@ def release(domain: sc.Schema, channels: Sequence[Channel], published: pa.Table)
 
 
 def every(domain: sc.Schema, private: pa.Table, channel: Channel) -> Outcomes:
-    """All that may be published about the rows of a table."""
+    """Return all outcomes of `channel` on the rows of a table, as one release."""
     choices = [_shown(channel, row, cell) for row, cell in _rows(domain, private, channel)]
     outcomes = list(itertools.product(*(choice.items() for choice in choices)))
     number = sc.Attribute("outcome", "quasi", sc.IntegerRange(0, len(outcomes) - 1))
     rows = pa.concat_tables([private] * len(outcomes))
     column = np.repeat(np.arange(len(outcomes)), private.num_rows)
     rows = rows.append_column("outcome", pa.array(column))
-    bags = [bag for chosen in outcomes for bag, _ in chosen]
-    published = publish(domain, rows, channel, bags)
+    multisets = [multiset for chosen in outcomes for multiset, _ in chosen]
+    published = publish(domain, rows, channel, multisets)
     chances = [prod((chance for _, chance in chosen), start=Fraction(1)) for chosen in outcomes]
     assert sum(chances) == 1
     return Outcomes(release(sc.Schema([number, *domain]), [channel], published), chances)
 
 
 def publish(
-    domain: sc.Schema, private: pa.Table, channel: Channel, bags: Sequence[Bag]
+    domain: sc.Schema, private: pa.Table, channel: Channel, multisets: Sequence[Multiset]
 ) -> pa.Table:
-    """The table that shows these cells in place of the true ones."""
+    """Return the table with these multisets of cells in place of the true cells."""
     table = private.drop_columns(list(channel.attributes))
     if isinstance(channel, MultisetChannel):
         for place, name in enumerate(channel.columns):
             codes = channel.layout == "codes"
-            column = [bag[place] if codes else bag.count(place) for bag in bags]
+            column = [multiset[place] if codes else multiset.count(place) for multiset in multisets]
             table = table.append_column(name, pa.array(column, pa.int64()))
         return table
-    cells = np.array([cell for (cell,) in bags], np.uint64)
+    cells = np.array([cell for (cell,) in multisets], np.uint64)
     columns = domain.cell_keys(channel.attributes).unpack(cells)
     for name, codes in zip(channel.attributes, columns, strict=True):
         table = table.append_column(name, domain[name].decode(codes))
@@ -124,16 +126,16 @@ def publish(
 
 
 def _rows(domain: sc.Schema, private: pa.Table, channel: Channel) -> list[tuple[Any, int]]:
-    """Each row with the cell of its sensitive values."""
+    """Return each row with the cell of its sensitive values."""
     codes = [domain[name].encode(private[name])[0] for name in channel.attributes]
     keys = domain.cell_keys(channel.attributes).pack(codes)
     return list(zip(private.to_pylist(), map(int, keys), strict=True))
 
 
-def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Bag, Fraction]:
-    """What a row may show, with exact probabilities."""
+def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Multiset, Fraction]:
+    """Return what a row may show, with exact probabilities."""
     if isinstance(channel, MultisetChannel):
-        return bags_of(channel.law, true)
+        return multisets_of(channel.law, true)
     assert isinstance(channel, PartitionChannel)
     part = row[channel.column]
     keep, cells = channel.keeps[part], channel.domains[part]
@@ -141,10 +143,10 @@ def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Bag, Fracti
     return {(c,): (1 - keep) / len(cells) + (keep if c == true else 0) for c in cells}
 
 
-def bags_of(law: MultisetLaw, true: int) -> dict[Bag, Fraction]:
-    """Every bag of a row whose true cell is given, with its exact probability."""
+def multisets_of(law: MultisetLaw, true: int) -> dict[Multiset, Fraction]:
+    """Return every multiset of a row whose true cell is given, with its exact probability."""
     if isinstance(law, PoolLaw):
-        return _pool_bags(law, true)
+        return _pool_multisets(law, true)
     assert isinstance(law, SubsetLaw)
     sets = list(itertools.combinations(range(law.values), law.size))
     inside = sum(true in some for some in sets)
@@ -152,19 +154,21 @@ def bags_of(law: MultisetLaw, true: int) -> dict[Bag, Fraction]:
     return {some: chances[true not in some] for some in sets}
 
 
-def _pool_bags(law: PoolLaw, true: int) -> dict[Bag, Fraction]:
-    found: dict[Bag, Fraction] = {}
+def _pool_multisets(law: PoolLaw, true: int) -> dict[Multiset, Fraction]:
+    found: dict[Multiset, Fraction] = {}
     for drawn in itertools.combinations_with_replacement(range(law.values), law.size - 1):
-        bag = tuple(sorted((*drawn, true)))
-        counts = Counter(bag)
+        multiset = tuple(sorted((*drawn, true)))
+        counts = Counter(multiset)
         if law.caps is None or all(counts[v] <= law.caps[v] for v in counts):
             ways = factorial(law.size - 1) // prod(map(factorial, Counter(drawn).values()))
-            found[bag] = ways * prod((law.shares[v] for v in drawn), start=Fraction(1))
+            found[multiset] = ways * prod((law.shares[v] for v in drawn), start=Fraction(1))
     total = sum(found.values())
-    return {bag: chance / total for bag, chance in found.items()}
+    return {multiset: chance / total for multiset, chance in found.items()}
 
 
-def bag_channel(domain: sc.Schema, law: MultisetLaw, layout: Any = "counts") -> MultisetChannel:
+def multiset_channel(
+    domain: sc.Schema, law: MultisetLaw, layout: Any = "counts"
+) -> MultisetChannel:
     names = tuple(attribute.name for attribute in domain.sensitive)
     columns = [f"c{place}" for place in range(law.values if layout == "counts" else law.size)]
     return MultisetChannel(names, layout, tuple(columns), law)

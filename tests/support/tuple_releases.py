@@ -1,4 +1,4 @@
-"""Releases of tuples put together by hand, and everything that may be published of tiny domains."""
+"""Releases of tuples made by hand, and all possible outcomes of tiny domains."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def tuples_release(
     return Release(Manifest("none", {}, domain, Guarantees(), evidence), folder, temporary=True)
 
 
-def all_bags(
+def all_multisets(
     cells: Sequence[Row], true: Sequence[Row], presence: ReplacedTuples
 ) -> Iterator[tuple[Fraction, list[Row]]]:
-    """Everything that a bag with replaced tuples may be, with its exact probability."""
+    """Return every possible multiset with replaced tuples, with its exact probability."""
     other = (1 - presence.keep) / len(cells)
     for drawn in itertools.product(cells, repeat=len(true)):
         probability = Fraction(1)
@@ -68,7 +68,7 @@ def chance(presence: InclusionProbabilities, domain: sc.Schema, cell: Row, true:
 def all_sets(
     domain: sc.Schema, cells: Sequence[Row], true: Sequence[Row], presence: InclusionProbabilities
 ) -> Iterator[tuple[Fraction, list[Row]]]:
-    """Everything that one view of a set may be, with its exact probability."""
+    """Return every possible view of a set, with its exact probability."""
     chances = [chance(presence, domain, cell, cell in true) for cell in cells]
     for there in itertools.product((False, True), repeat=len(cells)):
         probability = Fraction(1)
@@ -80,7 +80,7 @@ def all_sets(
 def all_views(
     cells: Sequence[Row], true: Sequence[Row], presence: InclusionProbabilities
 ) -> Iterator[tuple[Fraction, list[Row]]]:
-    """Everything that all views together may be: rows with the column `views` at their end."""
+    """Return every possible set of views: rows with the column `views` at their end."""
     per_cell = [_histories(presence, cell in true) for cell in cells]
     for histories in itertools.product(*per_cell):
         probability = Fraction(1)

@@ -1,4 +1,4 @@
-"""Counting over the product domain against going through it."""
+"""Counting over the product domain against enumeration."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from scumble.public.estimation.tuples.sums import HorvitzThompsonMoments, Replac
 from tests.support.tuple_releases import (
     CELLS,
     DOMAIN,
-    all_bags,
+    all_multisets,
     all_sets,
     all_views,
     tuples_release,
@@ -69,7 +69,7 @@ def _outcomes(outcomes: list, presence, domain: sc.Schema) -> sc.Release:
     return tuples_release(sc.Schema([number, *domain]), rows, presence, extra)
 
 
-def _of_bags(outcomes: list, presence: ReplacedTuples, question: str):
+def _of_multisets(outcomes: list, presence: ReplacedTuples, question: str):
     """For every outcome the estimate, and the estimate of its variance before it is cut to what it
     surely is. The first and the last outcome are asked through a release of their own as well.
     """
@@ -114,8 +114,8 @@ def _check(chances: list[Fraction], found: Iterable[tuple[float, float]], truth:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_replaced(question: str) -> None:
     presence = ReplacedTuples(len(BAG), Fraction(2, 5))
-    outcomes = list(all_bags(CELLS, BAG, presence))
-    found = _of_bags(outcomes, presence, question)
+    outcomes = list(all_multisets(CELLS, BAG, presence))
+    found = _of_multisets(outcomes, presence, question)
     _check([chance for chance, _ in outcomes], found, _truth(question, BAG))
 
 
@@ -237,7 +237,7 @@ def test_too_many_groups_are_refused() -> None:
         replace(SET, sources=SHARES),
         replace(SET, multiplicity=3),
     ],
-    ids=["set", "bag", "sources", "occurrences"],
+    ids=["set", "multiset", "sources", "occurrences"],
 )
 def test_many_answers_are_the_single_ones(presence) -> None:
     several = isinstance(presence, InclusionProbabilities) and presence.multiplicity > 1

@@ -1,5 +1,5 @@
-"""Interval coverage of answers from bags: exact where the law of what is shown can be listed, by
-simulation elsewhere.
+"""Interval coverage of answers from multisets: exact where the law of what is shown can be listed,
+by simulation elsewhere.
 
 The simulations hold many independent copies of the same people, told apart by the public attribute
 `copy`. Each of the 72 checks raises a false alarm once in a million sets of draws, and finds with a
@@ -26,7 +26,7 @@ from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sql.parse import parse
 from tests.support.covered import COPIES, LEVELS, check
-from tests.support.outcomes import bag_channel, release
+from tests.support.outcomes import multiset_channel, release
 from tests.support.people import people, records_release, schema
 
 
@@ -143,19 +143,19 @@ QUESTIONS = {
 }
 
 
-def _bags(law, true: np.ndarray) -> np.ndarray:
-    """Bags by numpy, as an independent sampler: how often each value is in the bag of each row."""
+def _multisets(law, true: np.ndarray) -> np.ndarray:
+    """Sample multisets by numpy, independently of the package: the multiplicities by row."""
     rng, rows = np.random.default_rng(8), np.arange(len(true))
     if isinstance(law, SubsetLaw):
         ranks = rng.random((len(true), law.values))
         ranks[rows, true] = np.where(rng.random(len(true)) < float(law.inclusion), -1, 2)
         return (ranks.argsort(axis=1).argsort(axis=1) < law.size).astype(np.int64)
-    bags = np.zeros((len(true), law.values), np.int64)
+    multisets = np.zeros((len(true), law.values), np.int64)
     while len(rows):
-        bags[rows] = rng.multinomial(law.size - 1, [float(s) for s in law.shares], len(rows))
-        bags[rows, true[rows]] += 1
-        rows = rows[(bags[rows] > np.array(law.caps or law.size)).any(axis=1)]
-    return bags
+        multisets[rows] = rng.multinomial(law.size - 1, [float(s) for s in law.shares], len(rows))
+        multisets[rows, true[rows]] += 1
+        rows = rows[(multisets[rows] > np.array(law.caps or law.size)).any(axis=1)]
+    return multisets
 
 
 @cache
@@ -164,12 +164,12 @@ def _copies(name: str) -> tuple[sc.Release, pa.Table]:
     copy = sc.Attribute("copy", "quasi", sc.IntegerRange(0, COPIES - 1))
     domain = sc.Schema([copy, *schema()])
     many = pa.concat_tables([one] * COPIES)
-    channel = bag_channel(domain, law)
-    bags = _bags(law, domain["job"].encode(many["job"])[0].astype(np.int64))
+    channel = multiset_channel(domain, law)
+    multisets = _multisets(law, domain["job"].encode(many["job"])[0].astype(np.int64))
     table = many.drop_columns(["job"])
     table = table.append_column("copy", pa.array(np.repeat(np.arange(COPIES), one.num_rows)))
     for place, column in enumerate(channel.columns):
-        table = table.append_column(column, pa.array(bags[:, place]))
+        table = table.append_column(column, pa.array(multisets[:, place]))
     return release(domain, [channel], table), one
 
 

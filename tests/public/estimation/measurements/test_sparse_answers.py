@@ -1,5 +1,5 @@
-"""Answers from sparse releases: without bias where that is said, with the variance that is said,
-and in intervals that hold the truth as often as they say.
+"""Answers from sparse releases: unbiased where that is stated, with the stated variance, and with
+intervals that hold the truth at their level.
 """
 
 from __future__ import annotations

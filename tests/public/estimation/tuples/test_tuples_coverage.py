@@ -24,7 +24,7 @@ from tests.support.covered import COPIES, LEVELS, check
 from tests.support.tuple_releases import (
     CELLS,
     DOMAIN,
-    all_bags,
+    all_multisets,
     all_sets,
     all_views,
     chance,
@@ -160,9 +160,9 @@ def test_pooling_beats_the_first_view(copies) -> None:
 
 
 @dataclass(frozen=True)
-class Bags(TupleQuestion):
-    """One question to many bags, as if they were groups: `sums` are those over the rows of each
-    bag. (In one release they would not be groups: rows are replaced across all groups.)
+class Multisets(TupleQuestion):
+    """One question to many multisets, as if they were groups: `sums` are those over the rows of
+    each multiset. (In one release they would not be groups: rows are replaced across all groups.)
     """
 
     sums: npt.NDArray[np.float64] = field(kw_only=True)
@@ -189,17 +189,17 @@ def _amounts(cells, question: str) -> np.ndarray:
 
 
 def _estimates(
-    domain: sc.Schema, cells: list, question: str, presence: ReplacedTuples, bags: np.ndarray
+    domain: sc.Schema, cells: list, question: str, presence: ReplacedTuples, multisets: np.ndarray
 ) -> list[sc.Estimate]:
-    """The estimates from many bags, given by the cells of their rows; that from the last one is
-    also asked of a release.
+    """The estimates from many multisets, given by the cells of their rows; that from the last one
+    is also asked of a release.
     """
     what, condition = QUESTIONS[question]
     sql = f"SELECT {what} FROM t WHERE {condition}"
-    release = tuples_release(domain, [cells[place] for place in bags[-1]], presence)
+    release = tuples_release(domain, [cells[place] for place in multisets[-1]], presence)
     parts = release.evidence, release.schema, release.parse(sql), release._sandbox
-    asked = Bags(*parts, sums=_amounts(cells, question)[:, bags].sum(axis=2))
-    found = [asked.estimate(bag) for bag in range(len(bags))]
+    asked = Multisets(*parts, sums=_amounts(cells, question)[:, multisets].sum(axis=2))
+    found = [asked.estimate(multiset) for multiset in range(len(multisets))]
     assert repr(found[-1]) == repr(release.answer(sql))
     return found
 
@@ -207,9 +207,9 @@ def _estimates(
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_exact_coverage_of_bags(question: str) -> None:
     presence = ReplacedTuples(3, Fraction(2, 5))
-    chances, outcomes = zip(*all_bags(CELLS, TRUE, presence), strict=True)
-    bags = np.array([[CELLS.index(row) for row in rows] for rows in outcomes])
-    found = _estimates(DOMAIN, CELLS, question, presence, bags)
+    chances, outcomes = zip(*all_multisets(CELLS, TRUE, presence), strict=True)
+    multisets = np.array([[CELLS.index(row) for row in rows] for rows in outcomes])
+    found = _estimates(DOMAIN, CELLS, question, presence, multisets)
     truth = _truth(question, TRUE)
     for level in LEVELS:
         covered = 0.0
@@ -221,8 +221,8 @@ def test_exact_coverage_of_bags(question: str) -> None:
 
 @pytest.mark.parametrize("keep", [Fraction(1, 41), Fraction(1, 2)], ids=str)
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_coverage_of_many_bags(question: str, keep: Fraction) -> None:
-    """3500 bags of 400 rows, drawn by numpy: 24 more checks of the kind above."""
+def test_coverage_of_many_multisets(question: str, keep: Fraction) -> None:
+    """3500 multisets of 400 rows, drawn by numpy: 24 more checks of the kind above."""
     rng = np.random.default_rng(9)
     cells = [(x, y) for x in range(1, 31) for y in ("a", "b", "c", "d")]
     true = np.minimum(rng.integers(0, 120, 400), rng.integers(0, 120, 400))

@@ -1,5 +1,5 @@
-"""Answers from groups: every way to hand the values to the rows, enumerated; mean and variance of
-the truth are what the estimate says.
+"""Answers from Anatomy against all assignments of values to rows, enumerated: mean and variance of
+the truth are those of the estimate.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def release() -> Release:
 
 
 def _tables() -> Iterator[list[Row]]:
-    """Every table that the release allows, as often as there are ways to it."""
+    """Return the table of every assignment that the release allows."""
     ways = []
     for group in range(4):
         slots = [job for job, number, count in VALUES if number == group for _ in range(count)]
@@ -241,8 +241,8 @@ def test_the_law_of_many_groups_is_the_convolution_of_theirs() -> None:
 
 
 def test_the_normal_law_takes_over_smoothly() -> None:
-    """Just below and just above the spread at which it does, the limits agree to a part in 50 of a
-    standard error.
+    """Just below and just above the standard error at which it does, the limits agree to a part in
+    50 of a standard error.
     """
     for level in (0.5, 0.95, 0.999):
         reaches = []

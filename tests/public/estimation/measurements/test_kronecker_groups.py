@@ -14,7 +14,7 @@ from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements import kronecker
+from scumble.public.estimation.measurements import kronecker_groups
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
@@ -77,7 +77,7 @@ CASES = ("tree", "trees", "wavelet and taxonomy", "three", "pairs")
 @pytest.mark.parametrize("at_once", [1, 1 << 19])
 @pytest.mark.parametrize("name", CASES)
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, name: str, at_once: int) -> None:
-    monkeypatch.setattr(kronecker, "_AT_ONCE", at_once)
+    monkeypatch.setattr(kronecker_groups, "_AT_ONCE", at_once)
     design, schema = _case(name)
     rng = np.random.default_rng(3)
     reader = ProductReader.of_numbers(design, schema, rng.integers(-50, 100, design.size))

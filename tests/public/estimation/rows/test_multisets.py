@@ -1,4 +1,4 @@
-"""Estimates from bags against exact enumeration of everything that may be published."""
+"""Estimates from multisets against exact enumeration of everything that may be published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.model.evidence.channels import PoolLaw, SubsetLaw, UniformChannel
-from tests.support.outcomes import Outcomes, bag_channel, every, release
+from tests.support.outcomes import Outcomes, every, multiset_channel, release
 from tests.support.people import schema
 
 ONE = schema(ages=4, jobs=("cook", "driver", "nurse", "smith"))
@@ -50,7 +50,7 @@ ON_PAIRS = [
 @cache
 def _outcomes(name: str, layout: str, people: int) -> Outcomes:
     domain, private = (ONE, ROWS) if people == 3 else (TWO, PAIRS)
-    return every(domain, private, bag_channel(domain, LAWS[name], layout))
+    return every(domain, private, multiset_channel(domain, LAWS[name], layout))
 
 
 @pytest.mark.parametrize("layout", ["counts", "codes"])
@@ -153,14 +153,14 @@ def test_sets_of_one_are_uniform_perturbation() -> None:
     """A set of one value is that value, kept or replaced by any: the same law, and answers."""
     law = LAWS["subset of 1"]
     keep = law.inclusion - law.chance
-    bags = _outcomes("subset of 1", "codes", 3).release
-    published = pq.read_table(bags.folder / "records.parquet")
+    multisets = _outcomes("subset of 1", "codes", 3).release
+    published = pq.read_table(multisets.folder / "records.parquet")
     shown = ONE["job"].decode(published["c0"].to_numpy().astype("uint8"))
     plain = published.drop_columns(["c0"]).append_column("job", shown)
-    uniform = release(bags.schema, [UniformChannel(("job",), keep)], plain)
+    uniform = release(multisets.schema, [UniformChannel(("job",), keep)], plain)
     for what in ("COUNT(*)", "SUM(age)", "AVG(age)", "SUM(length(job))"):
         question = f"SELECT {what} FROM t WHERE outcome < 20 AND job <> 'cook'"
-        one, other = bags.answer(question), uniform.answer(question)
+        one, other = multisets.answer(question), uniform.answer(question)
         assert (one.value, one.stderr) == pytest.approx((other.value, other.stderr))
     exact = "SELECT COUNT(*) FROM t WHERE outcome < 20 AND job IN ('cook', 'nurse')"
-    assert bags.answer(exact).interval() == uniform.answer(exact).interval()
+    assert multisets.answer(exact).interval() == uniform.answer(exact).interval()

@@ -1,5 +1,5 @@
-"""Questions about rows and values at once, and questions in several pieces: the same answers by
-every way to come to them, and intervals that cover.
+"""Questions that name both rows and values, and questions answered in several pieces: the same
+answers by every code path, and intervals that cover.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import pytest
 import scumble as sc
 from scumble.public.estimation.anatomy import moments, plan
 from scumble.public.release import Release
-from tests.public.estimation.test_groups import QUESTIONS, ROWS, TABLES, VALUES, Row, _release, _sql
+from tests.public.estimation.anatomy.test_anatomy_answers import (
+    QUESTIONS,
+    ROWS,
+    TABLES,
+    VALUES,
+    Row,
+    _release,
+    _sql,
+)
 
 MIXED = [q for q in QUESTIONS if "COUNT" in q or "SUM" in q if "length" in q or " OR " in q]
 GROUPED = [("", q) for q in QUESTIONS] + [(g, q) for g in ("sex", "job, sex") for q in MIXED]
@@ -27,7 +35,7 @@ def release() -> Release:
 
 @pytest.mark.parametrize("question", MIXED)
 def test_intervals_cover_at_their_level(release: Release, question: str) -> None:
-    """Exact: the share of all 288 ways to hand out the values whose answer is inside."""
+    """Exact: the share of all 288 assignments of values whose answer is inside."""
     holds, amount = QUESTIONS[question]
     truths = [sum(amount(r) if amount else 1 for r in table if holds(r)) for table in TABLES]
     estimate = release.answer(_sql(question))
@@ -58,8 +66,8 @@ def test_groups_are_independent(release: Release, question: str) -> None:
 def test_pieces_make_the_same_answer(
     release: Release, question: str, groups: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups in blocks, pairs in batches, clauses left to the database, and kinds found by hashing:
-    all that large tables need, on a small one.
+    """Groups in blocks, pairs in batches, clauses left to the database, and combinations found by
+    hashing: all that large tables need, on a small one.
     """
     expected = release.answer(_sql(question, groups))
     monkeypatch.setattr(moments, "_MOST_CELLS", 2)

@@ -44,7 +44,7 @@ def miss(law: DiscreteLaplace, weights: np.ndarray, half: float) -> float:
         [0.5, -0.25, 0.75, 1.0, 0.125, 0.25],
     ],
 )
-def test_the_reach_covers_at_least_its_level(scale, weights):
+def test_the_half_width_covers_at_least_its_level(scale, weights):
     """Exact: weights are multiples of 1/64, so that the law of the sum is one on a lattice."""
     law, coefficients = DiscreteLaplace(scale), np.array(weights)
     found = reading_of(law, coefficients)
@@ -64,7 +64,7 @@ def test_no_noise_reaches_nowhere():
     assert noise_half_width(0.0, 0.0, 0.0, 0.95) == 0.0
 
 
-def test_a_share_covers_its_truth():
+def test_an_average_covers_its_truth():
     """Fieller for a known ratio with normal errors, 4,000 draws, level 0.9. False alarms: below
     1e-6, for the coverage of a valid interval would have to fall 5 standard errors short.
     """

@@ -1,4 +1,4 @@
-"""The reader of noisy marginals: weights in parts, errors that are remembered, what it refuses."""
+"""The reader of noisy marginals: weights in parts, cached errors, refused questions."""
 
 from __future__ import annotations
 
