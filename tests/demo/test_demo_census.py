@@ -1,4 +1,4 @@
-"""The fictitious people: repeatable, inside their domains, and plausibly dependent."""
+"""The fictitious people: reproducible, inside their domains, and plausibly dependent."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""The demo: what it tells, what it leaves behind, and the page that it writes."""
+"""The demo: its results, its files, and its report."""
 
 import math
 import re
@@ -47,7 +47,7 @@ def test_truth_is_the_truth():
 
 
 def test_stated_errors_fall_with_epsilon(told):
-    """What is stated, not what was drawn: no false alarms."""
+    """Compares stated errors, which are not random: no false alarms."""
     story, _, _ = told
     for spread in story.spreads.values():
         assert len(spread.stated) == len(spread.found) == len(EPSILONS)
@@ -76,7 +76,7 @@ def test_what_is_left_behind(told):
 
 
 class Page(HTMLParser):
-    """Collects what a browser would fetch, and the text."""
+    """Collects the resources that a browser would fetch, and the text."""
 
     def __init__(self, text):
         super().__init__()

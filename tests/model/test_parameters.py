@@ -1,4 +1,4 @@
-"""What publishers share: the same parameters are accepted, refused and written in the same way."""
+"""Parameters that mechanisms share are accepted, rejected and written in the same way."""
 
 from __future__ import annotations
 

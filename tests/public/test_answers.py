@@ -1,4 +1,4 @@
-"""What people and programs see of answers: numbers, tables, refusals."""
+"""Answers as people and programs see them: numbers, tables, errors."""
 
 from __future__ import annotations
 

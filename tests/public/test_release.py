@@ -82,7 +82,7 @@ def test_force_does_not_remove_the_files_of_others(made: sc.Release, saved: Path
 def test_a_crash_leaves_nothing_half_made(
     made: sc.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, force: bool
 ) -> None:
-    """The save is stopped at each of its steps: there is the old release, or none, and no rest."""
+    """If saving stops at any step, the old release is there, or none, and no partial folder."""
     target = tmp_path / "view"
     if force:
         made.save(target)
@@ -161,7 +161,7 @@ def test_damage_is_refused(saved: Path, kind: str) -> None:
 
 
 def _resealed(folder: Path, change) -> None:
-    """An edit by somebody who also writes a new checksum."""
+    """Edit the manifest and write a new checksum."""
 
     def reseal(data: dict) -> None:
         del data["checksum"]

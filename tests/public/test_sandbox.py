@@ -1,4 +1,4 @@
-"""The engine: checks with a place, values over domains, nothing in reach but public data."""
+"""The sandbox: checks that point at a token, values over domains, access to public data only."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ AGES = pa.table({"age": [20, 30, None], "young": [True, False, True]})
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Sandbox]:
-    engine = Sandbox(SCHEMA, {"ages": AGES})
-    yield engine
-    engine.close()
+def sandbox() -> Iterator[Sandbox]:
+    sandbox = Sandbox(SCHEMA, {"ages": AGES})
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def engine() -> Iterator[Sandbox]:
         ("SELECT SUM(CAST(sex AS INTEGER)) FROM t", "CAST(sex : Could not convert string"),
     ],
 )
-def test_types_are_checked_in_place(engine: Sandbox, sql: str, expected: str) -> None:
+def test_types_are_checked_in_place(sandbox: Sandbox, sql: str, expected: str) -> None:
     query = parse(sql, SCHEMA)
     with pytest.raises(QueryError) as caught:
-        engine.check(query)
+        sandbox.check(query)
     assert complaint(sql, caught.value).startswith(expected)
     assert "LINE 1" not in str(caught.value)
 
 
-def test_a_value_at_the_end_of_a_domain_is_checked(engine: Sandbox) -> None:
+def test_a_value_at_the_end_of_a_domain_is_checked(sandbox: Sandbox) -> None:
     last = SCHEMA["age"].labels()[-1]
     query = parse(
         f"SELECT COUNT(*) FROM t WHERE CASE WHEN age = {last} THEN sex::INT = 1 END", SCHEMA
     )
     with pytest.raises(QueryError, match="Could not convert"):
-        engine.check(query)
+        sandbox.check(query)
 
 
 def brute_force(names: list[str]) -> list[dict[str, object]]:
@@ -73,12 +73,12 @@ def brute_force(names: list[str]) -> list[dict[str, object]]:
     return [dict(zip(names, values, strict=True)) for values in product(*labels)]
 
 
-def test_values_over_a_product_of_domains(engine: Sandbox) -> None:
+def test_values_over_a_product_of_domains(sandbox: Sandbox) -> None:
     query = parse(
         "SELECT SUM(age * 2) FROM t WHERE age > 30 AND (smoker OR sex = 'Male') AND 1 = 1", SCHEMA
     )
     names = ["sex", "age", "smoker"]
-    found = engine.evaluate(query.expressions, names)
+    found = sandbox.evaluate(query.expressions, names)
     cells = brute_force(names)
     assert [values.dtype for values in found] == [bool] * 4 + [np.float64]
     assert found[0].tolist() == [cell["age"] > 30 for cell in cells]  # type: ignore[operator]
@@ -88,35 +88,35 @@ def test_values_over_a_product_of_domains(engine: Sandbox) -> None:
     assert found[4].tolist() == [2 * cell["age"] for cell in cells]  # type: ignore[operator]
 
 
-def test_null_is_false_or_zero(engine: Sandbox) -> None:
+def test_null_is_false_or_zero(sandbox: Sandbox) -> None:
     expressions = [
         Expression('"education-num" > 3', ("education-num",)),
         Expression('"education-num"', ("education-num",)),
         Expression("NULL", ()),
     ]
-    truth, number, nothing = engine.evaluate(expressions, ["education-num"])
+    truth, number, nothing = sandbox.evaluate(expressions, ["education-num"])
     assert truth.tolist() == [value > 3 for value in range(1, 17)] + [False]
     assert number.tolist() == [*range(1, 17), 0]
     assert not nothing.any()
 
 
-def test_values_over_rows_and_domains(engine: Sandbox) -> None:
+def test_values_over_rows_and_domains(sandbox: Sandbox) -> None:
     frame = pa.table({"age": [20, 90, 20], "smoker": [True, None, False]})
     expressions = [
         Expression('"age" = 20 AND "sex" = \'Male\'', ("age", "sex")),
         Expression("\"sex\" = 'Male'", ("sex",)),
         Expression('"smoker"', ("smoker",)),
     ]
-    both, one, row = engine.evaluate(expressions, ["age", "smoker", "sex"], frame)
+    both, one, row = sandbox.evaluate(expressions, ["age", "smoker", "sex"], frame)
     assert both.tolist() == [False, True, False, False, False, True]
     assert one.tolist() == [False, True] * 3
     assert row.tolist() == [True, True, False, False, False, False]
-    assert [len(v) for v in engine.evaluate(expressions, ["age", "smoker", "sex"], frame[:0])] == [
+    assert [len(v) for v in sandbox.evaluate(expressions, ["age", "smoker", "sex"], frame[:0])] == [
         0
     ] * 3
 
 
-def test_many_cells_keep_their_order(engine: Sandbox) -> None:
+def test_many_cells_keep_their_order(sandbox: Sandbox) -> None:
     names = ["admitted", "age", "education-num", "occupation", "weight", "smoker", "sex"]
     size = SCHEMA.size(names)
     assert size > 4_194_304  # more than one batch
@@ -127,48 +127,48 @@ def test_many_cells_keep_their_order(engine: Sandbox) -> None:
         'coalesce("education-num", 0) >= 0',
         tuple(sorted(names)),
     )
-    one, other = engine.evaluate([fastest, every], names)
+    one, other = sandbox.evaluate([fastest, every], names)
     assert (one == (np.arange(size) % 2 == 1)).all()
     assert (one == other).all()
 
 
-def test_too_many_cells_are_refused(engine: Sandbox) -> None:
+def test_too_many_cells_are_refused(sandbox: Sandbox) -> None:
     wide = [name for name in SCHEMA.names if name != "name"]
     frame = pa.table({"age": pa.array(np.full(10**6, 20))})
     with pytest.raises(QueryError, match="An expression over age, admitted, education-num"):
-        engine.evaluate([], ["age", "admitted", "education-num", *wide[3:]], frame)
+        sandbox.evaluate([], ["age", "admitted", "education-num", *wide[3:]], frame)
 
 
-def test_no_attribute_is_one_cell(engine: Sandbox) -> None:
-    [found] = engine.evaluate([Expression("1 < 2", ())], [])
+def test_no_attribute_is_one_cell(sandbox: Sandbox) -> None:
+    [found] = sandbox.evaluate([Expression("1 < 2", ())], [])
     assert found.tolist() == [True]
 
 
-def test_infinity_counts_only_where_the_condition_holds(engine: Sandbox) -> None:
+def test_infinity_counts_only_where_the_condition_holds(sandbox: Sandbox) -> None:
     query = parse("SELECT SUM(1 / (age - 17)) FROM t WHERE age > 17", SCHEMA)
-    condition, _, number = engine.evaluate(query.expressions, ["age"])
+    condition, _, number = sandbox.evaluate(query.expressions, ["age"])
     assert not condition[0]
     assert number[:3].tolist() == [0, 1, 0.5]
     for sql in ("SELECT SUM(1 / (age - 17)) FROM t", "SELECT AVG(ln(age - 17)) FROM t"):
         query = parse(sql, SCHEMA)
         with pytest.raises(QueryError, match="not a finite number"):
-            engine.evaluate(query.expressions, ["age"])
+            sandbox.evaluate(query.expressions, ["age"])
 
 
-def test_a_condition_must_be_one(engine: Sandbox) -> None:
+def test_a_condition_must_be_one(sandbox: Sandbox) -> None:
     with pytest.raises(QueryError, match="WHERE needs conditions"):
-        engine.holds([Expression('"age"', ("age",))], ["age"])
+        sandbox.holds([Expression('"age"', ("age",))], ["age"])
     with pytest.raises(QueryError, match="neither a condition nor a number"):
-        engine.evaluate([Expression('"sex"', ("sex",))], ["sex"])
+        sandbox.evaluate([Expression('"sex"', ("sex",))], ["sex"])
 
 
-def test_side_tables(engine: Sandbox) -> None:
+def test_side_tables(sandbox: Sandbox) -> None:
     query = parse(
         "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM ages WHERE young)",
         SCHEMA,
-        engine.columns,
+        sandbox.columns,
     )
-    [found] = engine.evaluate(query.clauses, ["age"])
+    [found] = sandbox.evaluate(query.clauses, ["age"])
     assert np.flatnonzero(found).tolist() == [3]
     with pytest.raises(ParameterError, match="'view'"):
         Sandbox(SCHEMA, {"View": AGES})
@@ -208,7 +208,7 @@ def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
     parquet.write_table(pa.table({"age": [1]}), secret)
     frame = pa.table({"age": [1]})
     assert frame.num_rows == 1  # a local variable, which DuckDB would find by its name
-    engine = Sandbox(SCHEMA, view=view)
+    sandbox = Sandbox(SCHEMA, view=view)
     for sql in (
         f"SELECT * FROM '{secret}'",
         f"SELECT * FROM read_parquet('{secret}')",
@@ -224,14 +224,14 @@ def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:
         "SELECT * FROM 'https://example.com/x.parquet'",
     ):
         with pytest.raises(QueryError):
-            engine.rows(sql)
+            sandbox.rows(sql)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["it's [a] *view", "secret.parquet"]
 
 
-def test_many_threads_share_an_engine(engine: Sandbox) -> None:
+def test_many_threads_share_a_sandbox(sandbox: Sandbox) -> None:
     def ask(least: int) -> int:
         expression = Expression(f'"age" >= {least}', ("age",))
-        [found] = engine.evaluate([expression], ["age"])
+        [found] = sandbox.evaluate([expression], ["age"])
         return int(found.sum())
 
     with ThreadPoolExecutor(8) as pool:

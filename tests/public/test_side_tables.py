@@ -1,4 +1,4 @@
-"""Public side tables: types only where every value is written in them."""
+"""Public side tables: a column has a type only if all its values have that form."""
 
 import gzip
 from datetime import date

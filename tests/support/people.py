@@ -1,4 +1,4 @@
-"""Fictitious people for tests, and releases put together without any randomness."""
+"""Fictitious people for tests, and releases built without randomness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOBS = ("cook", "driver", "nurse", "smith", "teacher")
 
 
 def schema(*, ages: int = 10, jobs: Sequence[str] = JOBS, health: int = 0) -> sc.Schema:
-    """age and sex as they are, job (and health) sensitive."""
+    """Return a schema with age and sex as quasi-identifiers, and job (and health) sensitive."""
     attributes = [
         sc.Attribute("age", "quasi", sc.IntegerRange(0, ages - 1)),
         sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
@@ -35,7 +35,7 @@ def schema(*, ages: int = 10, jobs: Sequence[str] = JOBS, health: int = 0) -> sc
 
 
 def people(rows: int, domain: sc.Schema, seed: int = 0) -> pa.Table:
-    """Rows drawn from the domain, low codes being more frequent."""
+    """Return rows drawn from the domain; low codes are more frequent."""
     rng = np.random.default_rng(seed)
     columns = {}
     for attribute in domain:
@@ -49,7 +49,7 @@ def people(rows: int, domain: sc.Schema, seed: int = 0) -> pa.Table:
 def records_release(
     domain: sc.Schema, published: pa.Table, channels: Sequence[UniformChannel]
 ) -> Release:
-    """A release of rows that were perturbed elsewhere."""
+    """Return a release of rows that were perturbed elsewhere."""
     folder = Path(tempfile.mkdtemp())
     pq.write_table(published, folder / "records.parquet")
     names = tuple(published.column_names)
@@ -60,7 +60,7 @@ def records_release(
 def all_outcomes(
     domain: sc.Schema, private: pa.Table, channels: Sequence[UniformChannel]
 ) -> Iterator[tuple[Fraction, pa.Table]]:
-    """Every table that the channels may publish, with its exact probability."""
+    """Yield every table that the channels may publish, with its exact probability."""
     rows = private.to_pylist()
     values = {
         channel.attributes: list(

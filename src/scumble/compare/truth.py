@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
 from scumble.model.schema.attribute import Attribute
@@ -40,7 +41,7 @@ class TrueTable:
         self.rows = rows
         self._codes = dict(codes)
         self._engine = Sandbox(schema)
-        self._sums: dict[tuple[str, ...], BoxSums] = {}
+        self._sums = Cache[tuple[str, ...], BoxSums](MOST_CELLS)
 
     @classmethod
     def read(
@@ -121,12 +122,9 @@ class TrueTable:
 
     def _prefix_sums(self, names: tuple[str, ...]) -> BoxSums:
         """Of the contingency table of these attributes; kept for the next workload."""
-        if names not in self._sums:
-            sums = BoxSums(self.cube(names), len(names))
-            if sum(each.size for each in self._sums.values()) + sums.size > MOST_CELLS:
-                self._sums.clear()
-            self._sums[names] = sums
-        return self._sums[names]
+        return self._sums.get_or_make(
+            names, self.schema.size(names), lambda: BoxSums(self.cube(names), len(names))
+        )
 
     def _by_rows(self, query: Query, clauses: Clauses) -> Floats:
         """The answer by looking at every row."""

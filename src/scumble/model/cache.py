@@ -28,6 +28,9 @@ class Cache(Generic[Key, Value]):
         """Return the value of `key`, or None if there is no entry."""
         return self._values.get(key)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._values
+
     def put(self, key: Key, value: Value, size: int) -> None:
         """Store a value of the given size, unless `key` has an entry already."""
         with self._lock:

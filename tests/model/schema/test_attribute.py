@@ -1,4 +1,4 @@
-"""Values become codes and come back, whatever they arrive in."""
+"""Values of any type are encoded and decoded."""
 
 import random
 from datetime import date, datetime
@@ -20,14 +20,14 @@ COLOURS = Category(("red", "green", " blue "))
 
 
 def some_codes(attribute: Attribute, seed: int = 0) -> np.ndarray:
-    """The first and last codes, and a few between."""
+    """Return the first and last codes, and a few between."""
     size = attribute.size
     chosen = {0, size - 1, size // 2, *(random.Random(seed).randrange(size) for _ in range(20))}
     return np.array(sorted(chosen), attribute.code_type)
 
 
 def encoded(attribute: Attribute, values: pa.Array) -> list[int | None]:
-    """Codes, None where outside."""
+    """Return the codes, None for values outside the domain."""
     codes, outside = attribute.encode(values)
     assert codes.dtype == attribute.code_type
     assert outside.dtype == bool
@@ -164,7 +164,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(("attribute", "values", "codes"), SPELLINGS)
-def test_spellings(attribute, values, codes):
+def test_values_of_other_types(attribute, values, codes):
     if len({type(value) for value in values} - {type(None)}) > 1:
         values = [None if value is None else str(value) for value in values]
     array = pa.array(values) if values else pa.array([], pa.string())

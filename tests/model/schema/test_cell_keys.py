@@ -1,4 +1,4 @@
-"""Mixed-radix numbers against Python's own integers."""
+"""Cell keys against Python integers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a schema tells: roles, sizes, checks."""
+"""Roles, sizes and checks of a schema."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""No failure of reading lets a private value out, neither in its message nor in its causes."""
+"""No error in reading a table reveals a private value, in its message or its causes."""
 
 import gzip
 import logging
@@ -30,7 +30,7 @@ def schema(domain: Domain, **options: bool) -> Schema:
 
 
 def chain(error: BaseException | None) -> list[BaseException]:
-    """The exception and all that it was raised from or during, shown or hidden."""
+    """Yield the exception and all exceptions in its chain, suppressed ones included."""
     found: list[BaseException] = []
     while error is not None and error not in found:
         found.append(error)
@@ -159,9 +159,9 @@ FAILURES = {
 }
 
 
-# These fail for their values or their second pass only.
+# These fail only because of their values, or in the second pass.
 READABLE = {"one-shot", "two types", "polars objects", "pandas objects"}
-# What is asked for is not there; whoever asks for nothing may read it.
+# The requested column is absent; without a request, reading succeeds.
 NAMELESS = {"no header", "pandas without a header"}
 
 
@@ -202,7 +202,7 @@ EXTREMES = [
 
 @pytest.mark.parametrize("values", EXTREMES, ids=lambda values: str(values.type))
 def test_inference_from_extremes_does_not_fail(values):
-    """Otherwise a complaint would have to speak of a value."""
+    """Otherwise an error message would have to contain a value."""
     assert len(Schema.infer(pa.table({"secret": values}))) == 1
 
 
@@ -215,6 +215,6 @@ def test_limits_on_persons():
 
 
 def test_the_canary_sings_when_asked():
-    """The test could fail: with `reveal` the value is there."""
+    """The test is able to fail: with `reveal`, the value is there."""
     with pytest.raises(ScumbleError, match=CANARY):
         read(pa.table({"secret": [CANARY]}), reveal=True)

@@ -1,4 +1,4 @@
-"""Rows with their identifiers: together in every batch, whatever is left out."""
+"""Rows with their identifiers: they stay together in every batch, whatever is dropped."""
 
 from __future__ import annotations
 

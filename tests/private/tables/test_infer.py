@@ -1,4 +1,4 @@
-"""Schemas proposed from data: sensible kinds, marks on all that was read, and real tables."""
+"""Proposed schemas: suitable domains, marks on everything read from the data, real tables."""
 
 from datetime import date, datetime
 
@@ -258,7 +258,7 @@ def test_checks_say_what_to_look_at():
 
 
 def test_batches_of_changing_looks():
-    """What holds in the first batch need not hold in the next."""
+    """A property of the first batch need not hold in the next."""
     batches = [pa.record_batch({"x": pa.array([word] * 3)}) for word in ("1", "0", "x", "?")]
     attribute = Schema.infer(pa.Table.from_batches(batches))["x"]
     assert attribute.domain == Category(("0", "1", "x"))

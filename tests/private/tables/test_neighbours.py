@@ -1,7 +1,7 @@
-"""What one person's row holds never changes how the rows of others are counted.
+"""The row of one person never changes how the rows of others are counted.
 
-Every promise of differential privacy rests on this: tables that differ in one row have counts that
-differ by one in all, whatever the row holds and whatever the table comes in.
+Every guarantee of differential privacy rests on this: the counts of tables that differ in one row
+differ by one in total, whatever the row contains and whatever type the table has.
 """
 
 from datetime import UTC, date, datetime
@@ -58,7 +58,7 @@ def small_batches(monkeypatch):
 
 
 def unchecked(values, large=False):
-    """Text that nobody has checked to be UTF-8."""
+    """Return text that was not checked to be UTF-8."""
     raw = pa.array(values, pa.large_binary() if large else pa.binary())
     kind = pa.large_string() if large else pa.string()
     return pa.Array.from_buffers(kind, len(raw), raw.buffers(), raw.null_count)
@@ -79,7 +79,7 @@ def ticks(unit, zone=None):
 
 
 def second(power):
-    """Moments of 2024 and some beyond all calendars, as numbers of ticks."""
+    """Return timestamps of 2024 and some out of range, as numbers of ticks."""
     usual = [1_704_067_200 * 1000**power, 1_720_000_000 * 1000**power]
     return usual, [None, -1, 2**63 - 1, -(2**63), 253_402_300_800 * 1000**power]
 
@@ -149,7 +149,7 @@ TEXTS += ["a\nb"]
 
 
 def repeated(values, times):
-    """`times` values in turn."""
+    """Return `times` values, repeated in turn."""
     return [values[place % len(values)] for place in range(times)]
 
 
@@ -312,8 +312,8 @@ PEOPLE = {
 }
 
 
-def spelled(person):
-    """Who a person is; None for nobody."""
+def canonical(person):
+    """Return the canonical identifier; None if there is none."""
     found = frames._object_text(person)
     if found in (None, frames.arrow_values.UNREADABLE):
         return None
@@ -323,7 +323,7 @@ def spelled(person):
 @pytest.mark.parametrize("name", PEOPLE)
 @pytest.mark.parametrize("most", [1, 2])
 def test_identifiers(name, most):
-    """One more person with many rows changes the counts by `most`, nobody by nothing."""
+    """One more person with many rows changes the counts by `most`; rows without one, by 0."""
     column, usual, strange = PEOPLE[name]
     people = repeated(usual, 4 * PIECE + 1)
 
@@ -334,16 +334,16 @@ def test_identifiers(name, most):
         return arrow(pa.array(values), column(people))
 
     for odd in strange:
-        if spelled(odd) in map(spelled, usual):
+        if canonical(odd) in map(canonical, usual):
             continue
-        # The odd person's rows stand at the end, so that those of others keep their values.
+        # The rows of the odd person are at the end, so that those of others keep their values.
         more = [*[odd] * (2 * PIECE), *people]
         one = counts(make(people), "text", "drop", "person", most)
         other = counts(make(more), "text", "drop", "person", most)
-        limit = 0 if spelled(odd) is None else most
+        limit = 0 if canonical(odd) is None else most
         assert np.abs(one - other).sum() <= limit
         assert one.sum() == sum(
-            min(most, people.count(who)) for who in set(usual) if spelled(who) is not None
+            min(most, people.count(who)) for who in set(usual) if canonical(who) is not None
         )
 
 
@@ -379,7 +379,7 @@ def test_one_person_over_files_of_several_types(tmp_path):
 
 
 def test_arrow_and_python_agree_on_what_utf8_is():
-    """Otherwise a garbled neighbour would decide by whom a value is judged."""
+    """Otherwise an invalid neighbour would decide which of the two checks a value."""
     pairs = [bytes(pair) for pair in product(range(0x80, 0x100), range(0, 0x100, 3))]
     edges = (0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
     longer = [

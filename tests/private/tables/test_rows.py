@@ -1,4 +1,4 @@
-"""Rows as codes: what becomes of values outside their domain, progress, and limits on persons."""
+"""Rows as codes: values outside their domain, progress, and limits on rows of a person."""
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +76,7 @@ def test_missing_blanks_single_values():
 
 
 def test_only_a_column_that_may_be_missing_is_blanked():
-    """Columns without strays need no missing value; a stray in one that has none is an error."""
+    """With outside="missing", only a column with values outside needs a missing value."""
     rows = Rows(TABLE, SCHEMA, outside="missing")
     assert columns(rows, ["age", "sex"])[1] == [0, 1, 1, 0, 1]
     strange = TABLE.set_column(TABLE.column_names.index("sex"), "sex", pa.array(["x"] * 5))

@@ -1,4 +1,4 @@
-"""The same small table, whatever it comes in; and what is refused, in one sentence each."""
+"""The same small table from every type of source; and the error messages."""
 
 import gzip
 import os
@@ -39,7 +39,7 @@ CSV = "name,age,job\nAnn,30,cook\nBob,41,\nCid,,smith\nDot,7,cook\n"
 
 
 def codes(source: object) -> list[list[int]]:
-    """All codes of age and job; the source is read twice."""
+    """Return all codes of age and job; the source is read twice."""
     rows = Rows(source, SCHEMA)
     passes = []
     for _ in range(2):

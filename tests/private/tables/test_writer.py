@@ -1,4 +1,4 @@
-"""The sorted view: the same rows in canonical order, however they arrive and wherever they wait."""
+"""The writer: rows in canonical order, whatever the order of arrival and the size of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures: what they say in words, and that they come without global state."""
+"""The figures: their texts, and that they use no global state."""
 
 import subprocess
 import sys

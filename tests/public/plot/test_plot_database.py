@@ -1,4 +1,4 @@
-"""The pictures of a database: what they say, for any size of the map, and with Lemma 3's bounds."""
+"""The figures of a database: their texts, maps of any size, and the bounds of Lemma 3."""
 
 import xml.etree.ElementTree as ElementTree
 from datetime import date

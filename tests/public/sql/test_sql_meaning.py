@@ -1,4 +1,4 @@
-"""A question means what DuckDB says it means: random ones, asked directly and through `parse`."""
+"""A question means what DuckDB says: random questions, asked directly and through `parse`."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def database() -> Any:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     file = tmp_path_factory.mktemp("view") / "rows.parquet"
     parquet.write_table(rows(), file)
     return Sandbox(SCHEMA, {"ages": AGES}, file)
 
 
-def evaluated(engine: Sandbox, query: Query) -> float | None:
-    """The answer on the rows themselves, from the value of each part of the question."""
-    values = engine.evaluate(query.expressions, SCHEMA.names[1:], rows())
+def evaluated(sandbox: Sandbox, query: Query) -> float | None:
+    """Return the answer on the rows, from the value of each part of the question."""
+    values = sandbox.evaluate(query.expressions, SCHEMA.names[1:], rows())
     holds = np.ones(ROWS, bool)
     for clause in values[: len(query.clauses)]:
         holds &= clause
@@ -69,12 +69,12 @@ def evaluated(engine: Sandbox, query: Query) -> float | None:
     return total if query.aggregate == "sum" else total / float(holds.sum())
 
 
-def aggregated(engine: Sandbox, query: Query) -> float | None:
-    """The answer on the rows themselves, from one aggregate, as estimators ask for it."""
+def aggregated(sandbox: Sandbox, query: Query) -> float | None:
+    """Return the answer on the rows, from one aggregate, as estimators compute it."""
     argument = f"CAST(({query.argument.sql}) AS DOUBLE)" if query.argument else "*"
     name = {"count": "count", "sum": "sum", "mean": "avg"}[query.aggregate]
     where = " AND ".join(f"({clause.sql})" for clause in query.clauses) or "TRUE"
-    found = engine.rows(f"SELECT {name}({argument}) FROM view WHERE {where}")
+    found = sandbox.rows(f"SELECT {name}({argument}) FROM view WHERE {where}")
     value = found.column(0)[0].as_py()
     return None if value is None else float(value)
 
@@ -173,16 +173,16 @@ def truths(depth: int) -> st.SearchStrategy[str]:
     )
 
 
-def agrees(engine: Sandbox, sql: str) -> None:
-    """The same answer in all three ways, or a refusal in all."""
+def agrees(sandbox: Sandbox, sql: str) -> None:
+    """All three ways give the same answer, or all raise an error."""
     try:
         [(expected,)] = database().execute(sql).fetchall()
     except duckdb.Error:
         with pytest.raises(QueryError):
-            evaluated(engine, parse(sql, SCHEMA, TABLES))
+            evaluated(sandbox, parse(sql, SCHEMA, TABLES))
         return
     for answer in (evaluated, aggregated):
-        found = answer(engine, parse(sql, SCHEMA, TABLES))
+        found = answer(sandbox, parse(sql, SCHEMA, TABLES))
         if expected is None or found is None:
             assert found == expected
         else:
@@ -191,16 +191,16 @@ def agrees(engine: Sandbox, sql: str) -> None:
 
 @settings(max_examples=250)
 @given(truths(3))
-def test_a_condition_means_what_duckdb_says(engine: Sandbox, condition: str) -> None:
-    agrees(engine, f"SELECT COUNT(*) FROM t WHERE {condition}")
+def test_a_condition_means_what_duckdb_says(sandbox: Sandbox, condition: str) -> None:
+    agrees(sandbox, f"SELECT COUNT(*) FROM t WHERE {condition}")
 
 
 @settings(max_examples=100)
 @given(st.sampled_from(["SUM", "AVG", "COUNT"]), numbers(3), truths(2))
 def test_an_aggregate_means_what_duckdb_says(
-    engine: Sandbox, name: str, argument: str, condition: str
+    sandbox: Sandbox, name: str, argument: str, condition: str
 ) -> None:
-    agrees(engine, f"SELECT {name}({argument}) FROM t WHERE {condition}")
+    agrees(sandbox, f"SELECT {name}({argument}) FROM t WHERE {condition}")
 
 
 def literals() -> st.SearchStrategy[str]:
@@ -232,25 +232,25 @@ def comparisons() -> st.SearchStrategy[str]:
 
 @given(comparisons())
 def test_the_short_way_and_the_parser_agree(clause: str) -> None:
-    words = TokenizedSql(clause)
-    names = NameResolver(words, SCHEMA, TABLES)
+    question = TokenizedSql(clause)
+    names = NameResolver(question, SCHEMA, TABLES)
     names.view = "t"
-    short, _ = _clause(words, names, words.tokens)
-    assert short == read_expression(words, names, words.tokens)
+    short, _ = _clause(question, names, question.tokens)
+    assert short == read_expression(question, names, question.tokens)
 
 
 @pytest.mark.parametrize("sql", [sql for sql, _ in cases("asked.sql")])
-def test_every_understood_question_runs(engine: Sandbox, sql: str) -> None:
+def test_every_understood_question_runs(sandbox: Sandbox, sql: str) -> None:
     query = parse(sql, SCHEMA, TABLES)
-    engine.check(query)
-    evaluated(engine, query)
+    sandbox.check(query)
+    evaluated(sandbox, query)
 
 
-def test_null_is_not_true_whatever_the_optimizer_thinks(engine: Sandbox) -> None:
+def test_null_is_not_true_whatever_the_optimizer_thinks(sandbox: Sandbox) -> None:
     for condition in (
         "starts_with(CASE WHEN smoker THEN 'Male' END, 'Male')",
         "CASE WHEN smoker THEN 'Male' END LIKE 'Ma%'",
         "NOT ((smoker IS TRUE) AND (smoker < TRUE))",
         "CASE WHEN age IS NULL THEN left('Male', 3) END NOT IN (sex, 'Male')",
     ):
-        agrees(engine, f"SELECT COUNT(*) FROM t WHERE {condition}")
+        agrees(sandbox, f"SELECT COUNT(*) FROM t WHERE {condition}")

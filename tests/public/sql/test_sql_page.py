@@ -1,4 +1,4 @@
-"""The page about SQL says what is true: its questions run, and its refusals read as shown."""
+"""The page about SQL is correct: its questions run, and its error messages are as shown."""
 
 from __future__ import annotations
 

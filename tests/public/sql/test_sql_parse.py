@@ -1,4 +1,4 @@
-"""SQL text to questions: what is understood, and what is refused with a caret under the word."""
+"""Parsing of SQL: what is supported, and errors with a caret under the token."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_deep_nesting_is_refused(condition: str) -> None:
 
 
 def test_nesting_within_reason_is_understood() -> None:
-    """A parser that tries both ways at every level would not come back from this one."""
+    """A parser that backtracks at every level would take exponential time here."""
     deep = "smoker"
     for _ in range(12):
         deep = f"NOT (age = 1 OR CASE WHEN {deep} THEN TRUE END)"

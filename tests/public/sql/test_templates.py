@@ -1,4 +1,4 @@
-"""Questions of a known template are what the parser would make of them."""
+"""Questions of a known template have the same result as with the parser."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ def test_few_templates_are_kept():
     parser = TemplateParser(SCHEMA)
     for number in range(600):
         parser.parse(f"SELECT COUNT(*) FROM t{number} WHERE age < 5")
-    assert len(parser._templates) <= 256
+    assert parser._templates.size <= 256

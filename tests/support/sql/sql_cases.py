@@ -1,4 +1,4 @@
-"""The questions of `*.sql`: blocks of SQL, each followed by lines `--> ...`: what comes of it."""
+"""The questions of `*.sql`: blocks of SQL, each followed by its result in lines `--> ...`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARK = "--> "
 
 
 def cases(file: str) -> list[tuple[str, str]]:
-    """SQL and what is expected of it."""
+    """SQL and the expected result."""
     found = []
     for block in (HERE / file).read_text().strip().split("\n\n"):
         lines = block.split("\n")
@@ -26,7 +26,7 @@ def cases(file: str) -> list[tuple[str, str]]:
 
 
 def shown(query: Query) -> str:
-    """A question in the notation of the files."""
+    """Return a question in the notation of the files."""
     argument = [query.argument.sql] if query.argument else []
     lines = [" ".join([query.aggregate, *argument])]
     for clause in query.clauses:
@@ -37,7 +37,7 @@ def shown(query: Query) -> str:
 
 
 def complaint(text: str, error: QueryError) -> str:
-    """The word under the caret, and the sentence."""
+    """Return the word under the caret, and the message."""
     assert error.line is not None
     assert error.column is not None
     rest = text.splitlines()[error.line - 1][error.column - 1 :]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.cache import Cache
 from scumble.model.errors import LedgerError, QueryError
 from scumble.model.query import Query
 from scumble.model.schema.attribute import Attribute
@@ -141,7 +142,7 @@ class QuestionReader:
         self._engine: Sandbox | None = None
         self._closed = False
         self._parser = TemplateParser(schema)
-        self._sums: dict[str, Amounts] = {}
+        self._sums = Cache[str, Amounts](_REMEMBERED)
         # The same question, asked or tried again, means the same.
         self._known = lru_cache(maxsize=_REMEMBERED)(self._read)
 
@@ -178,15 +179,13 @@ class QuestionReader:
 
     def _amounts(self, query: Query, argument: str) -> Amounts:
         """What is added up, found out once for each expression."""
-        found = self._sums.get(argument)
-        if found is None:
+
+        def make() -> Amounts:
             engine = self._opened()
             engine.check(query)
-            found = amounts_of(query, self.space, engine)
-            if len(self._sums) >= _REMEMBERED:
-                self._sums.clear()
-            self._sums[argument] = found
-        return found
+            return amounts_of(query, self.space, engine)
+
+        return self._sums.get_or_make(argument, 1, make)
 
     def _opened(self) -> Sandbox:
         with self._lock:

@@ -78,8 +78,8 @@ def _crowded(figure: Figure, axes: Axes) -> bool:
     """Return whether labels of the x axis would overlap."""
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
-    room = figure.dpi * _GAP
-    return any(one.x1 + room > other.x0 for one, other in pairwise(boxes))
+    gap = figure.dpi * _GAP
+    return any(one.x1 + gap > other.x0 for one, other in pairwise(boxes))
 
 
 def _colours() -> Colormap:

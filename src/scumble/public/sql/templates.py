@@ -1,7 +1,7 @@
-"""A parser with a cache for questions that differ only in their literals.
+"""TemplateParser: a parser with a cache for questions that differ only in their literals.
 
-Programs ask the same question with other limits, over and over. The second question of a template
-is cut into tokens and not parsed again: its literals are put into the clauses of the first one.
+Programs often ask the same question with other literals. The second question of a template is
+tokenized and not parsed again: its literals are inserted into the clauses of the first one.
 Templates are keyed by tokens, so that only the SQL tokenizer and the parser ever read the text.
 """
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sqlglot import Token
 from sqlglot import TokenType as T
 
+from scumble.model.cache import Cache
 from scumble.model.query import Expression, Query
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
@@ -25,7 +26,7 @@ from scumble.public.sql.tokens import TokenizedSql, Tokens
 
 _LITERALS = (T.STRING, T.NUMBER)
 _MOST_TEMPLATES = 256
-_DIGITS = 15  # of a number that is put into a template
+_DIGITS = 15  # the most digits of a number that is inserted into a template
 
 TemplateKey = tuple[bytes, tuple[str, ...]]
 
@@ -38,14 +39,11 @@ class ParsedQuestion(NamedTuple):
 
 
 class TemplateParser:
-    """Parses questions about a schema. Equal to `parse` for every text.
-
-    The cache is dropped when it has 256 templates.
-    """
+    """Parses questions about a schema, with the same result as `parse` for every text."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._templates: dict[TemplateKey, _Template | None] = {}
+        self._templates = Cache[TemplateKey, _Template | None](_MOST_TEMPLATES)
 
     def parse(self, text: str) -> ParsedQuestion:
         """Return the question that a SQL text asks; raises `QueryError` as `parse` does."""
@@ -62,14 +60,12 @@ class TemplateParser:
         query = parse_tokens(question, self.schema)
         parsed = ParsedQuestion(query, tuple(_compared(clause) for clause in query.clauses))
         if key not in self._templates:
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            self._templates[key] = _template(parsed, question, literals, self.schema)
+            self._templates.put(key, _template(parsed, question, literals, self.schema), 1)
         return parsed
 
 
 def _key(tokens: Tokens, kinds: Sequence[T]) -> TemplateKey:
-    """The kinds of all tokens, and their texts but for those of literals."""
+    """Return the types of all tokens, and the texts of those that are not literals."""
     texts = [
         "" if kind in _LITERALS else token.text for token, kind in zip(tokens, kinds, strict=True)
     ]
@@ -82,13 +78,13 @@ def _compared(clause: Expression) -> Comparison | None:
 
 
 class _Clause(NamedTuple):
-    """A clause of a template: its SQL between the literals, and what it compares."""
+    """A clause of a template: its SQL around the literals, and its comparison."""
 
     first: int  # index of its first token in the question
     attributes: tuple[str, ...]
     parts: tuple[str, ...]
     comparison: Comparison
-    words: frozenset[str]  # the texts that a literal may be
+    words: frozenset[str]  # the texts that a literal may have
 
 
 @dataclass(frozen=True)
@@ -106,10 +102,10 @@ class _Template:
         for first, attributes, parts, comparison, known in self.clauses:
             sql, values = parts[0], []
             for old, part in zip(comparison.literals, parts[1:], strict=True):
-                spelled = _spelled(literals[at], known)
-                if spelled is None:
+                literal = _literal_sql(literals[at], known)
+                if literal is None:
                     return None
-                sql += spelled + part
+                sql += literal + part
                 values.append(old._replace(text=literals[at].text))
                 at += 1
             clauses.append(Expression(sql, attributes, question.tokens[first].start))
@@ -120,8 +116,8 @@ class _Template:
         return ParsedQuestion(filled, tuple(comparisons))
 
 
-def _spelled(token: Token, known: frozenset[str]) -> str | None:
-    """A literal as SQL; None if the parser may have more to say about it."""
+def _literal_sql(token: Token, known: frozenset[str]) -> str | None:
+    """Return a literal as SQL; None if it must be parsed, as the parser might add notes."""
     text: str = token.text
     if token.token_type is T.STRING:
         return "'" + text.replace("'", "''") + "'" if text in known else None
@@ -131,10 +127,10 @@ def _spelled(token: Token, known: frozenset[str]) -> str | None:
 def _template(
     parsed: ParsedQuestion, question: TokenizedSql, literals: Sequence[Token], schema: Schema
 ) -> _Template | None:
-    """Return what all questions like this one share.
+    """Return the template of a question, or None if there is none.
 
-    None if a literal stands anywhere else than in a comparison of a whole number or a category, or
-    if the question has notes, which may depend on the literals.
+    Every literal must be part of a comparison of an integer or category, and the question must have
+    no notes, which may depend on the literals.
     """
     query = parsed.query
     if query.notes:
@@ -154,14 +150,14 @@ def _template(
         compared += [(each.token_type, each.text) for each in comparison.literals]
         first = firsts[clause.start]
         clauses.append(_Clause(first, clause.attributes, parts, comparison, _words(domain)))
-    there = [(token.token_type, token.text) for token in literals]
-    # All literals of clauses are tokens of the question, in its order. So if there are as many of
-    # one as of the other, none stands outside the clauses.
-    return _Template(query, tuple(clauses)) if there == compared else None
+    given = [(token.token_type, token.text) for token in literals]
+    # The literals of clauses are tokens of the question, in the same order. If the lists are equal,
+    # there is no literal outside of the clauses.
+    return _Template(query, tuple(clauses)) if given == compared else None
 
 
 def _parts(sql: str) -> tuple[str, ...]:
-    """The text before, between and after the literals of a clause."""
+    """Return the text before, between and after the literals of a clause."""
     parts: list[str] = []
     start = 0
     for token in TokenizedSql(sql).tokens:
@@ -173,6 +169,6 @@ def _parts(sql: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _words(domain: IntegerRange | Category) -> frozenset[str]:
-    """The texts in a domain."""
+    """Return the texts in a domain."""
     values = domain.values if isinstance(domain, Category) else ()
     return frozenset(value for value in values if isinstance(value, str))

@@ -218,8 +218,8 @@ class NameResolver:
 
     def _covers(self, column: str, token: Token) -> bool:
         """Return whether the token is part of this column, as of `education-num` without quotes."""
-        spelled = re.finditer(re.escape(column), self.question.text, re.IGNORECASE)
-        return any(match.start() <= token.start < match.end() for match in spelled)
+        found = re.finditer(re.escape(column), self.question.text, re.IGNORECASE)
+        return any(match.start() <= token.start < match.end() for match in found)
 
 
 # SQL that is never supported, with the message for each token type.
