@@ -1,5 +1,6 @@
 """Attacks on the live database fail, and succeed where nobody keeps an account."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -24,12 +25,16 @@ class Naive:
     people, epsilon = PEOPLE, EPSILON
 
     def __init__(self, secrets: list[int], seed: int) -> None:
-        self._secrets, self._source = np.array(secrets), Keystream(seed)
+        self._secrets, self._noise = np.array(secrets), _noise(Keystream(seed))
 
     def count(self, condition: str, members: list[int]) -> float:
         """The true count and fresh noise."""
-        [noise] = discrete_laplace(self._source, Fraction(str(NOISE)), 1)
-        return float(self._secrets[list(members)].sum() + noise)
+        return float(self._secrets[list(members)].sum() + next(self._noise))
+
+
+def _noise(source: Keystream) -> Iterator[int]:
+    while True:
+        yield from discrete_laplace(source, Fraction(str(NOISE)), 4096).tolist()
 
 
 def secrets(seed: int) -> list[int]:

@@ -35,8 +35,10 @@ def test_what_is_broken_is_refuted(twin):
     assert line(twin.name, found).startswith("refuted")
 
 
+@pytest.mark.slow
 @named(TWINS)
 def test_the_honest_twin_stands(twin):
+    """In short the tests of the catalogue show the same of every method."""
     found = list(twin.honest(twin.runs, SEED))
     assert found
     assert not [finding.sentence for finding in found if finding.refuted]
