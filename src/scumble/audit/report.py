@@ -172,7 +172,8 @@ _WORDS = {
     "exact": "computed, holds",
     "noted": "noted",
 }
-_SAID = ("found", "claimed", "epsilon at least")  # numbers that are in the sentence, and rounded
+# Numbers that the sentence of a finding tells, rounded.
+_SAID = ("found", "claimed", "epsilon at least")
 
 
 def page(report: Report, *, when: datetime | None = None) -> str:

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: the program `scumble`, its commands and what they print."""

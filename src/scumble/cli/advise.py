@@ -1,6 +1,7 @@
-"""Advise, select.
+"""The commands advise and select: which method fits, from the schema alone.
 
-The command that advises, from a schema alone.
+`advise` compares methods of every kind by their expected error; `select` chooses a differentially
+private release for given questions. Neither reads data.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def advise(
         attacker_prior=attacker_prior,
         epsilon=losses,
         part=part,
-        attributes=[name.strip() for name in attributes.split(",")] if attributes else None,
+        attributes=options.columns([attributes]) if attributes else None,
     )
     told = [(each, each.command.replace("SCHEMA", str(schema))) for each in found]
     if as_json:
@@ -86,7 +87,7 @@ def advise(
         typer.echo(f"    {command}")
 
 
-# The command that says which release fits.
+# --- select --------------------------------------------------------------------------------------
 
 SchemaFile = Annotated[
     Path, typer.Argument(metavar="SCHEMA", help="Schema of the table (TOML).", show_default=False)
@@ -99,7 +100,12 @@ OneEpsilon = Annotated[
     float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person.")
 ]
 Delta = Annotated[
-    float | None, typer.Option("--delta", metavar="SHARE", help="Gaussian noise, but for so much.")
+    float | None,
+    typer.Option(
+        "--delta",
+        metavar="SHARE",
+        help="Probability beyond epsilon that is allowed; the noise is then Gaussian.",
+    ),
 ]
 Neighbours = Annotated[
     str, typer.Option("--neighbours", metavar="RELATION", help="replace or add_remove.")
@@ -135,10 +141,9 @@ def select(
     """Say which differentially private release fits, and why. Reads no data and spends nothing."""
     from scumble.compare.selection import select
 
-    names = [name.strip() for part in attributes for name in part.split(",")]
     found = select(
         schema,
-        names,
+        options.columns(attributes),
         rows=rows,
         epsilon=epsilon,
         delta=delta,

@@ -1,6 +1,6 @@
-"""Commands, signals.
+"""The program `scumble`: its commands, and those that need no file of their own.
 
-The command line: arguments in, printing out. Heavy imports wait until a command runs.
+Heavy imports are inside the commands, so that `scumble --help` does not wait for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ app = console.application(
     "Publish tables about people, and ask them questions, with privacy and errors that are "
     "stated exactly.",
 )
-_LONG = 40  # items of a list that a person wants to see
+_SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
     "No column is sensitive: all are published as they are, or never. Methods that publish rows "
     'need one to protect; name it with --sensitive COLUMN, or write role = "sensitive" there.'
@@ -43,8 +43,8 @@ app.add_typer(database.app, name="db")
 app.add_typer(ledger.app, name="ledger")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"scumble {__version__}")
         raise typer.Exit
 
@@ -53,8 +53,9 @@ def _version(asked: bool) -> None:
 def start(
     context: typer.Context,
     debug: console.Debug = False,
-    _asked: Annotated[
-        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
+    _: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
     """Read the options that stand before the command."""
@@ -91,7 +92,7 @@ def infer(
     if as_json:
         console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
     elif output is None:
-        typer.echo(schema.dumps(most=_LONG if console.watched() else None), nl=False)
+        typer.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
     for sentence in schema.checks():
         console.say(f"Check {sentence}")
     for sentence in unprotected:
@@ -179,11 +180,11 @@ def version(as_json: options.Json = False) -> None:
     if as_json:
         console.print_json({"version": __version__})
     else:
-        _version(True)
+        _show_version(True)
 
 
 def _side_tables(given: list[str]) -> dict[str, pa.Table]:
-    """The public tables of `--with name=file`."""
+    """Return the public tables of `--with NAME=FILE`, by name."""
     from scumble.public.sandbox import side_table
 
     tables = {}

@@ -1,7 +1,4 @@
-"""Audit.
-
-The command that tries to break promises.
-"""
+"""The command audit: try to refute what a release, a database, a method or a table promises."""
 
 from __future__ import annotations
 
@@ -47,25 +44,24 @@ def audit(
             "Name one thing to audit: a folder or table, a method with --method, or --all."
         )
     if everything:
-        reports = _catalogue(runs)
+        reports = _audit_catalogue(runs)
     elif method is not None:
-        reports = [_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
+        reports = [_audit_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
     else:
-        reports = [_subject(Path(str(subject)), schema, (k, l, t), _names(known), worst)]
-    _tell(reports, output, as_json)
+        reports = [
+            _audit_subject(Path(str(subject)), schema, (k, l, t), options.columns(known), worst)
+        ]
+    _show(reports, output, as_json)
 
 
-def _names(given: list[str] | None) -> list[str]:
-    return [name.strip() for part in given or [] for name in part.split(",")]
-
-
-def _subject(
+def _audit_subject(
     path: Path,
     schema: Path | None,
     claimed: tuple[float | None, int | None, float | None],
     known: list[str],
     worst: int,
 ) -> Report:
+    """Audit a database, a release or a table; `claimed` are the k, l and t of a table."""
     from scumble.audit import subjects
     from scumble.model.schema.schema import Schema
 
@@ -82,7 +78,7 @@ def _subject(
     return subjects.of_table(path, Schema.load(schema), k=whole, l=l, t=t)
 
 
-def _method(
+def _audit_method(
     method: str,
     k: float | None,
     l: int | None,  # noqa: E741
@@ -91,10 +87,11 @@ def _method(
     parameters: list[str],
     runs: int,
 ) -> Report:
+    """Audit a method with these parameters, in `runs` games."""
     from scumble.audit import subjects
     from scumble.private.mechanism import create
 
-    named: dict[str, Any] = dict(map(_pair, parameters))
+    named: dict[str, Any] = dict(map(_parameter, parameters))
     named |= {name: _whole(value) for name, value in (("k", k), ("l", l)) if value is not None}
     mechanism = create(method, **named)
     if claimed is None and "epsilon" not in named:
@@ -103,7 +100,8 @@ def _method(
     return subjects.of_method(mechanism, values, loss, games=runs)
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _parameter(text: str) -> tuple[str, Any]:
+    """Return name and value of a parameter that is written as NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ParameterError.of("audit", "parameter", "name=value, such as epsilon=1", text)
@@ -117,14 +115,15 @@ def _whole(value: float) -> float | int:
     return int(value) if value == int(value) else value
 
 
-def _catalogue(runs: int) -> list[Report]:
+def _audit_catalogue(runs: int) -> list[Report]:
+    """Audit every method with `runs` runs for each test."""
     from scumble.audit.catalogue import catalogue
 
     with console.steps() as step:
         return list(catalogue(runs, step))
 
 
-def _tell(reports: list[Report], output: Path | None, as_json: bool) -> None:
+def _show(reports: list[Report], output: Path | None, as_json: bool) -> None:
     from scumble.audit.report import page
 
     if output is not None:
@@ -140,7 +139,7 @@ def _tell(reports: list[Report], output: Path | None, as_json: bool) -> None:
         raise typer.Exit(PromiseError.exit_code)
 
 
-# Options of `scumble audit`.
+# --- options -------------------------------------------------------------------------------------
 
 Subject = Annotated[
     str | None,
@@ -169,7 +168,10 @@ Known = Annotated[
     ),
 ]
 Worst = Annotated[
-    int, typer.Option("--worst", metavar="NUMBER", help="Release: so many of the worst-off people.")
+    int,
+    typer.Option(
+        "--worst", metavar="NUMBER", help="Release: how many of the worst-off people to list."
+    ),
 ]
 Method = Annotated[
     str | None,

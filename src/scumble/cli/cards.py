@@ -1,7 +1,6 @@
-"""Cards: each mechanism's docstring as a page of docs/mechanisms/, and as data for tests and
-tables.
+"""Cards: the docstrings of mechanisms as pages of docs/mechanisms/, and as data.
 
-python -m scumble.cards docs/mechanisms
+python -m scumble.cli.cards docs/mechanisms
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SECTIONS = ("Promises", "Estimate", "Reference", "Differs")
 
 @dataclass(frozen=True)
 class Card:
-    """What a mechanism's docstring says, part by part."""
+    """The parts of the docstring of a mechanism."""
 
     name: str
     title: str
@@ -46,7 +45,7 @@ class Card:
 
 
 def card(mechanism: type[Mechanism]) -> Card:
-    """Read the docstring of a mechanism; every section must be there."""
+    """Return the card of a mechanism; its docstring must have every section, in order."""
     text = inspect.getdoc(mechanism) or ""
     starts = list(re.finditer(rf"^({'|'.join(SECTIONS)}): ", text, re.MULTILINE))
     found = [start[1] for start in starts]
@@ -66,7 +65,7 @@ def card(mechanism: type[Mechanism]) -> Card:
 
 
 def write(folder: Path) -> list[Path]:
-    """One page per mechanism, and an index."""
+    """Write one page per mechanism, and an index; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     cards = [card(mechanism) for mechanism in mechanisms().values()]
     written = []
@@ -86,7 +85,7 @@ def _line(text: str) -> str:
 
 
 def _with_star(parameters: list[inspect.Parameter]) -> list[inspect.Parameter | str]:
-    """Parameters with the bare star before the first that must be named."""
+    """Return the parameters, with a bare star before the first that is keyword-only."""
     listed: list[inspect.Parameter | str] = []
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in listed:

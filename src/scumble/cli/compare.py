@@ -1,7 +1,4 @@
-"""Compare.
-
-The command that compares methods on the owner's table and questions.
-"""
+"""The command compare: methods side by side on the owner's table and questions."""
 
 from __future__ import annotations
 
@@ -17,14 +14,12 @@ from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scumble.compare.comparison import Comparison, Results
     from scumble.compare.truth import TrueTable
 
 
 def compare(
-    schema: SchemaFile,
+    schema: options.SchemaFile,
     methods: Methods,
     output: Page,
     source: Source = None,
@@ -39,7 +34,7 @@ def compare(
     rows: Rows = 10_000,
     seed: Seed = 0,
     table: options.Table = None,
-    outside: Outside = "error",
+    outside: options.Outside = "error",
     jobs: Jobs = None,
     resume: Resume = False,
     force: options.Force = False,
@@ -53,18 +48,18 @@ def compare(
     from scumble.compare.comparison import Comparison
     from scumble.compare.page import fewer, write
     from scumble.compare.points import check_measure
-    from scumble.compare.questions import questions as asked
+    from scumble.compare.questions import questions as make_questions
     from scumble.compare.runs import usable_cores
     from scumble.compare.settings import Settings, read_settings
 
     check_measure(measure)
     _check_output(output, resume=resume, force=force)
-    names, losses = _names(methods), _numbers(epsilon)
+    names, losses = list(dict.fromkeys(options.columns(methods))), _epsilons(epsilon)
     settings = read_settings(setting or [])
     if not losses and set(names) - set(settings):
         raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
-    chosen = asked(workload, known, _count(questions), seed)
+    chosen = make_questions(workload, known, _count(questions), seed)
     choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
     comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
@@ -80,22 +75,18 @@ def compare(
         console.say(f"Questions: {fewer(results)}.")
     try:
         stopped = _run(comparison, results, jobs or usable_cores())
-    except Exception:  # a mistake of ours must not cost hours of work
+    except Exception:  # an error must not cost hours of work
         if results.runs:
             write(results, measure, output)
         raise
     with ignore_interrupts() if stopped else nullcontext():
-        _tell(results, measure, output, as_json=as_json)
+        _show(results, measure, output, as_json=as_json)
     if stopped:
         raise typer.Exit(console.INTERRUPTED)
 
 
-def _names(methods: Sequence[str]) -> list[str]:
-    found = [name.strip() for part in methods for name in part.split(",") if name.strip()]
-    return list(dict.fromkeys(found))
-
-
-def _numbers(text: str | None) -> list[float]:
+def _epsilons(text: str | None) -> list[float]:
+    """Return the privacy losses of a list such as 0.5,1,2, each once, in order."""
     from scumble.model.privacy.guarantee import read_epsilon
 
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
@@ -103,7 +94,7 @@ def _numbers(text: str | None) -> list[float]:
 
 
 def _count(questions: str | None) -> int | None:
-    """How many questions; 0 for all, None if nothing was said."""
+    """Return the number of questions: 0 for all, None if the option was not given."""
     if questions is None or questions == "all":
         return None if questions is None else 0
     if not questions.isdecimal() or int(questions) == 0:
@@ -112,6 +103,7 @@ def _count(questions: str | None) -> int | None:
 
 
 def _check_output(output: Path, *, resume: bool, force: bool) -> None:
+    """Refuse an output that cannot be written, before any work is done."""
     if output.suffix != ".html":
         raise ParameterError.of("compare", "output", "a file that ends in .html", str(output))
     if resume and not output.with_suffix(".json").exists():
@@ -137,7 +129,7 @@ def _table(
     preview: bool,
     drawn: tuple[int, int],
 ) -> TrueTable:
-    """The private table, or a stand-in, without its identifiers."""
+    """Return the private table, or a synthetic stand-in, without identifiers."""
     from scumble.compare.settings import schema_to_compare
     from scumble.compare.truth import TrueTable, stand_in
     from scumble.model.schema.schema import Schema
@@ -156,7 +148,7 @@ def _table(
 def _results(
     comparison: Comparison, output: Path, subject: str, *, preview: bool, resume: bool
 ) -> Results:
-    """Nothing yet, or what an earlier run wrote about the same table and questions."""
+    """Return empty results, or with `resume` those of an earlier run on the same questions."""
     from scumble.compare.page import read
 
     sensitive = [attribute.name for attribute in comparison.table.schema.sensitive]
@@ -180,7 +172,7 @@ def _results(
 
 
 def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
-    """All that is not done yet; whether something stopped it before the end."""
+    """Run what is not done yet; return whether it was stopped before the end."""
     total = len(comparison.choices) * comparison.repeats
     why = "Stopped"
     with console.progress("Comparing", total) as progress:
@@ -198,7 +190,7 @@ def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
     return True
 
 
-def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
+def _show(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
     from scumble.compare.measures import MEASURES
     from scumble.compare.page import OWNER, PREVIEW, percents, write
     from scumble.compare.points import as_fields, points, sentence
@@ -222,7 +214,7 @@ def _tell(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
     console.say(f"Wrote {', '.join(map(str, written))}.")
 
 
-# Options of the command that compares methods.
+# --- options -------------------------------------------------------------------------------------
 
 Source = Annotated[
     str | None,
@@ -231,9 +223,6 @@ Source = Annotated[
         help="The private table, as for publish; none with --private-preview.",
         show_default=False,
     ),
-]
-SchemaFile = Annotated[
-    Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
 ]
 Methods = Annotated[
     list[str],
@@ -332,8 +321,4 @@ Seed = Annotated[
         min=0,
         help="Of the questions, the releases and the stand-in: the same comparison again.",
     ),
-]
-Outside = Annotated[
-    str,
-    typer.Option("--outside", metavar="CHOICE", help="Stray values: error, drop or missing."),
 ]

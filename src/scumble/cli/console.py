@@ -1,9 +1,8 @@
-"""Stdout/stderr, errors, option names in messages.
+"""The console: results on stdout, everything else on stderr, errors as one sentence.
 
-How the command line speaks: results on stdout, everything else on stderr, no tracebacks.
-
-Errors become one sentence and an exit code here, in one place. rich is imported when something is
-drawn, so that `scumble --help` does not wait for it.
+`application` makes a program whose errors become a sentence and an exit code. `ShellDialect` makes
+messages name options where the Python interface names parameters. rich is imported when something
+is drawn, so that `scumble --help` does not wait for it.
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ SYSTEM, INTERRUPTED, BUG = 1, 130, 70
 
 @dataclass
 class Settings:
-    """What was asked for the whole command line, not for one command."""
+    """What holds for a whole run: options before the command, --json, and the command itself."""
 
     debug: bool = False
     json: bool = False
-    command: Any = None  # the one that runs
+    command: Any = None  # the click command that runs
 
 
 def settings(context: typer.Context) -> Settings:
-    """The settings that belong to this run."""
+    """Return the settings of the run that `context` belongs to."""
     found: Settings = context.find_root().ensure_object(Settings)
     return found
 
 
-class Careful(TyperGroup):
-    """Runs a command and turns whatever goes wrong into one sentence and an exit code."""
+class ErrorReportingGroup(TyperGroup):
+    """A group of commands that reports every error as one sentence and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; every way out that is not success ends in `typer.Exit`."""
+        """Run the command; raise `typer.Exit` with the exit code if it fails."""
         try:
             with using_dialect(ShellDialect(lambda: settings(ctx).command)):
                 result = super().invoke(ctx)
-            # A closed pipe must be noticed here, not by the interpreter on its way out.
+            # A closed pipe must be noticed here, not when the interpreter exits.
             sys.stdout.flush()
         except (ScumbleError, KeyboardInterrupt, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError):
@@ -62,16 +61,16 @@ class Careful(TyperGroup):
                 raise typer.Exit(SYSTEM) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
         except Exception as error:
-            # typer's own exceptions know how to show themselves; they and ours never overlap.
+            # Exceptions of typer and click show themselves, except for numbers out of range.
             if type(error).__module__.partition(".")[0] in ("typer", "click"):
-                if (number := _no_number(error, settings(ctx))) is None:
+                if (number := _number_error(error, settings(ctx))) is None:
                     raise
                 raise typer.Exit(_report(number, settings(ctx))) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
         return result
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Remember which command runs: sentences name its options."""
+        """Find the command, and remember it: messages name its options."""
         _, command, rest = found = super().resolve_command(ctx, args)
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command, rest = inner[rest[0]], rest[1:]
@@ -93,7 +92,7 @@ def application(name: str, purpose: str) -> typer.Typer:
     """Return an empty program of this name, with the option --debug. `purpose` heads its help."""
     found = typer.Typer(
         name=name,
-        cls=Careful,
+        cls=ErrorReportingGroup,
         help=purpose,
         no_args_is_help=True,
         # Help is plain text: drawing boxes around it takes longer than everything else.
@@ -129,7 +128,7 @@ def run(application: typer.Typer, name: str | None = None) -> None:
 
 
 def _report(error: BaseException, wanted: Settings) -> int:
-    """Say on stderr what went wrong, as text or JSON; return the exit code."""
+    """Print an error on stderr, as text or JSON; return the exit code."""
     sentence, code = _explain(error)
     if wanted.debug:
         traceback.print_exception(error, file=sys.stderr)
@@ -145,7 +144,7 @@ def _report(error: BaseException, wanted: Settings) -> int:
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
-    """A sentence that holds nothing private, and the exit code."""
+    """Return a sentence that holds nothing private, and the exit code."""
     if isinstance(error, ScumbleError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
@@ -155,14 +154,14 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return f"The system refused: {error.strerror}{where}.", SYSTEM
     if isinstance(error, MemoryError):
         return "There is not enough memory for this.", SYSTEM
-    # The message of an error that nobody foresaw may quote a private value, so it stays unsaid.
+    # The message of an unexpected error may quote a private value, so it is not shown.
     kind = type(error).__name__
     hint = "scumble --debug ... shows where, and may show private values"
     return f"This is a mistake in scumble ({kind}); {hint}.", BUG
 
 
-# What is wrong with a number, in the words of those who read options for us, and in ours.
-_NO_NUMBER = {
+# What a number must be, by the error type of pydantic, which reads the options of typer.
+_ALLOWED_NUMBERS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -173,13 +172,13 @@ _NO_NUMBER = {
 }
 
 
-def _no_number(error: Exception, wanted: Settings) -> ParameterError | None:
-    """Our sentence about an option that is not the number it must be; None for other mistakes."""
+def _number_error(error: Exception, wanted: Settings) -> ParameterError | None:
+    """Return the error for an option that is not the number it must be; None for other errors."""
     option, found = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
     if option is None or found is None:
         return None
     first = found()[0]
-    allowed = _NO_NUMBER.get(first["type"])
+    allowed = _ALLOWED_NUMBERS.get(first["type"])
     if allowed is None:
         return None
     allowed = allowed.format(**first.get("ctx", {}))
@@ -188,45 +187,46 @@ def _no_number(error: Exception, wanted: Settings) -> ParameterError | None:
 
 
 def _drop_output() -> None:
-    """Point stdout at nothing, so that the interpreter does not complain when it closes it."""
+    """Point stdout at the null device, so that the interpreter can close it without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def stdout() -> Console:
-    """Where results go; in a pipe lines are not folded to the width of a screen."""
+    """Return the console for results; in a pipe, lines are as wide as 160 columns."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if watched() else 160)
+    return Console(highlight=False, width=None if on_terminal() else 160)
 
 
-def watched() -> bool:
-    """Whether results go to a person rather than into a file or a pipe."""
+def on_terminal() -> bool:
+    """Return whether stdout is a terminal, not a file or a pipe."""
     return sys.stdout.isatty()
 
 
 def stderr() -> Console:
-    """Where everything that is not a result goes."""
+    """Return the console for everything that is not a result."""
     from rich.console import Console
 
     return Console(highlight=False, stderr=True)
 
 
 def say(sentence: str) -> None:
-    """Tell the person something that is not the result."""
+    """Print a sentence that is not the result, on stderr."""
     typer.echo(sentence, err=True)
 
 
 def print_json(value: object) -> None:
-    """The result for a program to read."""
+    """Print the result as JSON."""
     readable = (sys.stdout.encoding or "").lower().startswith("utf")
     typer.echo(json.dumps(value, indent=2, ensure_ascii=not readable, default=str))
 
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr that takes the number of rows done so far, or None where nobody watches.
+    """Show a progress bar on stderr; give a function that takes the number of rows done so far.
 
-    It shows a share and the time, never a number of rows: that may be private.
+    It is None where stderr is no terminal. The bar shows a share and the time, never a number of
+    rows, which may be private.
     """
     if not sys.stderr.isatty():
         yield None
@@ -246,7 +246,10 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], N
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """Says on stderr what is being done: a spinner for a person, plain lines for a file."""
+    """Give a function that says on stderr what is being done.
+
+    On a terminal the sentence stands beside a spinner; elsewhere each is a line.
+    """
     if not sys.stderr.isatty():
         yield say
         return
@@ -254,10 +257,10 @@ def steps() -> Iterator[Callable[[str], None]]:
         yield lambda sentence: status.update(f"{sentence} …")
 
 
-# The dialect of the command line: parameters are called by the options of the running command.
+# --- names of options in messages ----------------------------------------------------------------
 
-# Where an option is not called like the parameter that it gives.
-_CALLED = {
+# Options whose name differs from the parameter that they give.
+_OPTION_NAMES = {
     "analyst": "quota",
     "batches": "batch",
     "head": "seal",
@@ -269,12 +272,15 @@ _CALLED = {
     "weights": "weight",
     "with": "side",
 }
-# What Python says with words, the command line with one of two flags.
+# Values of parameters that are written as one of two flags.
 _FLAGS = {("several", "compound"): True, ("several", "each"): False}
 
 
 class ShellDialect(Dialect):
-    """The words of the command that runs; where it has no such option, what `publish` has."""
+    """Names parameters by the options of the command that runs.
+
+    A parameter without an option there is named by its own name with dashes, as `publish` does.
+    """
 
     def __init__(self, running: Callable[[], Any]) -> None:
         self._running = running
@@ -293,7 +299,7 @@ class ShellDialect(Dialect):
         return f"{self.name(parameter)} {shlex.quote(str(value))}"
 
     def subject(self, owner: str, parameter: str) -> str:
-        """The option; what was not typed as one keeps its owner, such as a method to compare."""
+        """Return the option, or parameter and owner if the command has no such option."""
         found = self._option(parameter)
         return super().subject(owner, parameter) if found is None else _shown(found)
 
@@ -306,9 +312,9 @@ class ShellDialect(Dialect):
         return f"{value:.15g}" if isinstance(value, float) else repr(value)
 
     def _option(self, parameter: str) -> Any:
-        """The option or argument of the running command that gives a parameter."""
+        """Return the option or argument of the running command that gives a parameter."""
         known = {each.name: each for each in getattr(self._running(), "params", ())}
-        return known.get(parameter) or known.get(_CALLED.get(parameter, ""))
+        return known.get(parameter) or known.get(_OPTION_NAMES.get(parameter, ""))
 
 
 def _shown(option: Any) -> str:
@@ -317,4 +323,4 @@ def _shown(option: Any) -> str:
 
 
 def _dashed(parameter: str) -> str:
-    return f"--{_CALLED.get(parameter, parameter).replace('_', '-')}"
+    return f"--{_OPTION_NAMES.get(parameter, parameter).replace('_', '-')}"

@@ -1,7 +1,4 @@
-"""Ledger ....
-
-Commands of the owner's ledger: create it, and see what releases have cost together.
-"""
+"""The commands `scumble ledger ...`: what several releases of one table cost together."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def create(
     from scumble.model.privacy.guarantee import large_epsilon_warning
     from scumble.private.ledger.ledger import Ledger
 
-    columns = [each.strip() for part in sensitive or [] for each in part.split(",")]
+    columns = options.columns(sensitive)
     ledger = Ledger.create(
         folder,
         neighbours=neighbours,
@@ -88,11 +85,9 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     show_verified(findings, now, f"ledger verify {shlex.quote(str(folder))}", as_json)
 
 
-# Options of the commands of the owner's ledger.
+# --- options -------------------------------------------------------------------------------------
 
 Folder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of a ledger.")]
-
-# --- creating ------------------------------------------------------------------------------------
 
 Neighbours = Annotated[
     str,
@@ -147,15 +142,13 @@ Name = Annotated[
     str, typer.Option("--name", metavar="TEXT", help="Whose ledger it is, for people.")
 ]
 
-# --- reading -------------------------------------------------------------------------------------
-
 AnyDelta = Annotated[
     float | None,
     typer.Option("--delta", metavar="SHARE", help="State the total for this.  [default: its own]"),
 ]
 
 
-# What the command line prints of an owner's ledger.
+# --- printing ------------------------------------------------------------------------------------
 
 _STATES = {
     "begun": "begun: charged, and no release is known. It is in the making, or whoever made it "
@@ -166,7 +159,7 @@ _STATES = {
 
 
 def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
-    """A ledger as JSON: exact numbers of its terms and charges as text, its total as numbers."""
+    """Return a ledger for JSON: terms and charges exactly, as text, and the total as numbers."""
     return {
         "ledger": str(ledger.folder),
         "terms": ledger.terms.to_dict(),
@@ -176,7 +169,7 @@ def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
 
 
 def show_created(ledger: Ledger, folder: Path) -> None:
-    """What was made, and how to go on."""
+    """Print a new ledger, and how to charge it."""
     limit = ledger.terms.limit
     most = f"at most {limit}" if limit else "no limit"
     typer.echo(
@@ -186,7 +179,7 @@ def show_created(ledger: Ledger, folder: Path) -> None:
 
 
 def print_ledger(ledger: Ledger, delta: float | None) -> None:
-    """The total, what is left, and a line for every release."""
+    """Print the total, what is left of the limit, and a line for every release."""
     statement, charges = ledger.statement(delta), ledger.charges
     typer.echo(f"Ledger of {ledger.terms.name}")
     lines = {
@@ -212,8 +205,9 @@ def print_ledger(ledger: Ledger, delta: float | None) -> None:
 
 
 def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_json: bool) -> None:
-    """Whether a ledger is whole, and how `verify` holds it against its seal later; the program
-    fails if it is not.
+    """Print whether a ledger is intact, and its seal; exit with an error code if it is not.
+
+    `verify` is the command that compares the ledger with the seal later.
     """
     if as_json:
         console.print_json({"whole": not findings, "findings": list(findings), "seal": seal})
@@ -236,7 +230,7 @@ def _line(charge: Charge) -> list[str]:
 
 
 def _explain(charges: list[Charge]) -> None:
-    """What the table leaves open: why a release costs more than it promises, or is not counted."""
+    """Print why a release costs more than it promises or is not counted, and what states mean."""
     entries: dict[str, list[str]] = {}
     for each in charges:
         if each.bill.remark:

@@ -1,4 +1,4 @@
-"""What the command line prints of a release, an answer, the methods and the demo."""
+"""What commands print of a release, an answer, the list of methods and the demo."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from scumble.public.estimate import Estimate, Estimates
     from scumble.public.release import Release
 
-_MOST_VALUES = 20
-
-
-WIDEST = 100  # columns of a line that is to be read at a glance
+WIDEST = 100  # columns of a line that is read at a glance
+_SHOWN_VALUES = 20  # of a category; a longer list is described
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    """A release as JSON: all that its folder says about it, guarantees included."""
+    """Return the manifest of a release for JSON, guarantees included."""
     from scumble.public.release import MANIFEST
 
     found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -34,7 +32,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def show_published(release: Release, folder: Path, done: str = "Published") -> None:
-    """What was made, in a few lines, and what to do next."""
+    """Print a new release: its guarantees, and which columns are published unchanged."""
     out = console.stdout()
     out.print(f"{done} {folder}: {_made_by(release)}", markup=False)
     bullets(map(str, release.guarantees))
@@ -46,14 +44,14 @@ def show_published(release: Release, folder: Path, done: str = "Published") -> N
 
 
 def warnings(release: Release) -> list[str]:
-    """What the owner should know at once, and not only find in the fine print."""
+    """Return warnings for the owner that must not only be in the fine print."""
     names = ", ".join(release.schema.from_data)
     leak = f"the domain of {names} was read from the private data, which no promise covers."
     return [leak] if names else []
 
 
 def show_release(release: Release, folder: Path) -> None:
-    """A release for a person who has to trust it."""
+    """Print a release: columns, guarantees, limits, facts, and an example of a question."""
     from scumble.public.estimate import query_command
 
     out = console.stdout()
@@ -73,7 +71,7 @@ def show_release(release: Release, folder: Path) -> None:
 
 
 def _example(release: Release) -> str:
-    """A question that this release can answer."""
+    """Return a question that this release can answer."""
     import numpy as np
 
     asked = [each for each in release.schema if each.name in release.evidence.columns]
@@ -86,14 +84,14 @@ def _example(release: Release) -> str:
 
 
 def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, Any]]:
-    """An answer as JSON: one object per group, and one alone without groups."""
+    """Return an answer for JSON: one object per group, or a single one without groups."""
     from scumble.public.estimate import Estimates
 
     return answer.to_dicts(level) if isinstance(answer, Estimates) else [answer.to_dict(level)]
 
 
 def show_answer(answer: Estimate | Estimates, level: float) -> None:
-    """An answer as a table: every number with as many digits as its error leaves meaningful."""
+    """Print an answer as a table; numbers have as many digits as their error allows."""
     from scumble.public.estimate import Estimates, number_headers, table_row
 
     rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
@@ -107,7 +105,7 @@ def show_answer(answer: Estimate | Estimates, level: float) -> None:
 
 
 def method_fields() -> list[dict[str, str]]:
-    """Every method: what it publishes and what it promises, from its card."""
+    """Return for each method what it publishes and promises, from its card."""
     from scumble.cli.cards import card
     from scumble.private.mechanism import mechanisms
 
@@ -123,7 +121,7 @@ def method_fields() -> list[dict[str, str]]:
 
 
 def show_methods() -> None:
-    """The methods: a line on what each publishes, and one on what it promises."""
+    """Print for each method a line on what it publishes, and one on what it promises."""
     out = console.stdout()
     found = method_fields()
     margin = max(len(fields["method"]) for fields in found) + 2
@@ -137,19 +135,22 @@ def show_methods() -> None:
 
 
 def shortened(text: str, width: int) -> str:
-    """As much of a text as fits on one line: whole clauses if they are most of it, else words."""
+    """Return the beginning of a text that fits on one line of `width` columns.
+
+    It ends after a whole clause if that fills half of the line, else after a word.
+    """
     if len(text) <= width:
         return text
-    room = max(width, 20) - 2  # for what says that there is more
+    most = max(width, 20) - 2  # two columns for the ellipsis
     clauses = re.finditer(r"[,;:] (?![^(]*\))", text)  # none ends within parentheses
-    end = max((clause.start() for clause in clauses if clause.start() <= room), default=0)
-    if end < room // 2:
-        end = text.rfind(" ", 0, room + 1)
+    end = max((clause.start() for clause in clauses if clause.start() <= most), default=0)
+    if end < most // 2:
+        end = text.rfind(" ", 0, most + 1)
     return f"{text[:end].rstrip(',;:')} …"
 
 
 def show_story(story: Story, folder: Path) -> None:
-    """The demo in the terminal: answers side by side, promises, and where the page is."""
+    """Print the demo: answers side by side, guarantees, and commands to try next."""
     from scumble.demo.report import commands
     from scumble.public import plot
 
@@ -172,7 +173,7 @@ def show_story(story: Story, folder: Path) -> None:
 
 
 def _print_answers(story: Story) -> None:
-    """Every question on a line of its own, and its numbers below: this fits 80 columns."""
+    """Print every question on its own line, and its numbers below; it fits 80 columns."""
     from scumble.public.estimate import format_exact
 
     out = console.stdout()
@@ -210,7 +211,7 @@ def _made_by(release: Release) -> str:
 
 
 def _short(value: object) -> str:
-    """A fact with as many digits as a person reads, and a long list by its first parts."""
+    """Return a fact in four digits, and of a long list the first parts."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict):
@@ -222,7 +223,7 @@ def _short(value: object) -> str:
 
 
 def _plain(name: str, value: object) -> str:
-    """A parameter as a person writes it."""
+    """Return the value of a parameter as text."""
     if isinstance(value, float):
         return f"{value:.12g}"
     if isinstance(value, (list, tuple)):
@@ -245,26 +246,26 @@ def _print_schema(release: Release) -> None:
 
 
 def _domain(attribute: Attribute) -> str:
-    """A domain in a few words; the values of a short list are what a question needs to name."""
-    if attribute.kind != "category" or attribute.size > _MOST_VALUES:
+    """Return a domain in a few words: the values of a short list, which questions name."""
+    if attribute.kind != "category" or attribute.size > _SHOWN_VALUES:
         return attribute.describe()
     values = [value for value in attribute.labels().to_pylist() if value is not None]
     return ", ".join(map(str, values)) + (", or missing" if attribute.missing else "")
 
 
 def heading(text: str) -> None:
-    """A title above what follows."""
+    """Print a title."""
     console.stdout().print(f"\n[bold]{text}[/bold]")
 
 
 def bullets(sentences: Iterable[str]) -> None:
-    """Sentences one below the other."""
+    """Print sentences as a list."""
     for sentence in sentences:
         hanging("  •", sentence)
 
 
 def hanging(mark: str, sentence: str, style: str = "") -> None:
-    """A sentence whose later lines begin below its first word."""
+    """Print a mark and a sentence whose later lines are indented below its first word."""
     from rich.table import Table
     from rich.text import Text
 
@@ -274,7 +275,10 @@ def hanging(mark: str, sentence: str, style: str = "") -> None:
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
-    """Text to the left, numbers to the right, and no markup read out of the cells."""
+    """Print a table; the first `text_columns` columns are aligned left, the others right.
+
+    Cells are plain text: no markup is read from them.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text

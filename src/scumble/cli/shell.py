@@ -1,6 +1,6 @@
-r"""Interactive shell and its printing.
+r"""The interactive shell of a database, and what the `db` commands print.
 
-The interactive shell of a database: questions line by line, and commands that begin with \.
+A line is a question in SQL, or a command that begins with \.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ HELP = r"""A line is a question: SELECT COUNT(*) FROM t WHERE ...
 \columns        what can be asked about
 \help           this
 \quit           leave; so does Ctrl-D"""
-_BEGUN = re.compile(r"^\w+\\?")  # read backwards, as prompt_toolkit does: a word, or a command
-_PAST = 1000  # earlier questions that the arrow keys bring back
+# The word before the cursor, read backwards as prompt_toolkit does, with the \ of a command.
+_WORD_BACKWARDS = re.compile(r"^\w+\\?")
+_RECALLED = 1000  # earlier questions that the arrow keys bring back
 
 
 class Shell:
-    """Takes lines until there are no more; what is wrong with one is said, and the next is taken.
+    """Answers lines until there are no more. An error in a line is printed, and the next is read.
 
-    Arrow keys bring back the questions of the ledger: there is no other file of them.
+    `options` are the arguments of `Database.answer` after the question, `level` that of intervals.
+    Arrow keys bring back the questions of the journal; they are stored nowhere else.
     """
 
-    def __init__(self, database: Database, manner: Mapping[str, Any], level: float) -> None:
+    def __init__(self, database: Database, options: Mapping[str, Any], level: float) -> None:
         self._database = database
-        self._manner = manner
+        self._options = options
         self._level = level
-        self._code = 0
+        self._exit_code = 0
         self._commands: dict[str, Callable[[str], None]] = {
             "cost": self._cost,
             "status": lambda _: show_status(database),
@@ -60,43 +62,43 @@ class Shell:
         }
 
     def run(self) -> int:
-        """Answer all lines; the exit code is that of the last error, if no person saw it."""
+        """Answer all lines; return the exit code: that of the last error, or 0 on a terminal."""
         if sys.stdin.isatty():
             console.say(
                 f"{self._database!r}\nA line is a question; \\help says what else there is."
             )
-            lines, watched = typed(self.words, self._past()), True
+            lines, on_terminal = typed_lines(self.words, self._recalled()), True
         else:
-            lines, watched = iter(sys.stdin), False
+            lines, on_terminal = iter(sys.stdin), False
         for line in lines:
-            if not self._take(line.strip().rstrip(";").strip()):
+            if not self._run_line(line.strip().rstrip(";").strip()):
                 break
-        return 0 if watched else self._code
+        return 0 if on_terminal else self._exit_code
 
     @property
     def words(self) -> list[str]:
-        """What can be completed: columns, SQL, commands."""
+        """The words that can be completed: columns, SQL, commands."""
         from scumble.public.sql.normal_form import sql_name
 
         columns = [sql_name(name) for name in self._database.space.names]
         return [*columns, *WORDS, *(f"\\{name}" for name in (*self._commands, "quit"))]
 
-    def _take(self, line: str) -> bool:
-        """Do what a line says; False if there is nothing more to do."""
+    def _run_line(self, line: str) -> bool:
+        """Answer a line or run its command; return False if it ends the shell."""
         if line in ("\\quit", "\\q", "quit", "exit"):
             return False
         try:
             if line.startswith("\\"):
-                self._command(line)
+                self._run_command(line)
             elif line:
-                answer = self._database.answer(line, **self._manner)
+                answer = self._database.answer(line, **self._options)
                 show_answer(answer, self._level)
         except ScumbleError as error:
             console.say(f"Error: {error}")
-            self._code = error.exit_code
+            self._exit_code = error.exit_code
         return True
 
-    def _command(self, line: str) -> None:
+    def _run_command(self, line: str) -> None:
         name, _, rest = line[1:].partition(" ")
         if name not in self._commands:
             known = ", ".join(f"\\{each}" for each in (*self._commands, "quit"))
@@ -106,7 +108,7 @@ class Shell:
     def _cost(self, sql: str) -> None:
         if not sql:
             raise ParameterError("Write the question after \\cost.")
-        show_cost(self._database.cost(sql, **self._manner))
+        show_cost(self._database.cost(sql, **self._options))
 
     def _history(self, last: str) -> None:
         if last and not (last.isdecimal() and int(last)):
@@ -114,13 +116,18 @@ class Shell:
         found = self._database.history()
         show_history(found[-int(last) :] if last else found)
 
-    def _past(self) -> list[str]:
-        asked = (" ".join(entry["sql"].split()) for entry in self._database.history()[-_PAST:])
-        return list(dict.fromkeys(filter(None, asked)))  # rows that were added have no question
+    def _recalled(self) -> list[str]:
+        """Return the latest questions, each once; entries for added rows have none."""
+        asked = (" ".join(entry["sql"].split()) for entry in self._database.history()[-_RECALLED:])
+        return list(dict.fromkeys(filter(None, asked)))
 
 
-def typed(words: Sequence[str], past: Sequence[str]) -> Iterator[str]:
-    """Lines of a person, with completion and history, as well as what is installed can do it."""
+def typed_lines(words: Sequence[str], past: Sequence[str]) -> Iterator[str]:
+    """Yield the lines that are typed on the terminal.
+
+    `words` can be completed, `past` is the history of the arrow keys. Without prompt_toolkit,
+    readline is used.
+    """
     ask = _toolkit(words, past) if find_spec("prompt_toolkit") else _readline(words, past)
     while True:
         try:
@@ -139,7 +146,7 @@ def _toolkit(words: Sequence[str], past: Sequence[str]) -> Callable[[], str]:
 
     session: PromptSession[str] = PromptSession(
         PROMPT,
-        completer=WordCompleter(list(words), ignore_case=True, pattern=_BEGUN),
+        completer=WordCompleter(list(words), ignore_case=True, pattern=_WORD_BACKWARDS),
         history=InMemoryHistory(list(past)),
         auto_suggest=AutoSuggestFromHistory(),
     )
@@ -147,7 +154,7 @@ def _toolkit(words: Sequence[str], past: Sequence[str]) -> Callable[[], str]:
 
 
 def _readline(words: Sequence[str], past: Sequence[str]) -> Callable[[], str]:
-    """The plain way; where even readline is missing, lines cannot be edited."""
+    """Read lines with readline; where it is missing, lines cannot be edited."""
     if find_spec("readline"):
         import readline
 
@@ -161,23 +168,23 @@ def _readline(words: Sequence[str], past: Sequence[str]) -> Callable[[], str]:
 
 
 def completer(words: Sequence[str]) -> Callable[[str, int], str | None]:
-    """Completion as readline wants it: the n-th word that begins so."""
+    """Return a completion function for readline: the word number `index` with a given prefix."""
 
-    def complete(begun: str, place: int) -> str | None:
-        found = [word for word in words if word.lower().startswith(begun.lower())]
-        return found[place] if place < len(found) else None
+    def complete(prefix: str, index: int) -> str | None:
+        found = [word for word in words if word.lower().startswith(prefix.lower())]
+        return found[index] if index < len(found) else None
 
     return complete
 
 
-# What the command line prints of a database: answers and what became of the questions.
+# --- printing ------------------------------------------------------------------------------------
 
 _SHOWN_GROUPS = 20
 _SHOWN_BATCHES = 20
 
 
 def show_created(database: Database, folder: Path) -> None:
-    """What was made, and how to go on."""
+    """Print a new database: its promise, its quotas, and how to ask it."""
     terms = database.terms
     place = shlex.quote(str(folder))
     typer.echo(f"Created {folder}: {_promise(database)}")
@@ -188,7 +195,7 @@ def show_created(database: Database, folder: Path) -> None:
 
 
 def show_appended(folder: Path, number: int) -> None:
-    """What the rows are now, and how to go on."""
+    """Print which batch the added rows are, and how to ask the database now."""
     ask = f"scumble db ask {shlex.quote(str(folder))} --source SOURCE --batch ROWS"
     typer.echo(f"Added as batch {number} of {folder}, with the whole promise.")
     if number > 2:
@@ -197,32 +204,32 @@ def show_appended(folder: Path, number: int) -> None:
 
 
 def show_answer(answer: DatabaseEstimate | Estimates, level: float) -> None:
-    """An answer as a table, and below it what was really answered."""
+    """Print an answer as a table, and below it whether it was repeated or relaxed."""
     from scumble.public.estimate import Estimates
 
     printing.show_answer(answer, level)
     rows: Sequence[Any] = list(answer) if isinstance(answer, Estimates) else [((), answer)]
-    moved = [(key, each) for key, each in rows if each.status == "relaxed"]
-    for fate in ("answered", "repeated"):
-        count = sum(each.status == fate for _, each in rows)
+    relaxed = [(key, each) for key, each in rows if each.status == "relaxed"]
+    for status, words in _STATUSES.items():
+        count = sum(each.status == status for _, each in rows)
         if count:
             groups = "" if count == len(rows) else f" for {count} of {len(rows)} groups"
-            typer.echo(_FATES[fate] + groups + ".")
-    for key, each in moved[:_SHOWN_GROUPS]:
+            typer.echo(words + groups + ".")
+    for key, each in relaxed[:_SHOWN_GROUPS]:
         group = f"{', '.join(map(str, key))}: " if key else ""
         typer.echo(group + _relaxed(each))
-    if len(moved) > _SHOWN_GROUPS:
-        typer.echo(f"... and {len(moved) - _SHOWN_GROUPS} more groups were relaxed.")
+    if len(relaxed) > _SHOWN_GROUPS:
+        typer.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more groups were relaxed.")
 
 
-_FATES = {
+_STATUSES = {
     "answered": "Answered as asked",
     "repeated": "The same answer as before, free of charge",
 }
 
 
 def _relaxed(answer: DatabaseEstimate) -> str:
-    """In place of which condition another one was answered."""
+    """Return which condition was answered in place of the one asked."""
     if not answer.numbers:
         return "Not answered: the promise is used up here, and no earlier count helps."
     made = f"made of {answer.numbers} answers" if answer.numbers > 1 else "an answer from before"
@@ -233,7 +240,7 @@ def _relaxed(answer: DatabaseEstimate) -> str:
 
 
 def show_cost(found: Mapping[str, Any]) -> None:
-    """The forecast in one or two sentences."""
+    """Print the forecast of a question in one or two sentences."""
     from scumble.public.estimate import format_number
 
     if found["status"] == "refused":
@@ -249,7 +256,7 @@ def show_cost(found: Mapping[str, Any]) -> None:
 
 
 def show_status(reading: Database | DatabaseInspection) -> None:
-    """The promise and how much of it is used."""
+    """Print the promise of a database, and how much of it is used."""
     facts = reading.status()
     typer.echo(_promise(reading))
     printing.bullets([str(reading.guarantee)])
@@ -269,7 +276,7 @@ def show_status(reading: Database | DatabaseInspection) -> None:
 
 
 def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
-    """How much of the promise is used in each batch, where there are several."""
+    """Return a line on how much of the promise is used in each batch, if there are several."""
     used = facts["used in each batch"]
     few = [str(number) for number in used[:_SHOWN_BATCHES]]
     more = ["..."] if len(used) > _SHOWN_BATCHES else []
@@ -278,7 +285,7 @@ def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
-    """A line for every question."""
+    """Print a line for every entry of the journal."""
     analysts = any(entry["analyst"] for entry in entries)
     head = ["entry", "time (UTC)", *(["analyst"] if analysts else []), "status", "question"]
     body = [
@@ -298,7 +305,7 @@ def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_columns(database: Database) -> None:
-    """What can be asked about."""
+    """Print the columns that can be asked about, with their domains."""
     rows = [[each.name, each.describe()] for each in database.space.attributes]
     printing.table(["column", "domain"], rows, text_columns=2)
 

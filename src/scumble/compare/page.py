@@ -1,4 +1,7 @@
-"""The page of a comparison: one chart, a sentence for each choice, and the numbers behind it."""
+"""The page of a comparison: one chart, a sentence for each choice, and the numbers behind it.
+
+`page` makes the HTML, `write` saves it with CSV and JSON beside it, `read` loads the JSON again.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +45,15 @@ _READING = (
     "protect whole rows, and are beaten only by each other. Pale bars are two standard errors over "
     "the repeats."
 )
-# One table says how wrong the answers are, the other what papers tell besides.
-_BIAS = 2  # digits behind the point of a mean error with its sign: others say how small it is
-_TINY = 1e-4  # numbers below are written with their power of ten
+_BIAS = 2  # most decimal places of the bias, whose size other columns show
+_TINY = 1e-4  # smaller numbers are written with an exponent
+# The measures of the first table (errors) and of the second (those that papers report besides).
 _FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
 _SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
 
 
 def marks(found: Sequence[Point]) -> list[Mark]:
-    """The points as the chart wants them."""
+    """Return the points as marks of the chart."""
     return [
         Mark(
             p.method,
@@ -105,7 +108,10 @@ def page(results: Results, measure: str, *, when: datetime | None = None) -> str
 
 
 def write(results: Results, measure: str, output: Path) -> list[Path]:
-    """The page, the points as CSV, and all of it as JSON; readable by the owner of the files."""
+    """Write the page, the points as CSV and the results as JSON; return the files.
+
+    Only the user who runs the command may read them.
+    """
     found = points(results, measure)
     values = int(results.about["values"])
     fields = {
@@ -124,7 +130,7 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
 
 
 def read(path: Path) -> Results:
-    """What a comparison wrote beside its page."""
+    """Return the results in the JSON file of a comparison."""
     data = json.loads(path.read_text("utf-8"))
     for name in ("notice", "points"):
         data.pop(name, None)
@@ -132,7 +138,7 @@ def read(path: Path) -> Results:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, for the eyes of one user."""
+    """Write a file atomically, readable by its owner only."""
     part = path.with_name(path.name + ".part")
     with os.fdopen(
         os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
@@ -142,6 +148,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _setup(results: Results, found: Sequence[Point]) -> str:
+    """Return what was compared, in sentences."""
     about = results.about
     runs = sorted({point.error.runs for point in found})
     most = "once" if runs[-1] == 1 else f"{runs[-1]} times"
@@ -156,7 +163,7 @@ def _setup(results: Results, found: Sequence[Point]) -> str:
 
 
 def _columns(found: Sequence[Point]) -> str:
-    """What summaries looked at."""
+    """Return a sentence on the columns that summaries measured."""
     sets = dict.fromkeys(tuple(point.parameters.get("attributes", ())) for point in found)
     said = [f"{', '.join(names[:-1])} and {names[-1]}" for names in sets if len(names) > 1]
     said += [names[0] for names in sets if len(names) == 1]
@@ -164,17 +171,22 @@ def _columns(found: Sequence[Point]) -> str:
 
 
 def fewer(results: Results) -> str:
-    """What to say where a generator found fewer questions than it should."""
+    """Return a remark if a generator found fewer questions than were asked for, else nothing."""
     wanted, found = results.about.get("wanted"), results.about["questions"]
-    return f"asked for {wanted}, found {found}: no more select so many rows" if wanted else ""
+    return (
+        f"asked for {wanted}, found {found}: no other questions select enough rows"
+        if wanted
+        else ""
+    )
 
 
 def number(many: int, thing: str) -> str:
-    """One question, two questions."""
+    """Return a number and a noun, in the plural unless it is 1."""
     return f"{many:,} {thing}" if many == 1 else f"{many:,} {thing}s"
 
 
 def _explained(results: Results, found: Sequence[Point]) -> str:
+    """Return what the columns of the tables mean, in sentences."""
     bound = max(SHARE * int(results.about["rows"]), 1.0)
     intervals = sorted({point.intervals for point in found})
     looked = (
@@ -234,7 +246,7 @@ def _numbers(found: Sequence[Point], wanted: Sequence[str], *, more: bool = Fals
 
 
 def _of_bands(measure: str) -> str:
-    """The measure by which the bands are told: that of the axis, if it is one of single answers."""
+    """Return the measure of the bands: that of the axis if it is one of single answers."""
     return measure if MEASURES[measure].single else "relative"
 
 
@@ -250,7 +262,7 @@ def _bands(found: Sequence[Point], measure: str) -> Columns:
 
 
 def _spread(name: str, given: Spread | None) -> str:
-    """A mean over runs, and the deviation of one run where there are several."""
+    """Return a mean over runs, and the deviation of one run if there are several."""
     if given is None:
         return ""
     scale = 100 if MEASURES[name].percent else 1
@@ -267,7 +279,7 @@ def _spread(name: str, given: Spread | None) -> str:
 
 
 def _places(number: float, digits: int) -> int:
-    """Behind the point, for so many digits; below 0 before the point."""
+    """Return the decimal places for `digits` significant digits; negative before the point."""
     return digits - 1 - floor(log10(abs(number))) if number else digits
 
 
@@ -282,5 +294,5 @@ def _guess(point: Point) -> str:
 
 
 def percents(value: float) -> str:
-    """A share in three digits, or whole if it is large."""
+    """Return a share in percent, in three digits, or as a whole number from 1000 % on."""
     return f"{100 * value:,.0f} %" if value >= 10 else f"{100 * value:.3g} %"
