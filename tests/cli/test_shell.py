@@ -130,7 +130,7 @@ def test_prompt_toolkit_is_told():
 
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text("SELECT 1\r\x03\\status\r\x04")
-        assert list(shell.typed(["age"], [])) == ["SELECT 1", "\\status"]
+        assert list(shell.typed_lines(["age"], [])) == ["SELECT 1", "\\status"]
         session = shell._toolkit(["age", "\\status"], ["asked before"]).__self__
         assert list(session.history.load_history_strings()) == ["asked before"]
         for begun, whole in (("WHERE AG", "age"), ("\\st", "\\status")):
