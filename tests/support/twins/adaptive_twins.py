@@ -7,11 +7,10 @@ from fractions import Fraction
 import numpy as np
 
 import scumble as sc
-from scumble.audit.mechanism_claims import TINY, Claim
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.hooks import LINE, SQUARE
+from scumble.private.hooks import LINE, SQUARE, TINY, Claim
 from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes
 from scumble.private.summaries.trees.base import root
 from scumble.private.summaries.trees.dawa import bucket_tree

@@ -17,8 +17,9 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.evidence_checks import TupleOdds
 from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.linkage import row_order_finding
-from scumble.audit.mechanism_claims import Claim, judged
+from scumble.audit.mechanism_claims import judged
 from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.private.hooks import Claim
 from scumble.private.perturbation.tuple_views import TupleViews
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from scumble.audit.mechanism_claims import Claim, tried
+from scumble.audit.mechanism_claims import tried
 from scumble.audit.report import Finding
+from scumble.private.hooks import Claim
 
 Check = Callable[[int, int], Iterable[Finding]]  # runs and a seed to findings
 
