@@ -40,7 +40,7 @@ test-slow: .venv/dev.stamp
 	$(PYTEST) -m slow
 
 test-soak: .venv/dev.stamp
-	$(PYTEST) -m soak
+	$(PYTEST) -o faulthandler_timeout=0 -m soak
 
 # Takes a quarter of an hour: every method, honest and broken on purpose, with RUNS runs of each.
 RUNS ?= 1000000

@@ -91,7 +91,7 @@ def test_a_program_without_the_new_rows_is_told_so(tmp_path):
 
 def test_threads_ask_while_rows_are_added(tmp_path):
     """Each answer is over the batches of its moment, paid for once in each."""
-    folder, start = tmp_path / "db", Barrier(24)
+    folder, start = tmp_path / "db", Barrier(24, timeout=60)
 
     def work(number: int) -> int:
         start.wait()

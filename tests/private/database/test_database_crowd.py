@@ -29,7 +29,7 @@ def asked(db: sc.Database, sql: str) -> bool:
 
 def test_two_hundred_at_once_with_room_for_fifteen(tmp_path):
     """All their boxes have a point in common."""
-    start = Barrier(200)
+    start = Barrier(200, timeout=60)
 
     def work(number: int) -> bool:
         start.wait()
@@ -138,7 +138,7 @@ def test_quotas_below_the_promise(tmp_path):
 
 def test_many_requests_of_one_commit(tmp_path):
     """A request that is refused, or fails, does not harm the others of its turn."""
-    start = Barrier(12)
+    start = Barrier(12, timeout=60)
 
     def work(number: int) -> str:
         start.wait()
