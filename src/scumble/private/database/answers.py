@@ -1,7 +1,4 @@
-"""Numbers to estimates.
-
-The reader: what was decided, and the numbers that were given out, as estimates for people.
-"""
+"""Estimates from the pieces of a decision and the past answers that they are made of."""
 
 from __future__ import annotations
 
@@ -33,15 +30,16 @@ NOTHING = "no value satisfies the condition"
 ALL = "the number of rows, which is not hidden"
 TWICE = "the boxes that were really counted overlap: rows in several of them count as often"
 
-_LISTED = 20  # boxes in what is said about an answer
-_MOVED = 3  # boxes of which the moved ends are told
+_LISTED = 20  # most boxes in the condition of an answer
+_MOVED = 3  # most boxes whose moved ends are in notes
 
 
 @dataclass(frozen=True)
 class EstimateBuilder:
-    """Turns pieces into estimates; `rows` of each batch, or None where their number is not public.
+    """Builds estimates from pieces.
 
-    A piece is about the rows of one batch: all that belong to a group are added up.
+    A piece is about the rows of one batch; the pieces of a group are added up. `noise` is the scale
+    of a count's noise. `rows` is the number of rows of each batch, or None if it is not public.
     """
 
     space: Space
@@ -54,7 +52,7 @@ class EstimateBuilder:
         groups: Sequence[Mapping[str, Any]],
         answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate | Estimates:
-        """One estimate, or one for each group."""
+        """Return one estimate, or one for each group. `answers` are past answers by number."""
         found = [
             (group.key, self.estimate(question, notes["pieces"], answers))
             for group, notes in zip(question.groups, groups, strict=True)
@@ -73,7 +71,7 @@ class EstimateBuilder:
         fields = self._status_fields(pieces)
         notes = (*question.query.notes, *fields.pop("notes"))
         if not pieces:
-            empty = question.query.aggregate == "mean"  # the average of nothing is nothing
+            empty = question.query.aggregate == "mean"  # the average of no rows
             law: Law = Unknown() if empty else Exact()
             return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fields)
         parts = [
@@ -94,14 +92,14 @@ class EstimateBuilder:
     def _part(
         self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
     ) -> tuple[float, Law]:
-        """The sum over all batches, and its law."""
+        """Return the sum over all batches, and its error law."""
         batches = _by_batch(pieces).values()
         known = [piece for each in batches if not _unanswered(each) for piece in each]
         found = self._sum(known, answers)
         return self._with_unanswered(*found, [each for each in batches if _unanswered(each)])
 
     def _sum(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> tuple[float, Law]:
-        """The weighted sum of numbers, and its law; all of one kind have noise of one scale."""
+        """Return the weighted sum of past answers of one kind, whose noises have one scale."""
         weights: dict[int, float] = {}
         value: float = sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
         for piece in pieces:
@@ -120,8 +118,10 @@ class EstimateBuilder:
     def _with_unanswered(
         self, value: float, law: Law, unanswered: Sequence[Sequence[Piece]]
     ) -> tuple[float, Law]:
-        """A sum over some batches, and over others about which no count was given out: the boxes'
-        share of the space, of all their rows.
+        """Add the batches that no past answer is about to a sum over the others.
+
+        Their part is estimated by the volume of the boxes times the number of rows. It lies between
+        0 and the number of rows.
         """
         if not unanswered:
             return value, law
@@ -138,7 +138,7 @@ class EstimateBuilder:
         return 0 if self.rows is None else self.rows[batch - 1]
 
     def _share(self, box: Sequence[Sequence[int]]) -> float:
-        """The share of all points that a box holds."""
+        """The share of all points that is in a box."""
         sides = zip(self.space.sizes, box, strict=True)
         return float(np.prod([(high - low + 1) / size for size, (low, high) in sides]))
 
@@ -160,7 +160,7 @@ class EstimateBuilder:
         }
 
     def _regions(self, pieces: Sequence[Piece]) -> tuple[Boxes, bool]:
-        """What was really answered about a batch, and whether no two boxes of it overlap."""
+        """Return the boxes that were counted in a batch, and whether they are disjoint."""
         regions = [piece["region"] for piece in pieces]
         moved = any(piece["status"] == "relaxed" and piece["terms"] for piece in pieces)
         if not moved:  # then only the sum and the count of an average share a region
@@ -169,12 +169,12 @@ class EstimateBuilder:
         return boxes, not moved or _disjoint(boxes)
 
     def _sql(self, boxes: Boxes, disjoint: bool) -> str:
-        """The condition that boxes make up; nothing if they are too many to be told."""
+        """The condition of some boxes; empty if there are too many."""
         listed = map(self.space.sql, boxes) if len(boxes) <= _LISTED else ()
         return (" OR " if disjoint else " + ").join(listed)
 
     def _moved(self, piece: Piece, *, several: bool) -> str:
-        """Which ends of which attributes were moved."""
+        """The note about the ends of attributes that relaxation moved."""
         where = f"batch {batch_of(piece)}: " if several else ""
         ends = []
         boxes = zip(self.space.names, piece["asked"], piece["region"], strict=True)
@@ -196,13 +196,13 @@ def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
 
 
 def _unanswered(pieces: Sequence[Piece]) -> bool:
-    """Whether no number stands for one of the pieces."""
+    """Whether a piece has no past answer, and is not the public number of rows."""
     return any(not piece["terms"] and "rows" not in piece for piece in pieces)
 
 
 def _condition(answered: Mapping[int, str]) -> str:
-    """What was answered about the batches, as one condition; a different one for some of them is
-    told as if the batch were a column.
+    """The conditions that were answered, by batch, as one. If they differ, `batch` is written as if
+    it were a column.
     """
     if not answered:
         return "FALSE"
@@ -266,12 +266,12 @@ def _disjoint(boxes: Boxes) -> bool:
     return True
 
 
-# Answers of a database: an estimate, and what was really answered.
+# --- estimates and their error laws ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Nothing is known but limits, which may have noise."""
+    """The law of a number of which only noisy limits are known."""
 
     value: float
     low: float
@@ -280,7 +280,7 @@ class Bounds:
 
     @property
     def stderr(self) -> float:
-        """No error is larger, but for the noise."""
+        """A bound of the error without noise, plus the standard error of the noise."""
         return max(self.value - self.low, self.high - self.value) + self.noise.stderr
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
@@ -290,8 +290,9 @@ class Bounds:
 
 @dataclass(frozen=True)
 class CountLaw:
-    """The law of a count: its limits are cut to what a count can be, and reach to the estimate if
-    that lies outside. A truth that was between the limits is so still.
+    """The law of a count. Intervals are clipped to the possible counts, from 0 to `most`.
+
+    They are extended to the estimate if it lies outside. A true count that was inside stays inside.
     """
 
     law: Law
@@ -307,11 +308,11 @@ class CountLaw:
 
 @dataclass(frozen=True, repr=False)
 class DatabaseEstimate(Estimate):
-    """An estimate with what became of the question.
+    """An estimate with the status of its question.
 
-    `status` is "answered", "repeated" (it was answered before and cost nothing) or "relaxed":
-    `answered` is then the condition whose count this is, at the relaxation error `distance` from
-    the question, made of `numbers` numbers.
+    `status` is "answered", "repeated" (it was answered before, and cost nothing) or "relaxed".
+    `answered` is the condition whose count this is. A relaxed answer has the relaxation error
+    `distance` from the question, and is made of `numbers` past answers.
     """
 
     status: str = "answered"
@@ -347,15 +348,14 @@ class DatabaseEstimate(Estimate):
         return f"relaxed to {where} (error {self.distance:.3g}, {made})"
 
 
-# The error law of an average: the ratio of a noisy sum and a noisy count.
-
 _MARGIN = 1.01
 
 
 @dataclass(frozen=True)
 class Average(FiellerRatio):
-    """`total / count`, each the sum of some numbers with discrete Laplace noise; `least` and `most`
-    are what is averaged.
+    """The law of `total / count`, each a sum of numbers with discrete Laplace noise.
+
+    `least` and `most` are the limits of the values that are averaged.
 
     Discrete Laplace noise is a difference of two rounded-down exponential times, so it is within 1
     of Laplace noise of the same scale. And a sum of independent Laplace noises, measured by its

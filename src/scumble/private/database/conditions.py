@@ -1,7 +1,4 @@
-"""Conditions to disjoint boxes.
-
-Conditions to boxes: the codes for which each part of a condition holds, put together.
-"""
+"""Conditions to disjoint boxes: by comparisons with literals, or by truth values of the engine."""
 
 from __future__ import annotations
 
@@ -27,19 +24,19 @@ from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import ComparedLiteral, Comparison, comparison_of
 from scumble.public.sql.normal_form import Branch, Tree, atoms, normal_form
 
-_GRID = 2_000_000  # cells in which a formula over several attributes is worked out
-_LONG = 2000  # characters of an IN list that the engine is spared
-_ANSWERS = 1 << 26  # truth values asked of the engine at a time
+_GRID = 2_000_000  # most cells of a grid over several attributes
+_LONG = 2000  # characters of an IN list that is not given to the engine
+_ANSWERS = 1 << 26  # truth values that the engine computes at a time
 
 
 def boxes_of(
     clauses: Iterable[Expression], space: Space, engine: Sandbox, most: int = 10_000
 ) -> Boxes:
-    """Disjoint boxes of the points that satisfy every clause: none if no point does.
+    """Return disjoint boxes of the points that satisfy every clause; none if no point does.
 
-    A part that names one attribute is the set of its codes for which the engine finds it true,
-    whatever it is made of. Clauses that share attributes are put together on a grid of the
-    intervals between which nothing changes; those that share none multiply.
+    An atom, which names one attribute, is the set of codes for which the engine finds it true.
+    Clauses that share attributes are combined on a grid of the intervals in which no atom changes.
+    Groups of clauses that share none are multiplied.
     """
     trees = [normal_form(clause) for clause in clauses]
     values = _Values(space, engine, trees)
@@ -61,14 +58,14 @@ def boxes_of(
 
 @dataclass(frozen=True)
 class _Cut:
-    """An axis in intervals between which no part changes, and the parts on each of them."""
+    """An axis in intervals within which no atom changes, and the truth of the atoms on each."""
 
     starts: Sequence[int]  # of the intervals, and the size of the axis
     truths: Mapping[Expression, Truth]
 
 
 class _Values:
-    """The parts of conditions, evaluated once each over the codes of their attribute."""
+    """The atoms of conditions, each evaluated once over the codes of its attribute."""
 
     def __init__(self, space: Space, engine: Sandbox, trees: Iterable[Tree]) -> None:
         self.space = space
@@ -95,7 +92,7 @@ class _Values:
                 }
 
     def axes(self, group: Iterable[Tree]) -> tuple[int, ...]:
-        """The axes that some trees restrict."""
+        """The axes that trees restrict, in order."""
         named = {name for tree in group for atom in atoms(tree) for name in atom.attributes}
         return tuple(sorted(self.space.names.index(name) for name in named))
 
@@ -104,7 +101,7 @@ class _Values:
         return bool(self._truth(tree, ()))
 
     def boxes(self, group: Iterable[Tree], axes: tuple[int, ...]) -> Boxes:
-        """The boxes of a conjunction over its axes."""
+        """The boxes of a conjunction of trees, over their axes."""
         cuts = [self._cuts[axis] for axis in axes]
         shape = [len(cut.starts) - 1 for cut in cuts]
         if prod(shape) > _GRID:
@@ -124,7 +121,7 @@ class _Values:
         return boxes
 
     def _truth(self, tree: Tree, axes: tuple[int, ...]) -> Truth:
-        """Where a tree is true, in a shape that broadcasts over the grid of these axes."""
+        """Where a tree is true, in a shape that broadcasts over the grid of the axes."""
         if isinstance(tree, Branch):
             parts = [self._truth(part, axes) for part in tree.parts]
             joint = np.logical_or if tree.of == "any" else np.logical_and
@@ -141,7 +138,7 @@ class _Values:
 
 
 def _cut(parts: Sequence[Expression], attribute: Attribute, engine: Sandbox) -> _Cut:
-    """Find out where each part holds, and keep only where something changes."""
+    """Evaluate atoms over all codes, and cut the axis where one of them changes."""
     changes: dict[Expression, tuple[np.ndarray, bool]] = {}
     for part, truth in _truths(parts, attribute, engine):
         changes[part] = np.flatnonzero(truth[1:] != truth[:-1]) + 1, bool(truth[0])
@@ -190,7 +187,7 @@ def _truth_of_list(atom: Expression, attribute: Attribute) -> Truth | None:
 
 
 def _connected(trees: Sequence[Tree]) -> list[list[Tree]]:
-    """The trees in groups that share no attributes."""
+    """Return the trees in groups, so that no two groups share an attribute."""
     groups: list[tuple[set[str], list[Tree]]] = []
     for tree in trees:
         names = {name for atom in atoms(tree) for name in atom.attributes}
@@ -202,7 +199,7 @@ def _connected(trees: Sequence[Tree]) -> list[list[Tree]]:
 
 
 def _product(space: Space, factors: Mapping[tuple[int, ...], Boxes], count: int) -> Boxes:
-    """All combinations of the boxes of each factor; attributes in no factor are whole."""
+    """All combinations of the boxes of the factors. Attributes in no factor are not restricted."""
     boxes = np.broadcast_to(space.whole, (count, len(space), 2)).copy()
     repeats = count
     for axes, part in factors.items():
@@ -214,10 +211,10 @@ def _product(space: Space, factors: Mapping[tuple[int, ...], Boxes], count: int)
     return boxes
 
 
-# Plain comparisons: columns compared with literals, whose boxes are found without the engine.
+# --- plain comparisons ----------------------------------------------------------------------------
 #
-# Nearly all questions consist of them. The engine would take ten times as long for them as
-# everything else that an answer needs.
+# Nearly all questions consist of columns that are compared with literals. The engine would take ten
+# times as long for them as everything else that an answer needs.
 
 _DIGITS = 15  # of a number that a float holds exactly, or is nearest to
 _LONGEST_INTEGER = 18  # digits
@@ -393,19 +390,19 @@ def _common(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interv
     return found
 
 
-# Few disjoint boxes that make up a set of cells of a grid.
+# --- boxes of a set of cells ----------------------------------------------------------------------
 
 Truth = NDArray[np.bool_]
 
-_ORDERS = 6  # of the axes; more are not worth the time
+_ORDERS = 6  # of the axes that are tried
 
 
 def decompose(cells: Truth) -> Boxes:
-    """Disjoint boxes whose union is the set of true cells; one if the set is a box.
+    """Return disjoint boxes whose union is the set of true cells; one box if the set is a box.
 
-    Slices that are alike and next to each other stay together, axis after axis; what can be joined
-    afterwards is joined. The order of axes that gives the fewest boxes is taken. Along one axis
-    there are no fewer boxes than these; in several, finding the fewest is hard.
+    Equal neighbouring slices stay together, axis after axis; boxes that touch are then joined. The
+    order of axes with the fewest boxes is taken. For one axis the number of boxes is minimal; for
+    several axes, finding the minimum is hard.
     """
     cells = np.asarray(cells, bool)
     best: Boxes | None = None
@@ -422,14 +419,14 @@ def decompose(cells: Truth) -> Boxes:
 
 
 def runs(truth: Truth) -> Boxes:
-    """The maximal intervals of true values of a vector: (n, 2)."""
+    """Return the maximal intervals of true values of a vector, as an array (n, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], truth, [False]]).astype(np.int8)))
     found: Boxes = edges.reshape(-1, 2) - np.array([0, 1])
     return found
 
 
 def _step(axes: int) -> int:
-    """All orders of up to three axes, and as many, evenly chosen, of more."""
+    """The step through all orders of axes, so that about `_ORDERS` of them are tried."""
     count = 1
     for axis in range(2, axes + 1):
         count *= axis
@@ -437,7 +434,7 @@ def _step(axes: int) -> int:
 
 
 def _slabs(cells: Truth) -> Boxes:
-    """Boxes by runs of equal slices along the first axis, each slice cut in the same way."""
+    """Boxes of the runs of equal slices along the first axis; each slice is cut recursively."""
     if cells.ndim == 1:
         return runs(cells)[:, None, :]
     changes = np.flatnonzero((cells[1:] != cells[:-1]).any(axis=tuple(range(1, cells.ndim)))) + 1
@@ -452,7 +449,7 @@ def _slabs(cells: Truth) -> Boxes:
 
 
 def _join(boxes: Boxes) -> Boxes:
-    """Join boxes that differ along one axis and touch there, until none do."""
+    """Join boxes that differ along one axis only and touch there, until there are none."""
     before = len(boxes) + 1
     while 1 < len(boxes) < before:
         before = len(boxes)

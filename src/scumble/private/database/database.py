@@ -1,4 +1,4 @@
-"""The statistical database: a private table behind one verb, `answer`, and one promise for all."""
+"""The statistical database: SQL questions about a private table, ε-DP for all answers together."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class Database:
     """`Database.create(folder, source, schema, epsilon=..., noise=...)`, then `answer(sql)`.
 
-    All answers together keep ε-DP, now and later, also from other processes on the same folder.
-    When a question would break the promise, the database relaxes it to one that earlier answers can
-    serve, and says which. The table stays where it is; the folder holds the ledger.
+    All answers together are ε-DP, also those that other processes get from the same folder. A
+    question that would exceed ε is relaxed to one that earlier answers can serve; the estimate says
+    which. The table stays where it is. The folder holds the journal.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Database:
         ledger: Ledger | str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """A new database over a table: a folder with its ledger.
+        """Create a database over a table, in a new folder.
 
-        `epsilon` is for all answers together, `noise` the mean size of the noise of one count, so
-        that no point of the domain can be covered by more than epsilon · noise / 2 answers.
-        `attributes` (all by default) can be asked about. `relax` is how many answers a relaxed one
-        may be made of, 0 for none. `quotas` give analysts a part of epsilon each. `seed` makes the
-        noise repeatable and the database NOT PRIVATE: for tests. `ledger` is the owner's, in which
-        the whole of epsilon is charged beside other releases of the table.
+        `epsilon` is for all answers together. `noise` is the scale of the noise of one count, so
+        that at most epsilon · noise / 2 answers can cover one point of the domain. Questions may
+        name the `attributes` (all by default). A relaxed answer is made of at most `relax` answers;
+        0 turns relaxation off. `quotas` is the part of epsilon that each analyst may use. `seed`
+        makes the noise repeatable and the database NOT PRIVATE: for tests. `ledger` is the owner's
+        ledger, in which all of epsilon is charged beside other releases of the table.
         """
         terms = DatabaseTerms.read(
             epsilon=epsilon,
@@ -92,7 +92,7 @@ class Database:
         read = SourceTable(source, table, progress)
         with charged_for_database(ledger, terms.claim(), known, seeded=terms.seeded):
             made = tables.create_folder(folder, read, known, terms, outside)
-        # There is a folder, which can be opened: from here on it has to stay paid for.
+        # The folder exists and can be opened: from here on the charge has to stay.
         return cls._begun(*made, seed)
 
     @classmethod
@@ -107,10 +107,10 @@ class Database:
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """A database that was created before; another table or schema is refused.
+        """Open a database that was created before. Another table or schema is refused.
 
-        The ledger knows the schema; it is compared with the one that is given. `batches` are all
-        rows that were appended, in their order: sources, or pairs of a DuckDB file and a table.
+        The journal has the schema; a `schema` that is given must be the same. `batches` are all
+        rows that were appended, in order: sources, or pairs of a DuckDB file and a table.
         """
         if not isinstance(batches, (list, tuple)):
             allowed = "a list of what was appended, in its order"
@@ -143,14 +143,15 @@ class Database:
         max_relaxation_error: float = math.inf,
         weights: Mapping[str, float] | None = None,
     ) -> DatabaseEstimate | Estimates:
-        """The answer to one question, paid for and durable before it leaves.
+        """Answer one question. The answer is charged and durable before it is returned.
 
         A question that was answered before gets the same answer again, free of charge. `key` is an
         idempotency key: a request that is tried again with it, also after a crash, gets the stored
-        answer. `relax` says what happens when the promise is used up: the best combination of
-        earlier answers, the paper's compound of a few, or a refusal. `prefer="exact"` takes the
-        box itself, where earlier answers add up to it, even if a box nearby has a smaller error.
-        `weights` say how much it matters that an attribute's limits move (1 by default).
+        answer. `relax` says what happens when ε is used up: the best linear combination of earlier
+        answers ("regression"), the paper's sum of a few ("compound"), or a refusal ("refuse").
+        `prefer="exact"` takes the box of the question, where earlier answers add up to it, even if
+        a box nearby has a smaller error. A relaxation error above `max_relaxation_error` is
+        refused. `weights` is the cost of moving the limits of each attribute (1 by default).
         """
         check_word("key", key)
         check_word("analyst", analyst)
@@ -169,10 +170,10 @@ class Database:
         max_relaxation_error: float = math.inf,
         weights: Mapping[str, float] | None = None,
     ) -> dict[str, Any]:
-        """What would become of a question, and its standard error; nothing is charged or answered.
+        """Return what `answer` would do, and its standard error. Nothing is charged or answered.
 
         `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. The
-        error of an average depends on its value; it is told for evenly spread rows.
+        error of an average depends on its value; it is the one for evenly spread rows.
         """
         options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         question = self._read_question(sql)
@@ -199,10 +200,10 @@ class Database:
         key: str | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Add rows of people who are not in the database yet; the number of the batch they are.
+        """Add rows of people who are not in the database yet, and return the number of their batch.
 
-        Each batch has the whole promise, and answers about all batches add up. `key` is an
-        idempotency key: rows that are added again with it, also after a crash, are added once.
+        Each batch has all of ε, and answers about all batches add up. `key` is an idempotency key:
+        rows that are added again with it, also after a crash, are added once.
         """
         check_word("key", key)
         rows = tables.read_batch(self._journal, SourceTable(source, table, progress))
@@ -213,21 +214,22 @@ class Database:
         return self.terms.guarantee()
 
     def status(self) -> dict[str, Any]:
-        """The promise, how much of it is used at the most asked-about point, and what was done."""
+        """Return ε and the noise, the answers that cover the most popular point, and counts."""
         with self._session.state() as state:
             return summary(state)
 
     def history(self) -> list[dict[str, Any]]:
-        """Everything that the ledger says about questions and added rows, in their order."""
+        """Return one dictionary for each question and each appended batch, in order."""
         return events(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
-        """What is wrong with the ledger, in sentences; none if it is whole."""
+        """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
-        """How often each pair of values of two attributes is covered by answers, as a heat map; or,
-        without attributes, how many counts were answered of those asked for.
+        """Return a heat map of how many answers cover each pair of values of two attributes.
+
+        Without attributes, it is the curve of the counts that were answered among those asked for.
         """
         from scumble.private.database.inspect import plot_state
 
@@ -254,4 +256,4 @@ class Database:
     def _read_question(self, sql: str) -> Question:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        return self._questions.of(sql)
+        return self._questions.read(sql)

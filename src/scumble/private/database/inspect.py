@@ -1,7 +1,4 @@
-"""Reading a database without its table; pictures.
-
-Reading a database without its table: what the ledger alone tells.
-"""
+"""Reading a database without its table: status, history, verification and plots of its journal."""
 
 from __future__ import annotations
 
@@ -34,8 +31,9 @@ if TYPE_CHECKING:
 
 
 class DatabaseInspection:
-    """`Reading(folder)`: what a database has promised and answered; it asks nothing of the table,
-    and adds nothing to the ledger.
+    """`DatabaseInspection(folder)`: what a database has promised and answered.
+
+    It does not need the table, and adds nothing to the journal.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -54,7 +52,7 @@ class DatabaseInspection:
 
     @property
     def seal(self) -> str:
-        """Number and hash of the last entry: kept elsewhere, `verify` can be held against it."""
+        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
         return str(self._journal.head)
 
     def status(self) -> dict[str, Any]:
@@ -64,7 +62,7 @@ class DatabaseInspection:
         return events(self._journal.entries(after=1))
 
     def verify(self, seal: str | None = None) -> list[str]:
-        """What is wrong with the ledger, in sentences; none if it is whole."""
+        """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
@@ -81,7 +79,7 @@ class DatabaseInspection:
         self.close()
 
     def _caught_up(self) -> DatabaseState:
-        """With entries that follow each other link by link; a broken chain is refused."""
+        """Return the present state. A broken chain of entries is refused."""
         with self._journal.turn() as turn:
             if turn.fresh:
                 self._state = DatabaseState(self.terms, self.space)
@@ -91,7 +89,7 @@ class DatabaseInspection:
 
 
 def verify_journal(journal: Journal, seal: str | None) -> list[str]:
-    """What is wrong with a chain, or if nothing is, with the batches that it tells of."""
+    """Return the findings about a chain, or if there are none, about the order of its batches."""
     added = journal.entries(kind=APPEND)  # before the chain: others may add some meanwhile
     found = journal.verify(seal) or tuple(
         wrong
@@ -102,7 +100,7 @@ def verify_journal(journal: Journal, seal: str | None) -> list[str]:
 
 
 def summary(state: DatabaseState) -> dict[str, Any]:
-    """The promise, how much of it is used at the most asked-about point, and what was done."""
+    """Return ε and the noise, the answers that cover the most popular point, and counts."""
     used, batches = state.used(), state.batches
     return {
         "epsilon": float(state.terms.epsilon),
@@ -124,7 +122,7 @@ def summary(state: DatabaseState) -> dict[str, Any]:
 
 
 def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """What the ledger says about questions, and about rows that were added, in their order."""
+    """Return one dictionary for each question and each appended batch, in order."""
     return [
         {
             "number": entry.number,
@@ -149,22 +147,22 @@ def _event(entry: Entry) -> dict[str, Any]:
     }
 
 
-# Pictures of a database out of its ledger: where it was asked, and how much it has answered.
+# --- plots ----------------------------------------------------------------------------------------
 
-_TICKS, _NAMES = 8, 40  # of numbers a few, of categories all that have room
-_LETTERS = {"year": 4, "month": 7}  # of a date that is published as the first day of these
+_TICKS, _NAMES = 8, 40  # ticks of a number, and the most categories that all have one
+_LETTERS = {"year": 4, "month": 7}  # shown of a date that is published by year or month
 
 
 def plot_state(
     state: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
 ) -> Figure:
-    """The heat map over two attributes, or the capacity curve if none is named."""
+    """Return the heat map over two attributes, or the capacity curve if none is named."""
     if not figures.available():
         raise ScumbleError(figures.MISSING)
     if one is None and other is None:
         return _curve(state, entries)
     across, up = (_place(state.space, name) for name in (one, other))
-    # Nobody is in two batches: what a person has lost shows in the batch that lost most.
+    # A person is in one batch: the largest loss is that of the batch with the largest popularity.
     each = (batch.tracker.popularity(across, up) for batch in state.batches)
     counts = reduce(np.maximum, each)
     attributes = state.space.attributes
@@ -179,20 +177,20 @@ def _place(space: Space, name: str | None) -> int:
 
 
 def _side(attribute: Attribute) -> Axis:
-    """Ticks at some codes, with the values that they stand for."""
+    """An axis of the plot: ticks at some codes, labelled with their values."""
     few = attribute.kind not in ("category", "boolean") or attribute.size > _NAMES
     last = attribute.size - 1
     step = max(1, attribute.size // _TICKS) if few else 1
     codes = list(range(0, attribute.size, step))
     if attribute.missing and codes[-1] != last:
-        # what is missing stands apart from the values: it has a tick, with room for its name
+        # The code of missing values gets a tick; values too near to it get none.
         codes = [code for code in codes if last - code >= step] + [last]
     values = attribute.decode(np.array(codes, attribute.code_type)).to_pylist()
     return Axis(attribute.name, codes, [_label(attribute, value) for value in values])
 
 
 def _label(attribute: Attribute, value: Any) -> str:
-    """A value in a few letters: a month without its first day."""
+    """The label of a value. A month is shown without its first day."""
     if value is None:
         return "(missing)"
     period = attribute.domain.by if isinstance(attribute.domain, Dates) else "day"
@@ -200,8 +198,9 @@ def _label(attribute: Attribute, value: Any) -> str:
 
 
 def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
-    """Counts only, box by box; what was repeated was neither asked anew nor paid for. Each batch
-    has a curve: the bound holds for one table.
+    """The curve of answered counts, box by box. Repeated counts are left out: they cost nothing.
+
+    Each batch has a curve of its own, because the bound holds for one table.
     """
     answered: list[list[int]] = [[0] for _ in state.batches]
     volumes: set[Fraction] = set()
@@ -218,7 +217,7 @@ def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
 
 
 def _counts(entries: Iterable[Entry]) -> Iterator[Piece]:
-    """The counts that were asked for and are no repeats."""
+    """Yield the pieces that are counts and were not repeated."""
     for entry in (each for each in entries if each.kind == ANSWER):
         for piece in (piece for group in entry.payload["groups"] for piece in group["pieces"]):
             if piece["kind"] == COUNT and piece["status"] != "repeated" and "rows" not in piece:
@@ -230,15 +229,15 @@ def _named(place: int, batches: int) -> str:
 
 
 def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:
-    """The share of the points that a box holds."""
+    """The share of all points that is in a box."""
     return Fraction(prod(high - low + 1 for low, high in box), space.points)
 
 
 def _bounds(terms: DatabaseTerms, volumes: Collection[Fraction]) -> list[database.Bound]:
-    """Lemma 3 for boxes of these volumes: it holds for a part of the answers as for all."""
+    """The bounds of lemma 3 for boxes of these volumes. It holds for any part of the answers."""
     loss = float(terms.epsilon * terms.noise)
     if not volumes or max(volumes) == 1:
-        return []  # to count everything tells nothing about one row, so that nothing limits it
+        return []  # counting everything costs nothing, so that there is no bound
     if len(volumes) == 1:
         return [database.fixed_volume(loss, float(max(volumes)))]
     return [database.least_volume(loss, float(min(*volumes, 1 - max(volumes))))]

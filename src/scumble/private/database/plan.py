@@ -1,7 +1,6 @@
-"""What is answered, bought or relaxed; options of the asker.
+"""Plans of answers: which numbers are past answers, which are new, and which boxes are relaxed.
 
-A plan for a question: which numbers are there, which are to be given out, and what can only be
-approached. It looks at earlier questions and answers, never at the table, and changes nothing.
+A plan depends on earlier questions and answers, never on the table, and does not change the state.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from scumble.private.database.state import COUNT, Batch, DatabaseState, of_batch
 
 @dataclass
 class AnswerPlan:
-    """What is decided about a question, batch by batch: the answers about them add up."""
+    """The decision about a question, batch by batch. Answers about batches add up."""
 
     state: DatabaseState
     analyst: str | None
     options: AnswerOptions
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
-    changes: bool = False  # whether the ledger has to know about it
+    changes: bool = False  # whether the journal needs an entry
 
     def groups(self, question: Question) -> list[dict[str, Any]]:
-        """The pieces of every group of a question, those of all batches together."""
-        self.state.batches[0].quota(self.analyst)  # who is unknown is told so first
+        """Return the pieces of every group of a question, for all batches."""
+        self.state.batches[0].quota(self.analyst)  # reject unknown analysts first
         found: list[dict[str, Any]] = [
             {"key": place, "pieces": []} for place in range(len(question.groups))
         ]
@@ -57,17 +56,14 @@ class AnswerPlan:
 
 
 def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
-    """For each group of a question the answers about one batch."""
-    # The sum and the count of an average are of the same rows, or it is no average.
+    """Return for each group of a question the pieces about one batch."""
+    # The sum and the count of an average must be about the same rows.
     strict = question.kinds != (COUNT,)
     return [
         [plan.piece(kind, box, strict=strict) for kind in question.kinds for box in group.boxes]
         for group in question.groups
     ]
 
-
-# A plan for a question about one batch of rows: which numbers are there, which are to be given
-# out, and what can only be approached.
 
 Piece = dict[str, Any]
 
@@ -76,7 +72,7 @@ NO_SUMS = (
     "Ask for a count, or for another part."
 )
 REFUSED = "The promise is used up for this part of {}, and relaxation is off."
-MOST_RELAXED = 50  # boxes of one question: all others wait meanwhile
+MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
     f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
     "groups, or for one box at a time."
@@ -85,30 +81,33 @@ TOO_MANY = (
 
 @dataclass
 class BatchPlan:
-    """What is decided so far about one batch. A piece is the answer for one box: the numbers it is
-    made of with their weights, the region that they make up, and how far this is from the box.
+    """The decision about one batch so far.
+
+    A piece is the answer for one box: the answers it is made of with their weights (`terms`), the
+    box whose count they add up to (`region`), and its distance from the box of the question
+    (`error`).
     """
 
     state: DatabaseState
     number: int  # of the batch
-    first: int  # the number that what is given out next will have
+    first: int  # the number of the next new answer
     analyst: str | None
     options: AnswerOptions
-    most_relaxed: int  # boxes that may be approached
+    most_relaxed: int  # boxes that may be relaxed
     new: list[tuple[str, Box]] = field(default_factory=list)
-    changes: bool = False  # whether the ledger has to know about it
-    relaxed: int = 0  # boxes that were approached
+    changes: bool = False  # whether the journal needs an entry
+    relaxed: int = 0  # boxes that were relaxed
     _batch: Batch = field(init=False)
-    _counts: list[int] = field(default_factory=list)  # which of the new ones are counts
+    _counts: list[int] = field(default_factory=list)  # indices of the new answers that are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    _boxes: Boxes = field(init=False)  # of the new ones, with room for more
+    _boxes: Boxes = field(init=False)  # of the new answers; longer than needed
 
     def __post_init__(self) -> None:
         self._batch = self.state.batches[self.number - 1]
         self._boxes = np.empty((16, *self.state.space.whole.shape), np.int64)
 
     def piece(self, kind: str, box: Box, *, strict: bool) -> Piece:
-        """The answer for one box; one that is `strict` is for that box or not at all."""
+        """Return the piece for one box. With `strict` the box is not relaxed, but refused."""
         state, batch = self.state, self._batch
         if kind == COUNT and state.terms.sized and (box == state.space.whole).all():
             return {**self._piece(kind, box, "answered", {}), "rows": 1}  # public, hence free
@@ -134,7 +133,7 @@ class BatchPlan:
         return piece
 
     def admits(self, box: Box) -> bool:
-        """Whether one more number for a box is within the promise, with all that is planned."""
+        """Whether one more answer for a box fits within ε, together with those planned."""
         new = self._boxes[: len(self.new)]
         meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
         planned = int(meet.all(axis=1).sum())
@@ -143,13 +142,13 @@ class BatchPlan:
         return self._batch.has_room(box, 1 + planned, self.analyst)
 
     def ask(self, box: Box) -> int:
-        """Plan to give out a count; its place among all counts."""
+        """Plan a new count, and return its index among all counts."""
         self._buy(COUNT, box)
         return len(self._batch.boxes) + len(self._counts) - 1
 
     @property
     def boxes(self) -> Boxes:
-        """The boxes of all counts, those that are planned last."""
+        """The boxes of all counts, the planned ones last."""
         if not self._counts:
             return self._batch.boxes
         return np.concatenate([self._batch.boxes, self._boxes[self._counts]])
@@ -167,7 +166,7 @@ class BatchPlan:
         return number
 
     def _number(self, count: int) -> int:
-        """The number, among all that is given out, of a count."""
+        """Return the number, among all answers, of the count at an index."""
         known = len(self._batch.boxes)
         if count < known:
             return self._batch.number(count)
@@ -182,7 +181,7 @@ class BatchPlan:
         start = len(self.new)
         compound = relax(box, self, distance, self.state.terms.relax)
         if compound is None or np.array_equal(compound.region, self.state.space.whole):
-            # There are no counts to make it of, or only such that tell what everybody knows.
+            # There are no counts to use, or only the public number of rows.
             self._forget(start)
             return self._piece(COUNT, box, "relaxed", {})
         if compound.error > self.options.most_error:
@@ -195,14 +194,14 @@ class BatchPlan:
         return self._piece(COUNT, box, "relaxed", terms, compound.region, compound.error)
 
     def _forget(self, start: int) -> None:
-        """Take back the numbers that were planned from a place on."""
+        """Drop the new answers that were planned from an index on."""
         for kind, box in self.new[start:]:
             del self._places[kind, box.tobytes()]
         del self.new[start:]
         self._counts = [at for at in self._counts if at < start]
 
     def _combined(self, box: Box, distance: Distance) -> Combination | None:
-        """The best combination of the counts nearest to a box."""
+        """Return the best combination of the counts nearest to a box, if there is one."""
         boxes = self.boxes
         if not len(boxes):
             return None
@@ -235,7 +234,7 @@ class BatchPlan:
         region: Box | None = None,
         error: float = 0.0,
     ) -> Piece:
-        """As the ledger keeps it."""
+        """Return a piece as the journal stores it."""
         return {
             "kind": kind,
             "asked": box.tolist(),
@@ -247,7 +246,7 @@ class BatchPlan:
         }
 
 
-# The manner in which an analyst wants to be answered when the promise is used up.
+# --- options of the analyst -----------------------------------------------------------------------
 
 Relax = Literal["regression", "compound", "refuse"]
 Prefer = Literal["near", "exact"]
@@ -255,8 +254,10 @@ Prefer = Literal["near", "exact"]
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """By which means, by a near box or the box itself with a larger error, how far at most, and
-    how much each attribute counts for that.
+    """What an analyst wants when ε is used up.
+
+    `relax` is the method of relaxation, `prefer` a near box or the box itself, `most_error` the
+    largest relaxation error, `weights` the cost of moving the limits of each attribute.
     """
 
     relax: Relax = "regression"
@@ -273,7 +274,7 @@ class AnswerOptions:
         weights: Mapping[str, float] | None,
         names: Sequence[str],
     ) -> AnswerOptions:
-        """Out of what a person wrote; refused with one sentence where it makes no sense."""
+        """Return the options for these parameters, checked; raises `ParameterError`."""
         if relax not in get_args(Relax):
             raise ParameterError.of(
                 "answer", "relax", f"one of {', '.join(get_args(Relax))}", relax
@@ -288,7 +289,7 @@ class AnswerOptions:
 
     @property
     def name(self) -> str:
-        """What decides which relaxed answer a box gets."""
+        """The options that decide which relaxed answer a box gets, as text."""
         weights = () if self.weights is None else self.weights
         return " ".join([self.relax, self.prefer, *map(repr, weights)])
 

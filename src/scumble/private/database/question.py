@@ -1,7 +1,4 @@
-"""SQL to boxes and amounts.
-
-What a question asks of a database: for each group, numbers of one kind over disjoint boxes.
-"""
+"""SQL to boxes: for each group of a question, its disjoint boxes and what is added up over them."""
 
 from __future__ import annotations
 
@@ -33,12 +30,12 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Amounts:
-    """What one row adds to a sum, by its code of one attribute.
+    """What one row adds to a sum, by its code of the attribute `axis`.
 
-    The noise of every sum of it has λ times the largest amount that any value of the attribute has,
-    whatever the box: a row at a point that the box covers can change the sum by that much, any
-    other not at all. So a sum costs each of its points what a count costs, and sums over several
-    boxes have noise of one scale.
+    The noise of every sum has λ times the largest amount of any value of the attribute, whatever
+    the box. A row at a point that the box covers can change the sum by that much, any other row not
+    at all. So a sum costs each of its points as much as a count, and sums over several boxes have
+    noise of one scale.
     """
 
     axis: int
@@ -46,13 +43,13 @@ class Amounts:
 
     @property
     def largest(self) -> int:
-        """What one row can change the sum by."""
+        """The largest change of the sum by one row."""
         return int(np.abs(self.values).max(initial=0))
 
 
 @dataclass(frozen=True)
 class Group:
-    """The values that name a group, and its boxes."""
+    """The values of the grouping attributes, and the boxes of the group."""
 
     key: tuple[Any, ...]
     boxes: Boxes
@@ -60,8 +57,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """A question in terms of boxes. `kinds` are the numbers that it needs of each box: a count, a
-    sum, or both for an average.
+    """A question in terms of boxes.
+
+    `kinds` are the numbers that are needed for each box: a count, a sum, or both for an average.
     """
 
     query: Query
@@ -71,7 +69,7 @@ class Question:
 
 
 def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
-    """Each combination of values that the condition leaves possible, with its part of the boxes."""
+    """Yield each combination of grouping values in the boxes, with its part of the boxes."""
     axes = [space.names.index(name) for name in query.groups]
     codes = [_codes(boxes[:, axis]) for axis in axes]
     if prod(map(len, codes)) > MOST_GROUPS:
@@ -97,7 +95,7 @@ def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
 
 
 def _codes(intervals: Integers) -> list[int]:
-    """The codes in any of some intervals, as far as they are not too many anyway."""
+    """The codes in some intervals, in order; at most `MOST_GROUPS` + 1 of each interval."""
     few = [range(low, min(high, low + MOST_GROUPS) + 1) for low, high in intervals.tolist()]
     return sorted({code for codes in few for code in codes})
 
@@ -108,7 +106,7 @@ def _labels(attribute: Attribute, codes: list[int]) -> list[Any]:
 
 
 def amounts_of(query: Query, space: Space, engine: Sandbox) -> Amounts:
-    """Whole numbers, by the values of the one attribute that is added up."""
+    """Return the amounts of a sum or average over one attribute; they must be whole numbers."""
     argument = query.argument
     if argument is None or len(argument.attributes) != 1:
         raise QueryError("A sum or average is over an expression of exactly one column.")
@@ -126,14 +124,13 @@ def amounts_of(query: Query, space: Space, engine: Sandbox) -> Amounts:
     return amounts
 
 
-# What questions mean to a database: the boxes and amounts of each, which are remembered.
-
-_REMEMBERED = 256  # questions, and sums
+_MOST_CACHED = 256  # questions, and expressions that are added up
 
 
 class QuestionReader:
-    """Reads questions, from any thread. An engine is opened for the first one that takes it: plain
-    comparisons do not.
+    """Reads SQL as boxes and amounts, from any thread; results are cached.
+
+    The engine is opened for the first question that needs it. Plain comparisons do not.
     """
 
     def __init__(self, schema: Schema, space: Space) -> None:
@@ -142,15 +139,14 @@ class QuestionReader:
         self._engine: Sandbox | None = None
         self._closed = False
         self._parser = TemplateParser(schema)
-        self._sums = Cache[str, Amounts](_REMEMBERED)
-        # The same question, asked or tried again, means the same.
-        self._known = lru_cache(maxsize=_REMEMBERED)(self._read)
+        self._sums = Cache[str, Amounts](_MOST_CACHED)
+        self._cached = lru_cache(maxsize=_MOST_CACHED)(self._read)
 
-    def of(self, sql: str) -> Question:
-        """The boxes and amounts of a question; a sentence where it cannot be put so."""
+    def read(self, sql: str) -> Question:
+        """Return the boxes and amounts of a question; raises `QueryError` if it has none."""
         if self._closed:
             raise _closed()
-        return self._known(sql)
+        return self._cached(sql)
 
     def close(self) -> None:
         with self._lock:
@@ -178,7 +174,7 @@ class QuestionReader:
         return boxes
 
     def _amounts(self, query: Query, argument: str) -> Amounts:
-        """What is added up, found out once for each expression."""
+        """Return the amounts of an expression, evaluated once."""
 
         def make() -> Amounts:
             engine = self._opened()

@@ -1,7 +1,7 @@
-"""Compound answers and regression from past answers.
+"""Relaxation: an answer for a box made of past answers, where a new one would exceed ε.
 
-Relaxation: a question that may not be asked any more, answered by adding and subtracting answers
-that were given before, for a box as near to the question's as these allow.
+`relax` adds and subtracts a few past answers, which make up a box near the question's. `combine` is
+the best linear unbiased combination of past answers for exactly one box.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ import numpy.typing as npt
 
 from scumble.private.database.space import Box, Boxes
 
-# The faces of boxes as columns, so that many boxes are compared at a time.
-
 Floats = npt.NDArray[np.float64]
 
 
 class FaceColumns:
-    """A copy of boxes whose number only grows, brought up to date when it is asked for.
+    """The faces of a growing array of boxes as columns, so that many are compared at a time.
 
-    The faces are floating-point numbers, which are compared fastest; a code above 2^53 is rounded,
-    so that whoever finds a box here has to look at the box itself before relying on it.
+    The faces are floating-point numbers, which are compared fastest. A code above 2^53 is rounded:
+    the caller has to check a box that it finds here against the integers.
     """
 
     def __init__(self, axes: int) -> None:
@@ -35,9 +33,9 @@ class FaceColumns:
         self._count = 0
 
     def of(self, boxes: Boxes) -> Floats:
-        """The faces of boxes, and room for more: [axis, side, box].
+        """Return the faces of boxes as [axis, side, box], which may be longer than the boxes.
 
-        The boxes begin with those of the last time.
+        The boxes must begin with those of the last call.
         """
         count = len(boxes)
         if count > self._faces.shape[2]:
@@ -51,10 +49,10 @@ class FaceColumns:
 
 
 class ColumnCache:
-    """The columns of arrays of answers, each kept as long as its array is.
+    """A cache of face columns. An entry is dropped with its array of boxes.
 
-    An array of answers is filled from its beginning and not changed there, and relaxation asks
-    about it again and again: only what has been added since is copied.
+    An array of past answers is filled from its beginning and not changed there, and relaxation
+    searches it again and again. Only boxes added since the last search are copied.
     """
 
     def __init__(self) -> None:
@@ -62,9 +60,7 @@ class ColumnCache:
         self._lock = threading.Lock()
 
     def columns(self, boxes: Boxes) -> Floats:
-        """The faces of boxes, which are an array of answers, or the first of one, as columns that
-        may be longer.
-        """
+        """Return the face columns of an array of boxes, or of a view of its beginning."""
         owner = _owner(boxes)
         with self._lock:
             known = self._kept.get(id(owner))
@@ -75,7 +71,7 @@ class ColumnCache:
 
     def _dropper(self, place: int) -> Callable[[weakref.ref[Boxes]], None]:
         def drop(reference: weakref.ref[Boxes]) -> None:
-            # Another array may stand at the same address by now.
+            # Another array may have the same address by now.
             if place in self._kept and self._kept[place][0] is reference:
                 del self._kept[place]
 
@@ -83,7 +79,7 @@ class ColumnCache:
 
 
 def _owner(boxes: Boxes) -> Boxes:
-    """The array that a view shows the beginning of; any other view stands for itself."""
+    """Return the array of which `boxes` is the beginning; else `boxes` itself."""
     base = boxes.base
     if (
         isinstance(base, np.ndarray)
@@ -100,8 +96,10 @@ _COLUMNS = ColumnCache()
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a box is from the one that was asked for: the mean over the attributes of how far
-    both ends have moved, as a share of the attribute's range, times the attribute's weight.
+    """The relaxation error: the distance of a box from the box of the question.
+
+    It is the mean over the attributes of how far both ends have moved, as a share of the
+    attribute's range, times the attribute's weight.
     """
 
     sizes: tuple[int, ...]
@@ -114,14 +112,14 @@ class Distance:
 
     @cached_property
     def scales(self) -> Floats:
-        """What it costs to move an end by one, for every attribute."""
+        """The distance by which moving an end by one counts, for every attribute."""
         # An attribute of one value has no range, and its ends cannot move.
         ranges = np.maximum(np.array(self.sizes) - 1, 1)
         found: Floats = np.array(self.weights) / ranges / len(self.sizes)
         return found
 
     def __call__(self, boxes: Boxes, target: Box) -> Floats:
-        """The distance of each of some boxes, or of one, from the target."""
+        """Return the distance from the target of each box, or of one box."""
         from scumble.private.database.relaxation_kernels import distances
 
         found: Floats = distances(boxes.reshape(-1, *target.shape), target, self.scales)
@@ -129,41 +127,41 @@ class Distance:
 
 
 class History(Protocol):
-    """The boxes of all answers that were given, which may grow by further ones."""
+    """The boxes of all past answers, to which new ones may be added."""
 
     @property
     def boxes(self) -> Boxes:
-        """(answers, attributes, 2), in the order of the answers, which never changes."""
+        """An array (answers, attributes, 2), in the order of the answers, which never changes."""
 
     def admits(self, box: Box) -> bool:
-        """Whether one more answer is possible. It depends on earlier questions only."""
+        """Whether one more answer fits within ε. It depends on earlier questions only."""
 
     def ask(self, box: Box) -> int:
-        """Get that answer, at its price; its number among the answers."""
+        """Ask for a new answer, which is charged, and return its index among the answers."""
 
 
 @dataclass(frozen=True)
 class Compound:
-    """Answers that add up, those of `minus` subtracted, to the count of one box: `region`."""
+    """Answers whose signed sum is the count of one box, `region`."""
 
     region: Box
-    error: float  # the distance of the region from the box that was asked for
+    error: float  # the distance of the region from the box of the question
     plus: tuple[int, ...]
     minus: tuple[int, ...] = ()
-    bought: tuple[int, ...] = ()  # those that were asked for its sake
+    bought: tuple[int, ...] = ()  # the new answers among them
 
     @property
     def size(self) -> int:
         return len(self.plus) + len(self.minus)
 
     def signs(self) -> dict[int, int]:
-        """Every answer with the sign that it has in the sum."""
+        """Return the sign of every answer in the sum."""
         return {**dict.fromkeys(self.plus, 1), **dict.fromkeys(self.minus, -1)}
 
     def with_answer(
         self, answer: int, sign: int, region: Box, error: float, *, bought: bool = False
     ) -> Compound:
-        """The compound with one more answer, and what becomes of its region."""
+        """Return the compound with one more answer, and the region that results."""
         return Compound(
             region,
             error,
@@ -174,10 +172,10 @@ class Compound:
 
 
 def relax(target: Box, history: History, distance: Distance, most: int) -> Compound | None:
-    """The compound of at most `most` answers that greedy patching finds; None without history.
+    """Return the compound of at most `most` answers by greedy patching; None without history.
 
-    Each step takes the patch that brings the region nearest to the target. Among equally good ones
-    an answer that was given before comes first, since it is free.
+    Each step takes the patch that brings the region nearest to the target. Among equal ones a past
+    answer comes first, since it is free.
     """
     boxes = history.boxes
     if not len(boxes):
@@ -194,7 +192,7 @@ def relax(target: Box, history: History, distance: Distance, most: int) -> Compo
 
 @dataclass(frozen=True)
 class _Search:
-    """The answers that there are when it begins: what it asks for joins the compound at once."""
+    """A search among the answers at its beginning. New answers join the compound at once."""
 
     target: Box
     history: History
@@ -203,14 +201,14 @@ class _Search:
     faces: Floats
 
     def nearest(self) -> Compound:
-        """The answer nearest to the target."""
+        """Return the compound of the answer nearest to the target."""
         from scumble.private.database.relaxation_kernels import nearest
 
         first, error = nearest(self.boxes, self.faces, self.target, self.distance.scales)
         return Compound(self.boxes[first].copy(), error, (first,))
 
     def patched(self, compound: Compound) -> Compound | None:
-        """The compound with the best patch that there is, if any lowers the error."""
+        """Return the compound with the best patch; None if no patch lowers the error."""
         from scumble.private.database.relaxation_kernels import best_patches
 
         region, scales = compound.region, self.distance.scales
@@ -218,7 +216,7 @@ class _Search:
         known, patches, errors = best_patches(
             self.boxes, self.faces, region, self.target, scales, used, compound.error
         )
-        # The nearest first, and none that is no nearer than what is free: few are asked about.
+        # New patches are tried nearest first, and only those nearer than the best free one.
         for (sign, axis, *ends), error in zip(patches.tolist(), errors.tolist(), strict=True):
             box = _with(region, axis, ends[:2])
             if self.history.admits(box):
@@ -236,7 +234,7 @@ def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:
     return changed
 
 
-# Regression: the best linear unbiased combination of past answers for a box.
+# --- regression -----------------------------------------------------------------------------------
 #
 # Answers are true counts of boxes plus independent noise of one variance. Weights w give an
 # unbiased answer for a box exactly if the weighted indicators of the answered boxes add up to its
@@ -246,7 +244,7 @@ def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:
 # w = g. Whether they add up to the box at every point is then checked cell by cell, so rounding
 # cannot hide a bias.
 
-MOST = 256  # answers that are considered: the nearest ones
+MOST = 256  # nearest answers that are considered
 _MOST_CELLS = 1_000_000
 _ROUNDING = 1e-7  # of a weight
 _NEAR = 1e-6  # of the volume of the target
@@ -257,34 +255,33 @@ _SMALL = 1e-5  # a volume, in boxes with the longest sides
 
 @dataclass(frozen=True)
 class Combination:
-    """Answers and their weights, whose sum is unbiased for the box."""
+    """Answers and weights whose weighted sum is unbiased for the box."""
 
     answers: tuple[int, ...]
     weights: tuple[float, ...]
 
     @property
     def squares(self) -> float:
-        """The variance of the sum, in variances of one answer."""
+        """The variance of the weighted sum, in variances of one answer."""
         return float(sum(weight * weight for weight in self.weights))
 
 
 def nearest(distances: Floats) -> npt.NDArray[np.intp]:
-    """The places of the least distances, in their order, the first of equals first: as many answers
-    as are considered.
-    """
+    """Return the indices of the `MOST` least distances, in order; ties by index."""
     if len(distances) <= MOST:
         return np.argsort(distances, kind="stable")
-    farthest = np.partition(distances, MOST - 1)[MOST - 1]  # faster than to sort all of them
+    farthest = np.partition(distances, MOST - 1)[MOST - 1]  # faster than sorting all of them
     near = np.flatnonzero(distances <= farthest)
     return near[np.argsort(distances[near], kind="stable")][:MOST]
 
 
 def combine(target: Box, boxes: Boxes, near: npt.NDArray[np.intp]) -> Combination | None:
-    """The combination of least variance among answers that are `near`, or None if the target is
-    none of them.
+    """Return the unbiased combination of least variance of the answers `near` (indices).
+
+    None if no combination of them is the target.
     """
     chosen = near[:MOST]
-    # A box that was answered several times counts once, with the mean of its answers.
+    # Answers for the same box are replaced by their mean.
     distinct, which, times = np.unique(
         boxes[chosen], axis=0, return_inverse=True, return_counts=True
     )
@@ -297,14 +294,14 @@ def combine(target: Box, boxes: Boxes, near: npt.NDArray[np.intp]) -> Combinatio
 
 
 def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats | None:
-    """Those of the least variance for boxes that were answered so many times, if there are any."""
+    """Return the weights of least variance for boxes answered `times` times each, if any."""
     from scumble.private.database.relaxation_kernels import intersections
 
     volumes = intersections(_scaled(np.concatenate([boxes, target[np.newaxis]])))
-    spread = np.sqrt(times)  # the mean of several answers varies less
+    spread = np.sqrt(times)  # the mean of several answers has a smaller variance
     among = volumes[:-1, :-1] * np.outer(spread, spread)
     with_target, whole = volumes[:-1, -1] * spread, float(volumes[-1, -1])
-    # The first is much faster, and all but always good enough, or good enough to say no.
+    # The first is much faster, and nearly always precise enough, if only to refuse.
     for solve in (_refined, _decomposed):
         found = solve(among, with_target)
         if found is None:
@@ -320,7 +317,7 @@ def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats |
 
 
 def _refined(among: Floats, with_target: Floats) -> Floats | None:
-    """The least solution by a factorization of what is made definite by a little, refined."""
+    """The minimum-norm solution by a regularised Cholesky factorization, refined."""
     from scumble.private.database.relaxation_kernels import refined
 
     found, definite = refined(among, with_target, _SLIGHT, _ROUNDS)
@@ -328,12 +325,12 @@ def _refined(among: Floats, with_target: Floats) -> Floats | None:
 
 
 def _decomposed(among: Floats, with_target: Floats) -> Floats | None:
-    """The least solution by singular values."""
+    """The minimum-norm solution by singular values."""
     return np.linalg.lstsq(among, with_target, rcond=1e-12)[0].astype(np.float64)
 
 
 def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:
-    """Whether the weighted boxes make exactly the target, in every cell that their faces cut."""
+    """Whether the weighted indicators of the boxes add up to the target's in every cell."""
     some = weights != 0
     boxes, weights = boxes[some], weights[some]
     every = np.concatenate([boxes, target[np.newaxis]])
@@ -354,7 +351,7 @@ def _adds_up(boxes: Boxes, weights: Floats, target: Box) -> bool:
 
 
 def _scaled(boxes: Boxes) -> npt.NDArray[np.float64]:
-    """Half-open boxes, every attribute in units of its longest side: volumes stay near 1."""
+    """Half-open boxes in units of each attribute's longest side, so that volumes are near 1."""
     lowest = boxes[:, :, 0].min(axis=0)
     sides = (boxes - lowest[np.newaxis, :, np.newaxis]).astype(np.float64)
     sides[:, :, 1] += 1

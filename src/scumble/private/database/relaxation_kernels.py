@@ -1,10 +1,9 @@
-"""Numba loops.
+"""Inner loops of relaxation: searches through all answers, and linear algebra of regression.
 
-The searches of relaxation through all answers, compiled by numba on first use.
-
-A distance is the sum over the axes of how far both ends have moved times the axis's scale, added up
-in the order of the axes everywhere, so that equal boxes have equal distances to the last bit.
-`faces` are the boxes as columns of floating-point numbers, which may be longer.
+Compiled by numba on first use. A distance is the sum over the axes of how far both ends have moved
+times the axis's scale. It is always added up in the order of the axes, so that equal boxes have
+equal distances to the last bit. `faces` are the boxes as columns of floating-point numbers, which
+may be longer than the boxes.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ import numba
 import numpy as np
 
 Array = Any
-_RUN = (
-    1024  # boxes that are compared at a time: what is noted about them stays in the fastest cache
-)
+_RUN = 1024  # boxes that are compared at a time, so that intermediate results stay in the cache
 _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
 def distances(boxes: Array, target: Array, scales: Array) -> Array:
-    """The distance of every box from the target."""
+    """Return the distance of every box from the target."""
     found = np.zeros(len(boxes))
     for box in range(len(boxes)):
         for axis in range(len(target)):
@@ -33,7 +30,7 @@ def distances(boxes: Array, target: Array, scales: Array) -> Array:
 
 @_compiled
 def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[int, float]:
-    """The first box with the least distance from the target, and that distance."""
+    """Return the first box with the least distance from the target, and that distance."""
     place, least = 0, np.inf
     totals = np.empty(_RUN)
     for begin in range(0, len(boxes), _RUN):
@@ -64,8 +61,10 @@ def best_patches(
     used: Array,
     most: float,
 ) -> tuple[Any, Array, Array]:
-    """The best of the boxes to add to the region or to take away, as `_known` tells it, and the new
-    ones that would be better, as `_new` tells them; all bring it nearer to the target than `most`.
+    """Return the best past answer to add to the region or subtract from it, as `_known` does.
+
+    Also the new boxes that would be better, as `_new` returns them. All bring the region nearer to
+    the target than `most`.
     """
     near = _neighbours(boxes, faces, region)
     known = _known(boxes, near, region, target, scales, used, most)
@@ -75,7 +74,7 @@ def best_patches(
 
 @_compiled
 def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
-    """The boxes that differ from the region on one axis only."""
+    """Return the boxes that differ from the region on one axis only."""
     found, count = np.empty(64, np.int64), 0
     differences = np.empty(_RUN, np.int64)
     for begin in range(0, len(boxes), _RUN):
@@ -99,9 +98,10 @@ def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
 def _known(
     boxes: Array, near: Array, region: Array, target: Array, scales: Array, used: Array, most: float
 ) -> tuple[int, int, int, int, int, float]:
-    """Of the boxes that are `near`, the one that, added to the region or taken away, leaves a box
-    nearest to the target, and nearer than `most`: its number or -1, its sign, the axis, the new
-    ends there, the distance.
+    """Return the box in `near` that, added or subtracted, brings the region nearest to the target.
+
+    The result is its number (-1 if none is nearer than `most`), its sign, the axis, the new ends
+    there, and the distance.
     """
     place, sign, along, first, last, least = -1, 0, 0, 0, 0, most
     for box in near:
@@ -118,8 +118,9 @@ def _known(
 
 @_compiled
 def _new(region: Array, target: Array, scales: Array, most: float) -> tuple[Array, Array]:
-    """The boxes that would move one face of the region to where the target has it, the nearest
-    first, if nearer than `most`: (sign, axis, ends of the box there, new ends), and the distances.
+    """Return the boxes that would move one face of the region to the target's, nearest first.
+
+    Only those nearer than `most`: (sign, axis, ends of the box there, new ends), and the distances.
     """
     found = np.empty((2 * len(region), 6), np.int64)
     reached = np.empty(len(found))
@@ -158,7 +159,7 @@ def _moved(box: Array, target: Array, axis: int) -> Any:
 
 @_compiled
 def _with(region: Array, target: Array, scales: Array, axis: int, low: int, high: int) -> float:
-    """The distance of the region from the target, were it to reach from low to high on one axis."""
+    """The distance from the target of the region with the ends `low` and `high` on one axis."""
     total = 0.0
     for each in range(len(target)):
         if each == axis:
@@ -171,7 +172,7 @@ def _with(region: Array, target: Array, scales: Array, axis: int, low: int, high
 
 @_compiled
 def _only_difference(box: Array, region: Array) -> int:
-    """The one axis on which two boxes differ; -1 if there is none, or another."""
+    """Return the one axis on which two boxes differ; -1 if there is none, or more than one."""
     found = -1
     for axis in range(len(region)):
         if box[axis, 0] != region[axis, 0] or box[axis, 1] != region[axis, 1]:
@@ -183,8 +184,9 @@ def _only_difference(box: Array, region: Array) -> int:
 
 @_compiled
 def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
-    """An interval with another added (1) or taken away (-1), if that is an interval again (else 0),
-    and its ends.
+    """Return 1 if the union of two intervals is an interval, -1 if their difference is, else 0.
+
+    Also the ends of that interval.
     """
     low, high, first, last = ends[0], ends[1], others[0], others[1]
     if first == high + 1:
@@ -198,18 +200,18 @@ def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
     return 0, low, high
 
 
-# The linear algebra of regression, compiled by numba on first use.
+# --- linear algebra of regression -----------------------------------------------------------------
 #
-# Systems are of a few hundred answers. For these a library would start threads, which take longer
-# than the work where others use the processors, and all other questions wait meanwhile.
+# Systems have a few hundred answers. A library would start threads for these, which takes longer
+# than the work on a busy machine, and all other questions wait meanwhile.
 
-# Sums may be added up in any order, so that many terms are added at a time.
+# Sums may be added up in any order, for SIMD.
 _compiled_fast = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled_fast
 def intersections(sides: Array) -> Array:
-    """The volume that every two boxes have in common; a side is where it begins and ends."""
+    """Return the volumes of the intersections of all pairs of boxes, given by half-open sides."""
     volumes = np.ones((len(sides), len(sides)))
     for axis in range(sides.shape[1]):
         starts, stops = sides[:, axis, 0].copy(), sides[:, axis, 1].copy()
@@ -223,8 +225,10 @@ def intersections(sides: Array) -> Array:
 
 @_compiled_fast
 def refined(matrix: Array, wanted: Array, slight: float, rounds: int) -> tuple[Array, bool]:
-    """The least solution of a system that `slight` makes definite, refined in some rounds; and
-    whether it could be made definite.
+    """Return the minimum-norm solution of a semidefinite system, and whether it was found.
+
+    The matrix is regularised by `slight` for its factorization; the solution is refined in `rounds`
+    rounds.
     """
     size = len(matrix)
     found = np.zeros(size)
@@ -240,7 +244,7 @@ def refined(matrix: Array, wanted: Array, slight: float, rounds: int) -> tuple[A
 
 @_compiled_fast
 def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
-    """Cholesky's triangle of a matrix whose diagonal is raised by a part of its largest entry."""
+    """Cholesky factor of a matrix whose diagonal is raised by `slight` times its largest entry."""
     size = len(matrix)
     factor, more = np.zeros((size, size)), 0.0
     for row in range(size):
@@ -258,7 +262,7 @@ def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
 
 @_compiled_fast
 def _solved(factor: Array, wanted: Array) -> Array:
-    """The solution by a triangle and its transpose."""
+    """Solve a system by its Cholesky factor and the transpose."""
     size, found = len(wanted), wanted.copy()
     for row in range(size):
         found[row] = (found[row] - _product(factor[row], found, row)) / factor[row, row]

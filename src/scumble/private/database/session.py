@@ -1,4 +1,4 @@
-"""A session at a ledger: decides about one question after the other, and only then counts."""
+"""Decides about questions one after the other; counts, adds noise and writes only afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPARE = 256
 
 @dataclass(frozen=True)
 class Request:
-    """A question that waits for its decision."""
+    """A question, the options of its analyst, and an idempotency key."""
 
     question: Question
     options: AnswerOptions
@@ -38,8 +38,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was decided, as the ledger has it, the numbers that it is made of, and where that is
-    public the number of rows of each batch.
+    """The decision about a request.
+
+    `groups` has the pieces of each group as the journal stores them, `numbers` the answers that
+    they are made of, by number. `new` is how many of these were charged. `rows` is the number of
+    rows of each batch, or None where it is not public.
     """
 
     groups: Sequence[Mapping[str, Any]]
@@ -53,14 +56,15 @@ class Outcome:
 
 
 class Session:
-    """The memory of a ledger, the private tables and the noise, behind one writer's turns. There is
-    a table for every batch of rows, by the fingerprint that the ledger has of it.
+    """The state that follows from the journal, the private tables and the noise.
 
-    What is decided depends on the ledger and the question alone. The table is counted afterwards,
-    still within the turn: a table of cumulative counts takes microseconds for it, and a million
-    rows take a few milliseconds, less than the disk takes for the commit. Memory changes only by
-    what was appended to the ledger. If anything fails after that, the turn is undone, and the
-    ledger says by `turn.fresh` that memory is to be built anew.
+    `tables` has the rows of every batch, by the fingerprint that the journal has of them.
+
+    A decision depends on the journal and the question alone. The table is counted afterwards, still
+    within the turn: a table of cumulative counts takes microseconds for it, and a million rows take
+    a few milliseconds, less than the disk takes for the commit. The state changes only by what was
+    appended to the journal. If anything fails after that, the turn is rolled back, and the next
+    turn is `fresh`: the state is then built anew.
     """
 
     def __init__(
@@ -81,19 +85,20 @@ class Session:
         self._committer: GroupCommit[Request, Outcome] = GroupCommit(journal, self._decide)
 
     def submit(self, request: Request) -> Outcome:
-        """The outcome of a request once it is durable; or the reason why it is refused."""
+        """Return the outcome of a request once it is durable; raises the reason of a refusal."""
         return self._committer.submit(request)
 
     def preview(self, request: Request) -> Outcome:
-        """What would become of a request: nothing is counted, charged or written. Numbers that
-        would be new have the values that they would have if all combinations were equally frequent.
+        """Return the outcome that a request would have. Nothing is counted, charged or written.
+
+        Numbers that would be new have the values for rows that are spread evenly over all points.
         """
         with self.state() as state:
             plan = AnswerPlan(state, request.analyst, request.options)
             try:
                 self._refuse_without_rows()
                 groups = plan.groups(request.question)
-            except ScumbleError as refusal:  # raised when the turn is over: it was no failure
+            except ScumbleError as refusal:  # raised after the turn, which has not failed
                 reason = refusal
             else:
                 new = [
@@ -110,7 +115,7 @@ class Session:
         raise reason
 
     def append(self, rows: NewBatch, key: str | None) -> int:
-        """Add a batch of rows; its number, once it is durable."""
+        """Append a batch of rows, and return its number once it is durable."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
             entry = rows.write_entry(turn, key, len(self._state.batches) + 1)
@@ -121,7 +126,7 @@ class Session:
 
     @contextmanager
     def state(self) -> Iterator[DatabaseState]:
-        """The memory as it is now; nobody changes it meanwhile."""
+        """The present state. Nobody changes it within the context."""
         with self._journal.turn() as turn:
             self._catch_up(turn)
             yield self._state
@@ -138,7 +143,7 @@ class Session:
                 return self._stored(stored, request)
             plan = AnswerPlan(self._state, request.analyst, request.options)
             groups = plan.groups(request.question)
-        except ScumbleError as refusal:  # nothing has changed; the others of this turn go on
+        except ScumbleError as refusal:  # nothing has changed; other requests of this turn go on
             return refusal
         new = self._new_answers(plan, request)
         outcome = self._outcome_of(groups, new, len(new))
@@ -167,8 +172,8 @@ class Session:
     def _outcome_of(
         self, groups: Sequence[Mapping[str, Any]], new: Sequence[PastAnswer], bought: int
     ) -> Outcome:
-        """An outcome, with the numbers that it is made of; new ones follow all that were given
-        out.
+        """Return an outcome with the answers that it is made of. New ones are numbered after all
+        past answers.
         """
         past = self._state.past_answers
         pieces = [piece for group in groups for piece in group["pieces"]]
@@ -181,7 +186,7 @@ class Session:
         return Outcome(groups, numbers, bought, rows)
 
     def _new_answers(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
-        """The numbers that a plan gives out: true ones with noise."""
+        """Return the new answers of a plan: true counts and sums, with noise."""
         amounts = request.question.amounts
         values = [0] * len(plan.new)
         tables = self._batches()
@@ -201,8 +206,9 @@ class Session:
         ]
 
     def _draw_noise(self, times: int, size: int) -> list[int]:
-        """Noise that was never used. That of single counts is drawn in advance, many at a time,
-        which is several times faster.
+        """Return `size` fresh noises with `times` the scale of a count's.
+
+        Noise of single counts is drawn in advance, many at a time, which is several times faster.
         """
         if times > 1 or size > 1:
             noise = discrete_laplace(self._noise, self.terms.noise * times, size)
@@ -222,25 +228,25 @@ class Session:
         return round(count * float(question.amounts.values[low : high + 1].mean()))
 
     def _catch_up(self, turn: Turn) -> None:
-        """Take in what others wrote; everything, if this process cannot be sure of its memory."""
+        """Apply the entries that others wrote; all entries, if the turn is fresh."""
         if turn.fresh:
             self._state = DatabaseState(self.terms, self.space)
         for entry in turn.new_entries():
             self._state.learn(entry)
 
     def _batches(self) -> list[BoxCounter]:
-        """The tables of all batches, in their order."""
+        """The tables of all batches, in order."""
         return [self._tables[data] for data in (self._first, *self._state.added)]
 
     def _refuse_without_rows(self) -> None:
-        """Another program may have added rows that this one does not have."""
+        """Raise `LedgerError` if another program appended rows that this one was not given."""
         for place, data in enumerate(self._state.added):
             if data not in self._tables:
                 raise missing_batch(place + 2)
 
 
 def status_of(groups: Sequence[Mapping[str, Any]]) -> str:
-    """Of a whole question: the worst that became of any part of it."""
+    """The status of a whole question: the worst of its pieces."""
     found = {piece["status"] for group in groups for piece in group["pieces"]}
     return next((s for s in ("relaxed", "answered", "repeated") if s in found), "answered")
 

@@ -23,7 +23,7 @@ _MATRIX = 10**8
 
 
 class Space:
-    """All combinations of values of some attributes; a point is a tuple of codes."""
+    """All combinations of values of some attributes. A point is a tuple of codes."""
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:
         self.attributes = tuple(schema[name] for name in names)
@@ -41,10 +41,10 @@ class Space:
         return len(self.names)
 
     def sql(self, box: Box) -> str:
-        """A box as a condition over the values of the attributes, TRUE for the whole space.
+        """Return a box as a SQL condition; TRUE for the whole space.
 
         A binned number is compared with edges, and a date by month or year with its first and last
-        days, so that the sentence is true of the private values as well.
+        days, so that the condition also holds for the private values.
         """
         parts = [
             _condition(attribute, size, low, high)

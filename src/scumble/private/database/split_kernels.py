@@ -1,6 +1,6 @@
-"""Splitting a bucket, as the paper does, compiled by numba on first use.
+"""Splitting buckets of the histogram tracker as in the paper, compiled by numba on first use.
 
-Boxes stand as columns here, `[axis, side, box]`, so that many are compared at a time.
+Boxes are columns here, `[axis, side, box]`, so that many are compared at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from scumble.private.database.tracker_kernels import BUCKETS, WIDTH, Index, compiled, divide, settle
 
-_NARROW = 4096  # an axis of a bucket that is counted code by code, not line by line
+_NARROW = 4096  # codes of an axis that are counted one by one, not by faces of boxes
 
 Array = Any
 
@@ -27,10 +27,10 @@ def split(
     most: int,
     helpful: bool,
 ) -> None:
-    """Split the buckets that are due, and what comes of them and is still above `most`.
+    """Split the first `late` buckets of `due`, and their parts while these are above `most`.
 
-    Of `boxes` and `units`, the first were `accepted`. If it must be `helpful`, it ends at the first
-    bucket that no cut can bring down.
+    The first `accepted` of `boxes` and `units` are in use. With `helpful`, splitting ends at the
+    first bucket whose counter no cut can lower.
     """
     known, loads = _meeting(_hull(index, due, late), boxes, units, accepted)
     while late and index.sizes[BUCKETS] < len(index.where):
@@ -81,7 +81,7 @@ def _hull(index: Index, due: Array, late: int) -> Array:
 
 @compiled
 def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[Array, Array]:
-    """The accepted boxes that meet a bucket, and their units: at most as many as its counter."""
+    """Return the accepted boxes that meet a bucket, and their units."""
     meets = np.ones(accepted, np.bool_)
     for axis in range(len(bucket)):
         low, high = bucket[axis, 0], bucket[axis, 1]
@@ -103,8 +103,10 @@ def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[
 
 @compiled
 def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
-    """What a bucket shares with all the boxes that meet it; whether it is less than the bucket,
-    because there are boxes that meet it in part; and whether it is empty.
+    """Return the intersection of a bucket with all boxes that meet it (the core).
+
+    Also whether it is less than the bucket, because some boxes meet the bucket in part, and whether
+    it is empty.
     """
     core = np.empty_like(bucket)
     less = empty = False
@@ -124,7 +126,7 @@ def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
 def _carve(
     index: Index, name: int, bucket: Array, core: Array, near: Array, weights: Array
 ) -> None:
-    """Cut along the faces of the core, one after another, until a bucket is exactly the core."""
+    """Cut along the faces of the core until one bucket is exactly the core."""
     for axis in range(len(core)):
         for side in range(2):
             if bucket[axis, side] != core[axis, side]:
@@ -140,9 +142,9 @@ def _carve(
 def _cut(
     index: Index, name: int, axis: int, line: int, near: Array, weights: Array
 ) -> tuple[Any, Any]:
-    """Make two buckets of one, and return their counters: the units of the boxes that meet each.
+    """Cut a bucket in two, and return their counters: the units of the boxes that meet each.
 
-    All boxes that are `near` meet the bucket, so the axis of the cut decides alone.
+    All boxes in `near` meet the bucket, so that only the axis of the cut decides.
     """
     starts, stops = near[axis, 0], near[axis, 1]
     before = after = np.int64(0)
@@ -170,12 +172,12 @@ def _cut(
 
 @compiled
 def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
-    """The line with the least sum of the two counters; of equals the most even, then the first."""
+    """Return the cut with the least sum of the two counters; ties by the larger, then the first."""
     best, larger, best_axis, best_line = np.int64(-1), np.int64(0), 0, np.int64(0)
     for axis in range(len(bucket)):
         low, high = bucket[axis, 0], bucket[axis, 1]
         lines = _lines(near[axis], low, high)
-        begun, ended = _tally(lines, near[axis], weights)
+        begun, ended = _units_by_line(lines, near[axis], weights)
         left, right = begun[0], begun.sum()
         for place in range(1, len(lines) - 1):
             right -= ended[place]
@@ -189,8 +191,9 @@ def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
 
 @compiled
 def _lines(near: Array, low: int, high: int) -> Array:
-    """Where an axis of a bucket may be cut, and its two ends: all codes if they are few, else the
-    faces of the boxes, some of them twice.
+    """Return where an axis of a bucket may be cut, and its two ends.
+
+    These are all codes if there are few, else the faces of the boxes, possibly with duplicates.
     """
     if high - low < _NARROW:
         return np.arange(low, high + 2)
@@ -205,8 +208,8 @@ def _lines(near: Array, low: int, high: int) -> Array:
 
 
 @compiled
-def _tally(lines: Array, near: Array, weights: Array) -> tuple[Array, Array]:
-    """The units of the boxes that begin, and that end, at every line: at the first of equals."""
+def _units_by_line(lines: Array, near: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the units of the boxes that begin, and that end, at every line (first duplicate)."""
     begun, ended = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.int64)
     low, after = lines[0], lines[-1]
     narrow = after - low <= _NARROW

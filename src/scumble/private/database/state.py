@@ -1,10 +1,9 @@
-"""What follows from the journal: answers given, batches.
+"""The state of a database: past answers and batches, built from the entries of its journal.
 
-Memory: all that follows from the ledger, built by reading its entries in their order.
-
-What a process remembers is thus what is on the disk: after a crash, after another process wrote,
-after a turn that came to nothing. One thing is besides: a histogram may cut buckets finer when it
-is asked for room, which changes how closely it bounds popularity, never whether the bound holds.
+The state of a process is thus what is on the disk: after a crash, after another process wrote,
+after a turn that was rolled back. There is one exception. A histogram tracker may split buckets
+when it is asked whether a box fits. This changes how tightly it bounds popularity, never whether
+the bound holds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from scumble.private.journal.store import out_of_order
 
 
 class DatabaseState:
-    """The numbers that were given out, and what they mean for every batch of rows."""
+    """Past answers, how many questions had each status, and the batches of rows."""
 
     def __init__(self, terms: DatabaseTerms, space: Space) -> None:
         self.terms = terms
@@ -40,17 +39,19 @@ class DatabaseState:
             self._answered(entry.payload if payload is None else payload, entry.analyst)
         elif entry.kind == APPEND:
             if wrong := out_of_order(entry, len(self.batches) + 1):
-                raise LedgerError(f"The ledger is not used: it was tampered with. {wrong.sentence}")
+                raise LedgerError(
+                    f"The journal is not used: it was tampered with. {wrong.sentence}"
+                )
             self.batches.append(Batch(self.terms, self.space))
             self.added.append(entry.payload["data"])
         else:
             raise LedgerError(
-                f"Entry {entry.number} of the ledger is of a kind that this version of scumble "
+                f"Entry {entry.number} of the journal is of a kind that this version of scumble "
                 f"does not know, {entry.kind!r}. Upgrade scumble."
             )
 
     def used(self) -> int:
-        """The largest popularity of any point in any batch: nobody is in two of them."""
+        """Return the largest popularity of any point in any batch. A person is in one batch."""
         return max(batch.tracker.largest() for batch in self.batches)
 
     def _answered(self, payload: Mapping[str, Any], analyst: str | None) -> None:
@@ -67,46 +68,45 @@ class DatabaseState:
         self.status_counts[payload["status"]] += 1
 
 
-# A batch of rows as the ledger knows it: what was given out about it, and how often each point is
-# covered.
-
-
 class Batch:
-    """Rows that came together. A person is in one batch, so every batch has the whole promise: its
-    own trackers, and relaxation by answers about its own rows.
+    """The past answers about one batch of rows, and how they cover the points.
+
+    A person is in one batch, so every batch has all of ε: its own trackers, and relaxation by
+    answers about its own rows.
     """
 
     def __init__(self, terms: DatabaseTerms, space: Space) -> None:
         self._terms, self._space = terms, space
-        self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}  # by manner and box
+        # Relaxed pieces, by the name of the options and the box.
+        self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}
         self.tracker = self._tracker(terms.limit)
         self.of_analysts: dict[str, Tracker] = {
             name: self._tracker(terms.limit_of(part)) for name, part in terms.quotas.items()
         }
         self._places: dict[tuple[str, bytes], int] = {}
         self._boxes = np.empty((64, len(space.names), 2), np.int64)
-        self._counts: list[int] = []  # the numbers of the answers that are counts
+        self._counts: list[int] = []  # numbers of the past answers that are counts
 
     @property
     def boxes(self) -> Boxes:
-        """The boxes of all counts, which relaxation may use."""
+        """The boxes of all counts, in order. Relaxation uses them."""
         return self._boxes[: len(self._counts)]
 
     def number(self, count: int) -> int:
-        """The number, among all that was given out, of a count."""
+        """Return the number, among all past answers, of the count at an index."""
         return self._counts[count]
 
     def find(self, kind: str, box: Box) -> int | None:
-        """The number that was given out for exactly this."""
+        """Return the number of the past answer of this kind for exactly this box, if any."""
         return self._places.get((kind, box.tobytes()))
 
     def has_room(self, box: Box, units: int, analyst: str | None) -> bool:
-        """Whether one more answer for a box is within the promise, and the analyst's quota."""
+        """Whether `units` more answers for a box fit within ε and the analyst's quota."""
         known = (self.tracker, self.quota(analyst))
         return all(tracker.has_room(box[np.newaxis], units) for tracker in known if tracker)
 
     def quota(self, analyst: str | None) -> Tracker | None:
-        """What counts an analyst's answers, where there are quotas."""
+        """Return the tracker of an analyst; None if there are no quotas."""
         if not self.of_analysts:
             return None
         if analyst not in self.of_analysts:
@@ -115,7 +115,7 @@ class Batch:
         return self.of_analysts[analyst]
 
     def add(self, answer: PastAnswer, number: int, analyst: str | None) -> None:
-        """Take in what was given out about these rows, under its number."""
+        """Add a past answer about these rows, with its number."""
         box = answer.box[np.newaxis]
         self.tracker.add(box)
         quota = self.quota(analyst)
@@ -136,19 +136,17 @@ class Batch:
         return make_tracker(self._terms.tracker, self._space, limit, self._terms.buckets)
 
 
-# A number that was given out, as the ledger keeps it.
-
 COUNT = "count"
 
 
 @dataclass(frozen=True)
 class PastAnswer:
-    """One noisy number that was given out: of which kind, for which box of which rows."""
+    """One noisy number that was published: its kind, its box, and the batch of its rows."""
 
     kind: str  # "count", or the expression that was added up
     box: Box
     value: int
-    times: int = 1  # its noise has so many times the scale of a count's
+    times: int = 1  # the scale of its noise, in scales of a count
     batch: int = 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,10 +165,10 @@ class PastAnswer:
 
 
 def of_batch(number: int) -> dict[str, int]:
-    """What the ledger says about the batch of something: nothing, if it is the first."""
+    """The field of the journal for a batch number: none for the first batch."""
     return {"batch": number} if number > 1 else {}
 
 
 def batch_of(data: Mapping[str, Any]) -> int:
-    """The number of the batch that something in the ledger is about."""
+    """Return the batch number of a record in the journal."""
     return int(data.get("batch", 1))

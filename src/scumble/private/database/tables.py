@@ -1,7 +1,4 @@
-"""Folder, appended batches, exact counts over boxes.
-
-The folder of a database: made for a table, or opened with the table that it was made for.
-"""
+"""The private side of a database: its folder and key, batches of rows, exact counts over boxes."""
 
 from __future__ import annotations
 
@@ -30,15 +27,15 @@ from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import sort_keys
 
-# The key of the table's fingerprint. With both, who knows all rows but one could try what that one
-# is; so it is no part of the ledger, which auditors may get.
+# The key of the fingerprints. Somebody with a fingerprint, its key and all rows but one could try
+# out the last one. So the key is not in the journal, which auditors may get.
 KEY = "table.key"
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A private table that is asked about: where it is, and how it is read."""
+    """A private table: where it is, and the callback that is told how many rows were read."""
 
     source: Any
     table: str | None = None
@@ -46,7 +43,7 @@ class SourceTable:
 
     @classmethod
     def of(cls, batch: Any, progress: Progress | None = None) -> SourceTable:
-        """A batch of rows: a source, or a pair of a DuckDB file and the name of a table in it."""
+        """Return the table of a batch: a source, or a pair of a DuckDB file and a table name."""
         if isinstance(batch, tuple) and len(batch) == 2:
             return cls(*batch, progress)
         return cls(batch, None, progress)
@@ -60,7 +57,7 @@ class SourceTable:
 def create_folder(
     folder: str | Path, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
 ) -> tuple[Journal, dict[str, BoxCounter]]:
-    """A new ledger for a table; what could be refused is refused before there is a folder."""
+    """Create the folder of a database. Everything that can be refused is refused before."""
     if Path(folder).exists():
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
     DatabaseState(terms, Space(schema, schema.names))
@@ -77,7 +74,8 @@ def create_folder(
     try:
         _write_key(journal.folder / KEY, key)
     except OSError as error:
-        (journal.folder / KEY).unlink(missing_ok=True)  # nobody shall open what may not be paid for
+        # Without the key nobody can open the folder, whose charge in the ledger is returned.
+        (journal.folder / KEY).unlink(missing_ok=True)
         journal.close()
         raise LedgerError(f"{folder} cannot be written: {error.strerror}.") from None
     return journal, {promise["data"]: counter}
@@ -86,8 +84,9 @@ def create_folder(
 def open_folder(
     folder: str | Path, table: SourceTable, batches: Sequence[SourceTable], schema: Schema | None
 ) -> tuple[Journal, dict[str, BoxCounter]]:
-    """The ledger in a folder, and by their fingerprints the table that it was made for and the
-    batches that were added to it; others are refused.
+    """Open the journal in a folder. Return it, and all tables by their fingerprints.
+
+    A table or batch other than those the folder was made for is refused.
     """
     journal = Journal.open(folder)
     try:
@@ -110,7 +109,7 @@ def open_folder(
 
 
 def read_batch(journal: Journal, table: SourceTable) -> NewBatch:
-    """Rows that are to be added to a database, read as its table was."""
+    """Read rows that are to be appended, in the way the table was read."""
     promise = journal.promise
     counter = table.read(Schema.from_dict(promise["schema"]), promise["outside"])
     return NewBatch.of(counter, _read_key(journal.folder / KEY))
@@ -119,8 +118,10 @@ def read_batch(journal: Journal, table: SourceTable) -> NewBatch:
 def append_rows(
     folder: str | Path, table: SourceTable, key: str | None = None, *, again: bool = False
 ) -> int:
-    """Add rows to the database in a folder, whose earlier rows need not be there; the number of
-    the batch that they are. Rows that are there already are refused, but for `again`.
+    """Append rows to the database in a folder, and return the number of their batch.
+
+    The earlier rows are not needed. Rows that are in the database already are refused, unless
+    `again` is true.
     """
     check_word("key", key)
     with Journal.open(folder) as journal:
@@ -141,7 +142,7 @@ def _other_number(folder: Path, added: int, given: int) -> str:
 
 
 def _write_key(path: Path, key: bytes) -> None:
-    """Write a key for its owner alone, to the disk."""
+    """Write a key that only the owner of the file can read, and sync it."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(key.hex().encode())
@@ -160,14 +161,14 @@ def _read_key(path: Path) -> bytes:
 
 
 def load_schema(schema: Schema | str | Path) -> Schema:
-    """A schema, or the one in a file."""
+    """Return a schema, or the one in a file."""
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("Database", "schema", "a Schema or the path of one", schema)
     return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
 def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema:
-    """The attributes that can be asked about, in the order of the schema."""
+    """Return the schema of the attributes that questions may name, in the order of the schema."""
     if isinstance(attributes, str):
         raise ParameterError.of("Database", "attributes", "a list of names", attributes)
     wanted = [each.name for each in schema.published] if attributes is None else attributes
@@ -178,16 +179,16 @@ def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema
     return schema.select([name for name in schema.names if name in wanted])
 
 
-# Growth: rows that come later, which the ledger knows by a fingerprint as a batch of their own.
+# --- appended rows --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class NewBatch:
-    """Rows that are to be added, read and encoded.
+    """Rows that are to be appended, read and encoded. The journal has their fingerprint.
 
-    Who could make up a batch would learn from a refusal whether it is one that is there. So they
-    are compared only with what they retry, and by who has the key of the folder and could do the
-    same alone.
+    Anybody who could compare a made-up batch with those that are there would learn from a refusal
+    whether it is one of them. So rows are compared only with the entry that a retry names, and by
+    the holder of the key of the folder, who could do the same without this program.
     """
 
     counter: BoxCounter
@@ -201,8 +202,9 @@ class NewBatch:
         return cls(counter, secret, salt, fingerprint(counter, secret, salt))
 
     def refuse_repeated(self, table: str, batches: Sequence[Entry]) -> None:
-        """Complain about rows that are there already, in the table or in a batch: as a rule they
-        are the same people, added by mistake.
+        """Raise `PromiseError` if the rows equal the table or a batch.
+
+        As a rule these are the same people, appended by mistake.
         """
         same = [1] if self.counter.fingerprint(self.secret) == table else []
         same += [
@@ -218,7 +220,7 @@ class NewBatch:
             )
 
     def write_entry(self, turn: Turn, key: str | None, number: int) -> Entry:
-        """The entry of the batch: a new one with this number, or the one that has the key."""
+        """Return the entry of the batch: a new one with this number, or the one with the key."""
         stored = None if key is None else turn.find(key)
         if stored is None:
             payload = {"batch": number, "salt": self.salt, "data": self.data}
@@ -231,7 +233,7 @@ class NewBatch:
 def tables_by_fingerprint(
     entries: Sequence[Entry], tables: Sequence[BoxCounter], secret: bytes
 ) -> dict[str, BoxCounter]:
-    """The rows of all batches by their fingerprints; what the ledger does not know is refused."""
+    """Return the tables of batches by fingerprint. Tables other than the entries' are refused."""
     for entry, table in zip(entries, tables, strict=True):
         if not matches_rows(entry, table, secret):
             raise LedgerError(
@@ -242,43 +244,45 @@ def tables_by_fingerprint(
 
 
 def matches_rows(entry: Entry, table: BoxCounter, secret: bytes) -> bool:
-    """Whether an entry is about these rows."""
+    """Whether an entry of an appended batch is about these rows."""
     payload = entry.payload
     return bool(fingerprint(table, secret, payload["salt"]) == payload["data"])
 
 
 def fingerprint(table: BoxCounter, secret: bytes, salt: str) -> str:
-    """A digest of the rows of a batch. Each batch has a salt, so that nobody who reads the ledger
-    can see whether two batches are alike.
+    """Return a digest of the rows of a batch.
+
+    Each batch has its own salt, so that the journal does not show whether two batches are equal.
     """
     key = hashlib.blake2b(bytes.fromhex(salt), key=secret, digest_size=32).digest()
     return table.fingerprint(key)
 
 
 def missing_batch(number: int) -> LedgerError:
-    """The error of a program that does not have the rows of a batch."""
+    """The error for a batch whose rows this program was not given."""
     return LedgerError(
         f"Rows were added to this database as batch {number}, which this program was not given. "
         f"Open it again with all {errors.named('batches')}."
     )
 
 
-# True counts and sums over boxes of a private table, which is held as codes.
-#
-# Where the space is small, a table of cumulative counts answers every box in a few look-ups; else
-# the rows are compared with the box, all of them every time, so that the time tells nothing about
-# them.
+# --- exact counts ---------------------------------------------------------------------------------
 
 Codes = npt.NDArray[np.unsignedinteger]
 Integers = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 23  # of a table of cumulative counts: 64 MiB
-_MOST_CORNERS = 1 << 10  # of a box; with more, to compare all rows is faster
+_MOST_CORNERS = 1 << 10  # of a box; with more, comparing all rows is faster
 _HALF = 1 << 26  # amounts are added up in two halves, which no number of rows makes overflow
 
 
 class BoxCounter:
-    """The rows of a table as codes of some attributes."""
+    """Exact counts and sums over boxes of a table, which is held as codes of some attributes.
+
+    Where the space is small, a table of cumulative counts gives the count of any box in a few
+    look-ups. Otherwise all rows are compared with every box, so that the time does not depend on
+    the rows.
+    """
 
     def __init__(self, columns: Iterable[Codes], sizes: Iterable[int]) -> None:
         self._columns = list(columns)
@@ -289,7 +293,7 @@ class BoxCounter:
 
     @classmethod
     def over(cls, rows: Rows, names: Iterable[str]) -> BoxCounter:
-        """Read all rows; what lies outside its domain is treated as the rows say."""
+        """Read all rows. Values outside their domain are treated as `rows` says."""
         listed = list(names)
         batches = list(rows.batches(listed))
         attributes = [rows.schema[name] for name in listed]
@@ -300,7 +304,7 @@ class BoxCounter:
         return cls(columns, [attribute.size for attribute in attributes])
 
     def counts(self, boxes: Boxes) -> list[int]:
-        """How many rows are in each box."""
+        """Return the number of rows in each box."""
         table = self._cumulative
         if table is None or 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum()) > _MOST_CORNERS:
             return [int(np.count_nonzero(self._inside(box))) for box in boxes]
@@ -311,19 +315,19 @@ class BoxCounter:
         ]
 
     def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> list[int]:
-        """For each box the sum of the amounts that its rows have by their codes of an attribute."""
+        """Return for each box the sum of `amounts[code]` over its rows, for one attribute."""
         high, low = np.divmod(amounts, _HALF)
         column = self._columns[axis]
         high_of_rows, low_of_rows = high[column], low[column]
         found = []
         for box in boxes:
-            inside = self._inside(box)  # multiplied by, since a selection would take its size
+            inside = self._inside(box)  # a factor; the time of a selection would depend on its size
             halves = (int((part * inside).sum()) for part in (high_of_rows, low_of_rows))
             found.append(next(halves) * _HALF + next(halves))
         return found
 
     def fingerprint(self, key: bytes) -> str:
-        """A digest of the rows in any order; the secret key keeps it from being guessed."""
+        """Return a keyed digest of the rows, whatever their order."""
         keys = sort_keys(CellKeys(self._sizes).pack(self._columns))
         digest = hashlib.blake2b(repr(self._sizes).encode(), key=key, digest_size=16)
         digest.update(np.ascontiguousarray(keys).data)
@@ -337,22 +341,22 @@ class BoxCounter:
         return inside
 
     def _corners(self, box: list[list[int]]) -> tuple[list[int], list[int]]:
-        """Where in the table the counts of a box's corners stand: to be added, to be taken away.
+        """Return the indices, in the cumulative table, of a box's corners to add and to subtract.
 
-        Most questions have one box with a few corners, for which arrays take longer.
+        Most questions have one box with a few corners, for which lists are faster than arrays.
         """
         added, taken = [0], list[int]()
         for size, (low, high) in zip(self._sizes, box, strict=True):
             one = [place * (size + 1) + high + 1 for place in added]
             other = [place * (size + 1) + high + 1 for place in taken]
-            if low:  # nothing lies below a box that begins at 0
+            if low:  # there is nothing below a box that begins at 0
                 one += [place * (size + 1) + low for place in taken]
                 other += [place * (size + 1) + low for place in added]
             added, taken = one, other
         return added, taken
 
     def _cumulated(self) -> Integers:
-        """Counts of all rows with codes below, with a row of zeros at the start of each axis."""
+        """The counts of rows below each point, with zeros at the start of each axis."""
         flat = np.ravel_multi_index([c.astype(np.intp) for c in self._columns], self._sizes)
         cells = np.bincount(flat, minlength=prod(self._sizes)).reshape(self._sizes)
         table = np.zeros([size + 1 for size in self._sizes], np.int64)

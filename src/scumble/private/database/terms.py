@@ -1,4 +1,4 @@
-"""Terms: what a database promises and how it decides; the first entry of its ledger."""
+"""The terms of a database: ε, noise and how it decides. They are part of its first entry."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class DatabaseTerms:
-    """ε for all answers together, forever, and the noise λ of each; the same for all batches.
+    """ε for all answers together, and the scale λ of the noise of each; the same for all batches.
 
-    `sized` says that the number of rows is public. It is not where rows outside their domain are
-    left out: how many remain may then depend on one person.
+    `sized` says that the number of rows is public. It is not public where rows outside their domain
+    are left out: the number of the others may then depend on one person.
     """
 
     epsilon: Fraction
@@ -67,7 +67,7 @@ class DatabaseTerms:
         sized: bool = True,
         seeded: bool = False,
     ) -> DatabaseTerms:
-        """Terms out of what a person wrote; refused with one sentence where they make no sense."""
+        """Return the terms for these parameters, checked; raises `ParameterError`."""
         if tracker not in get_args(Tracker):
             allowed = "'auto', 'exact', 'histogram' or 'disjoint'"
             raise ParameterError.of("Database", "tracker", allowed, tracker)
@@ -100,17 +100,20 @@ class DatabaseTerms:
 
     @property
     def limit(self) -> int:
-        """How many answers may cover one point."""
+        """The largest number of answers that may cover one point."""
         return self.limit_of(self.epsilon)
 
     def limit_of(self, epsilon: Fraction) -> int:
-        """Changing one row moves it from one point to another: answers that cover the first change
-        by one, and those that cover the second, so that the loss is twice their number over λ.
+        """Return how many answers may cover one point within a loss of `epsilon`.
+
+        Changing one row moves it from one point to another. The answers that cover the first point
+        change by one, and so do those that cover the second. If n answers cover each of the two,
+        the loss is at most 2n/λ.
         """
         return floor(epsilon * self.noise / 2)
 
     def guarantee(self) -> Guarantee:
-        """What the database promises; a seeded one promises nothing, and says so first."""
+        """Return the guarantee. That of a seeded database begins with a warning."""
         warning = (SEEDED,) if self.seeded else ()
         gamma = gamma_above_epsilon(self.epsilon)
         end = posterior_at_most(Fraction(1, 10), gamma)

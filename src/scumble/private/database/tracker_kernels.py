@@ -1,12 +1,4 @@
-"""Numba loops.
-
-The inner loops of the exact tracker, compiled by numba on first use.
-
-The points are the leaves of a tree: level k holds one node for every choice of the first k codes.
-`own` counts what covers all of a node and was noted there; `top` is the largest popularity below a
-node, without what was noted above it. A box is followed down to the level of the last axis that it
-restricts: there it covers nodes as wholes, in runs.
-"""
+"""Inner loops of the exact and the histogram tracker, compiled by numba on first use."""
 
 from __future__ import annotations
 
@@ -16,14 +8,21 @@ import numba
 import numpy as np
 
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
+compiled = numba.njit(cache=True, nogil=True)
+
+# --- the exact tracker ----------------------------------------------------------------------------
+#
+# The points are the leaves of a tree: level k has one node for every choice of the first k codes.
+# `own` counts boxes that cover all of a node and were added there. `top` is the largest popularity
+# below a node, without the boxes added above it. A box is followed down to the level of the last
+# axis that it restricts, where it covers whole nodes, in runs.
 
 
-@_compiled
+@compiled
 def exact_fits(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
 ) -> bool:
-    """Whether no point of the box is more popular than `most`; nodes below it are not opened."""
+    """Whether no point of the box is more popular than `most`."""
     box, last = _ordered(given, order, sizes)
     if top[0] <= most or last == 0:
         return bool(top[0] <= most)
@@ -49,13 +48,13 @@ def exact_fits(
     return True
 
 
-@_compiled
+@compiled
 def exact_cover(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
 ) -> None:
     """Add units (of the type of `top`) to every point of the box.
 
-    Popularity never falls, so the maximum of a node needs only the children that were touched.
+    Popularity never falls, so that a new maximum of a node is found among the changed children.
     """
     box, last = _ordered(given, order, sizes)
     if last == 0:
@@ -87,9 +86,9 @@ def exact_cover(
             highest[level] = max(highest[level], np.int64(top[node]))
 
 
-@_compiled
+@compiled
 def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
-    """A box in the order of the tree, and how many axes there are up to its last restricted one."""
+    """Return a box in the order of the tree, and the number of axes up to the last restricted."""
     box = np.empty((len(order), 2), np.int64)
     last = 0
     for level in range(len(order)):
@@ -99,7 +98,7 @@ def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
     return box, last
 
 
-@_compiled
+@compiled
 def _highest(top: Array, begin: int, length: int) -> Any:
     run = top[begin : begin + length]
     found = run[0]
@@ -108,9 +107,9 @@ def _highest(top: Array, begin: int, length: int) -> Any:
     return np.int64(found)
 
 
-@_compiled
+@compiled
 def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
-    """Add to a run, and tell its maximum; all stays in the type of the counts, for wide lanes."""
+    """Add to a run and return its maximum. Computed in the type of the counts, for SIMD."""
     run = counts[begin : begin + length]
     found = run[0]
     for place in range(len(run)):
@@ -119,26 +118,24 @@ def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
     return np.int64(found)
 
 
-# The index of the histogram's buckets, compiled by numba on first use.
+# --- the index of the histogram's buckets ---------------------------------------------------------
 #
-# Buckets stand in blocks of neighbours. A block knows the least box around its buckets, the units
-# that cover all of it (`own`, added to each of its counters) and its largest counter (`top`, with
-# `own`). A question passes over the blocks that it does not meet or need not open, and compares a
-# whole block at a time with the others.
+# Buckets are in blocks of neighbours. A block has the least box around its buckets (`hulls`), the
+# units that cover all of it (`own`, to be added to each of its counters) and its largest counter
+# (`top`, with `own`). A search skips the blocks that it does not meet or need not open, and
+# compares the others a whole block at a time.
 
 WIDTH = 64  # buckets in a block
 BLOCKS, BUCKETS = range(2)  # places in `sizes`
 APART, MEETS, INSIDE = range(3)  # how a block lies to a box
 _SMALL = 1 << 16  # a limit that no 10,000 boxes of one question take beyond 32 bits
 
-compiled = numba.njit(cache=True, nogil=True)
-
 
 class Index(NamedTuple):
-    """The arrays of the index; an unused slot holds an interval that meets nothing.
+    """The arrays of the index. An unused slot has an interval that meets nothing.
 
-    Reading them takes most of the time, so codes stand in two bytes, and counters in four, where
-    these hold them.
+    Reading them takes most of the time, so codes have two bytes and counters four, where these
+    suffice.
     """
 
     whole: Array  # [axis, side]: the space
@@ -154,7 +151,7 @@ class Index(NamedTuple):
 
 
 def empty_index(whole: Array, buckets: int, limit: int) -> Index:
-    """One bucket that is the whole space; its counter will be asked to stay within a limit."""
+    """Return an index with one bucket, the whole space. `limit` decides the width of counters."""
     axes, blocks = len(whole), buckets // (WIDTH // 2) + 1
     kind = np.int16 if whole.max() < np.iinfo(np.int16).max else np.int64
     faces = np.empty((blocks, axes, 2, WIDTH), kind)
@@ -197,8 +194,9 @@ def buckets_fit(index: Index, box: Array, most: int) -> bool:
 
 @compiled
 def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -> int:
-    """Add units to every bucket that meets the box; returns how many are then above `most`, and
-    therefore `due` for a split.
+    """Add units to every bucket that meets the box.
+
+    Buckets that are then above `most` are written to `due`, for a split; returns their number.
     """
     narrow = box.astype(index.faces.dtype)
     lies, touched = _blocks(index, narrow), np.empty(WIDTH, np.bool_)
@@ -224,7 +222,7 @@ def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -
 
 @compiled
 def _blocks(index: Index, box: Array) -> Array:
-    """How every block lies to a box: apart from it, meeting it, or inside."""
+    """Return for every block whether it is apart from the box, meets it, or is inside."""
     found = np.full(index.sizes[BLOCKS], INSIDE, np.int8)
     for axis in range(len(box)):
         low, high = box[axis, 0], box[axis, 1]
@@ -239,9 +237,9 @@ def _blocks(index: Index, box: Array) -> Array:
 
 @compiled
 def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
-    """Which slots of a block hold a bucket that meets a box; axes that decide nothing are skipped.
+    """Mark the slots of a block whose bucket meets a box. Axes that decide nothing are skipped.
 
-    The block is not inside the box, so one axis decides, and an unused slot meets nothing.
+    The block is not inside the box, so at least one axis decides, and an unused slot is not marked.
     """
     first = True
     for axis in range(len(box)):
@@ -272,7 +270,7 @@ def _compare_too(faces: Array, block: int, axis: int, low: int, high: int, touch
 
 @compiled
 def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any:
-    """Add units to the slots that were touched, and tell the largest counter of all."""
+    """Add units to the marked slots, and return the largest counter of the block."""
     amount, highest = counts.dtype.type(units), counts[block, 0]
     for slot in range(WIDTH):
         counts[block, slot] += amount * touched[slot]
@@ -282,7 +280,7 @@ def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any
 
 @compiled
 def divide(index: Index, block: int) -> None:
-    """Make two blocks of one that is full: neighbours along one axis stay together."""
+    """Divide a full block in two along one axis."""
     faces, counts, names = index.faces[block], index.counts[block], index.names[block]
     least, first = np.inf, np.zeros(WIDTH, np.bool_)
     for axis in range(len(faces)):
@@ -307,7 +305,7 @@ def divide(index: Index, block: int) -> None:
 
 @compiled
 def _lower_half(faces: Array, axis: int) -> Array:
-    """Which half of the buckets of a full block comes first along an axis, by their centres."""
+    """Mark the half of the buckets of a full block with the lower centres along an axis."""
     centres = np.empty(WIDTH, np.int64)
     for slot in range(WIDTH):
         centres[slot] = (np.int64(faces[axis, 0, slot]) + faces[axis, 1, slot]) * WIDTH + slot
@@ -316,8 +314,9 @@ def _lower_half(faces: Array, axis: int) -> Array:
 
 @compiled
 def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
-    """How likely a box that restricts two axes meets the block of one half: the sum, over all pairs
-    of axes, of the product of its lengths along them.
+    """Return a measure of how likely a box that restricts two axes meets the block of one half.
+
+    It is the sum, over all pairs of axes, of the product of the block's lengths along them.
     """
     total = squares = 0.0
     for axis in range(len(faces)):
@@ -336,7 +335,7 @@ def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
 def _move(
     faces: Array, counts: Array, names: Array, slot: int, index: Index, block: int, place: int
 ) -> None:
-    """A bucket to another slot: of its own block not behind the one that it had."""
+    """Move a bucket to another slot. In its own block the new slot is not after the old one."""
     for axis in range(len(faces)):
         index.faces[block, axis, 0, place] = faces[axis, 0, slot]
         index.faces[block, axis, 1, place] = faces[axis, 1, slot]
@@ -347,7 +346,7 @@ def _move(
 
 @compiled
 def _finish(index: Index, block: int, used: int) -> None:
-    """Clear the slots that are not used, and find the least box and the largest counter."""
+    """Clear unused slots, and find the least box and the largest counter of a block."""
     for axis in range(len(index.whole)):
         low, high = index.whole[axis, 1], np.int64(0)
         for slot in range(used):
@@ -364,7 +363,7 @@ def _finish(index: Index, block: int, used: int) -> None:
 
 @compiled
 def settle(index: Index, block: int) -> None:
-    """The largest counter of a block."""
+    """Find the largest counter of a block."""
     highest = np.int64(0)
     for slot in range(WIDTH):
         highest = max(highest, np.int64(index.counts[block, slot]))

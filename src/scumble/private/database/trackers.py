@@ -1,7 +1,4 @@
-"""Exact, histogram and disjoint trackers of popularity.
-
-What a tracker of popularity can do, and the choice among the three.
-"""
+"""Trackers of popularity: how many accepted boxes cover each point; exact, histogram, disjoint."""
 
 from __future__ import annotations
 
@@ -20,29 +17,29 @@ MOST_BUCKETS = 10**7
 
 
 class Tracker(Protocol):
-    """The popularity of points: the units of the accepted boxes that cover each.
+    """Bounds the popularity of points: the sum of the units of the accepted boxes that cover each.
 
-    It may over-estimate, and never under-estimates. It sees boxes and units, and no data: what it
-    decides, and how long that takes, depends on the questions only. One thread at a time.
+    It may over-estimate, and never under-estimates. It sees boxes and units, and no data: its
+    decisions, and the time they take, depend on the questions only. One thread at a time.
     """
 
     limit: int
 
     def has_room(self, boxes: Boxes, units: int = 1) -> bool:
-        """Whether every popularity would stay at or under the limit; the boxes are disjoint."""
+        """Whether all popularities would stay within the limit. The boxes are disjoint."""
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
-        """Accept boxes, for which there is room."""
+        """Accept boxes for which `has_room` is true."""
 
     def largest(self) -> int:
-        """The largest popularity, or more."""
+        """Return an upper bound of the largest popularity."""
 
     def popularity(self, one: int, other: int) -> Counts:
-        """The largest popularity over all other attributes, by the codes of two of them."""
+        """Return, by the codes of two attributes, the largest popularity over all others."""
 
 
 def make_tracker(kind: Kind, space: Space, limit: int, buckets: int = 100_000) -> Tracker:
-    """The tracker of this kind; `auto` is `exact` where the space is small enough for it."""
+    """Return a tracker. `auto` is `exact` where the space is small enough, else `histogram`."""
     owner = "Database"
     if kind not in get_args(Kind):
         raise ParameterError.of(owner, "tracker", f"one of {', '.join(get_args(Kind))}", kind)
@@ -71,15 +68,12 @@ def make_tracker(kind: Kind, space: Space, limit: int, buckets: int = 100_000) -
     )
 
 
-# The exact tracker: one counter for every point of the space.
-
-
 class ExactTracker:
-    """The popularity of every point: no decision can be better that allows each point the limit.
+    """One counter for every point. No tracker with the same limit can accept more.
 
-    Counters stand in a tree, one level for each attribute, the one with most values last: a box
-    that does not restrict the last attributes is noted above them, and a maximum known for a node
-    spares the question what lies below it.
+    The counters form a tree with one level for each attribute, the attribute with most values last.
+    A box that does not restrict the last attributes is counted at the level above them. A node with
+    a maximum below the limit is not opened.
     """
 
     def __init__(self, space: Space, limit: int) -> None:
@@ -102,7 +96,7 @@ class ExactTracker:
         from scumble.private.database.tracker_kernels import exact_cover
 
         for box in boxes:
-            if not self._fits(box, units):  # a counter must not overflow, whoever calls
+            if not self._fits(box, units):  # a counter must not overflow
                 raise PromiseError("There is no room for these boxes.")
             amount = self._top.dtype.type(units)
             exact_cover(self._top, self._own, self._starts, self._sizes, self._order, box, amount)
@@ -114,7 +108,7 @@ class ExactTracker:
         found = self.space.matrix(one, other)
         kept = [level for level, axis in enumerate(self._order) if axis in (one, other)]
         turned = self._order[kept[0]] != one
-        # One slice of the first attribute at a time, so that no second copy of the space is made.
+        # One slice of the first attribute at a time, so that the space is not copied.
         for code in range(self._sizes[0]):
             part = self._below(code, kept)
             target = found.T if turned else found
@@ -125,7 +119,7 @@ class ExactTracker:
         return found
 
     def _below(self, code: int, kept: list[int]) -> Any:
-        """The largest popularity where the first attribute has this code, over those kept."""
+        """The largest popularity where the first attribute has this code, by the `kept` levels."""
         part: Any = None
         for level in range(len(self._sizes), 0, -1):
             shape = (*self._sizes[1:level],)
@@ -150,18 +144,15 @@ class ExactTracker:
         )
 
 
-# The histogram tracker: a limited number of disjoint buckets, each with one counter.
-
-
 class HistogramTracker:
-    """Buckets that are split where it matters, as in section 3.2 of the paper.
+    """Disjoint buckets with one counter each, split as in section 3.2 of the paper.
 
-    The counter of a bucket is the units of all accepted boxes that meet it: never less than the
-    popularity of any of its points. A bucket that has no room for one more box like the one just
-    added is split, and so is what comes of it, while there are fewer than `buckets`; only where
-    every box covers all of a bucket, and its counter is exact, does a split not help. So as long
-    as there are buckets left, the decisions are those of the exact tracker. A box that asks for
-    more units than those before it may first split the buckets that stand in its way.
+    The counter of a bucket is the sum of the units of all accepted boxes that meet it. It is never
+    less than the popularity of any of its points. A bucket without room for one more box like the
+    one just added is split, and so are the parts, while there are fewer than `buckets`. A split
+    does not help where every box covers all of a bucket: its counter is then exact. So as long as
+    there are buckets left, the decisions are those of the exact tracker. A box with more units than
+    those before it may first split the buckets that it does not fit into.
 
     Differs from the paper: it splits a bucket once, although a part may still be full; and it may
     end with a few buckets more than allowed, because it cuts along all faces at once.
@@ -194,7 +185,7 @@ class HistogramTracker:
         return highest(boxes, np.minimum(counters, self.limit), one, other, self.space)
 
     def buckets(self) -> tuple[Boxes, Counts]:
-        """The boxes of all buckets and their counters."""
+        """Return the boxes of all buckets, and their counters."""
         index = self._index
         block, slot = np.divmod(index.where[: index.sizes[1]], index.names.shape[1])
         boxes = index.faces[block, :, :, slot].astype(np.int64)
@@ -207,12 +198,12 @@ class HistogramTracker:
         if buckets_fit(self._index, box, most):
             return True
         if units == 1 or most < 0:
-            return False  # a bucket that has no room for one unit was split when it was filled
+            return False  # a bucket without room for one unit was split when it was filled
         self._cover(box, 0, most, helpful=True)
         return bool(buckets_fit(self._index, box, most))
 
     def _cover(self, box: Box, units: int, most: int, *, helpful: bool) -> None:
-        """Add units, then split what is above `most`; if `helpful`, as long as that may help."""
+        """Add units, then split buckets above `most`; if `helpful`, only while a split may help."""
         from scumble.private.database.split_kernels import split
         from scumble.private.database.tracker_kernels import cover_buckets
 
@@ -222,11 +213,8 @@ class HistogramTracker:
             split(self._index, known.faces, known.units, len(known), self._due, late, most, helpful)
 
 
-# The disjoint tracker: boxes that meet no box before them.
-
-
 class DisjointTracker:
-    """The oldest rule, kept to compare with: no point is ever counted twice."""
+    """Accepts only boxes that are disjoint from all before. The oldest rule, for comparison."""
 
     def __init__(self, space: Space, limit: int) -> None:
         self.space, self.limit = space, limit
@@ -253,14 +241,11 @@ class DisjointTracker:
         return bool(((starts <= box[:, 1]) & (stops >= box[:, 0])).all(axis=1).any())
 
 
-# The accepted boxes and the units each was charged, in arrays that grow.
-
-
 class Accepted:
-    """Boxes in the order in which they were accepted, one array for every face of them."""
+    """The accepted boxes and their units, in order, in arrays that grow."""
 
     def __init__(self, axes: int) -> None:
-        # Longer than what is in use, which is the first `len`: kernels want whole arrays.
+        # Only the first `len(self)` columns are in use: kernels take whole arrays.
         self.faces: Counts = np.empty((axes, 2, 64), np.int64)  # [axis, side, box]
         self.units: Counts = np.empty(64, np.int64)
         self._count = 0
@@ -269,7 +254,7 @@ class Accepted:
         return self._count
 
     def append(self, box: Box, units: int) -> None:
-        """One more box."""
+        """Add a box with its units."""
         if self._count == len(self.units):
             self.faces = np.concatenate([self.faces, np.empty_like(self.faces)], axis=2)
             self.units = np.concatenate([self.units, np.empty_like(self.units)])
@@ -278,12 +263,12 @@ class Accepted:
 
     @property
     def boxes(self) -> Boxes:
-        """All of them."""
+        """The accepted boxes, in order."""
         return np.moveaxis(self.faces, 2, 0)[: self._count]
 
 
 def highest(boxes: Boxes, counts: Counts, one: int, other: int, space: Space) -> Counts:
-    """The largest count of the boxes over every pair of values of two attributes."""
+    """Return the largest count of the boxes over every pair of values of two attributes."""
     found = space.matrix(one, other)
     order = np.argsort(counts, kind="stable")  # the last one written is the largest
     for (rows, columns), count in zip(boxes[order][:, [one, other]], counts[order], strict=True):

@@ -1,7 +1,8 @@
-"""Bill: what a release costs one person in the terms of a ledger, or why nobody can say.
+"""The cost of a release in the terms of an owner's ledger, or the reason why it is not counted.
 
-A promise about neighbours of one kind is turned into one about another only where a theorem allows
-it. Whatever weakens a promise beyond its numbers makes it one that is not counted.
+A guarantee for one neighbouring relation is converted to another only where a theorem allows it. A
+release whose guarantee is weaker than its numbers (a seed, a domain read from the data) is not
+counted.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
 
-# How many steps of a promised kind lead from a table to its neighbour of the ledger's kind.
-# Replacing a person is removing one and adding one; who changes only some values is replaced. The
-# other way there is none: under "replace" the number of rows may be told exactly, and under
-# "values" all other columns.
+# How many steps of the promised relation lead from a table to its neighbour in the ledger's, by
+# (ledger's relation, promised relation). Replacing a person is removing one and adding one;
+# changing some values is a replacement. There is no way from the others: under "replace" the number
+# of rows may be published exactly, and under "values" all other columns.
 _STEPS: Mapping[tuple[Relation, Relation], int] = {
     ("add_remove", "add_remove"): 1,
     ("replace", "replace"): 1,
@@ -48,9 +49,9 @@ _NO_READING = ("role", "from_data")
 
 @dataclass(frozen=True)
 class ReleaseClaim:
-    """A loss that is promised: between tables that differ in so many rows of one person.
+    """A promised loss, between neighbouring tables that differ in `rows` rows of one person.
 
-    `bounded`: of each person no more rows are looked at, however many there are.
+    `bounded` says that no more rows of each person are used, however many there are.
     """
 
     loss: PrivacyLoss
@@ -65,9 +66,9 @@ class ReleaseClaim:
 
 @dataclass(frozen=True)
 class Bill:
-    """What is charged for a release; without a loss, `remark` says why it is not counted.
+    """The charge for a release. Without a loss, `remark` says why the release is not counted.
 
-    `column` is how the column was read by which `part` was told from the others.
+    `column` is the domain of the column whose value `part` is.
     """
 
     method: str
@@ -79,7 +80,7 @@ class Bill:
     column: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
-        """What was charged, for the owner."""
+        """The charge in a sentence for the owner."""
         if self.loss is None:
             return f"The ledger does not count this release. {self.remark}"
         also = f", {self.remark}" if self.remark else "."
@@ -123,8 +124,10 @@ def bill_of(
     part: str | None = None,
     column: Attribute | None = None,
 ) -> Bill:
-    """What a release by this mechanism costs, known before any row is read; with `part`, of the
-    people of one part alone, which a value of `column` makes up.
+    """Return the bill of a release by a mechanism, before any row is read.
+
+    With `part`, only people with this value of `column` are published. `outside` and `seeded` are
+    the parameters of `publish`.
     """
     claims, reason = _claims(mechanism, schema)
     weak = _weakness(mechanism, schema, outside, seeded)
@@ -134,7 +137,7 @@ def bill_of(
 
 
 def _reading(column: Attribute) -> dict[str, Any]:
-    """All that decides which value a row has in a column."""
+    """The fields of a column that decide which value a row has."""
     return {name: word for name, word in column.to_dict().items() if name not in _NO_READING}
 
 
@@ -158,7 +161,7 @@ def _bill(
     reason: str,
     shown: str,
 ) -> Bill:
-    """The cheapest claim in the terms of the ledger, or the reason why there is none."""
+    """Return the bill of the cheapest claim in the ledger's terms, or of none, with the reason."""
     promise = "; ".join(map(str, claims)) or "none that adds up"
     fitting = [each for each in claims if (terms.neighbours, each.neighbours) in _STEPS]
     if not reason and claims and not fitting:
@@ -179,7 +182,7 @@ def _bill(
 
 
 def _number_of_steps(claim: ReleaseClaim, terms: LedgerTerms) -> int:
-    """Steps between neighbours of the ledger: of the relation, times those of a person's rows."""
+    """Steps between neighbours of the ledger: those of the relation times those of the rows."""
     return _STEPS[terms.neighbours, claim.neighbours] * _steps_of_rows(claim, terms)
 
 
@@ -188,7 +191,7 @@ def _steps_of_rows(claim: ReleaseClaim, terms: LedgerTerms) -> int:
 
 
 def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
-    """What was done to the promise, if anything."""
+    """How the promise was converted, in a sentence; empty if it was not."""
     found = []
     if _STEPS[terms.neighbours, claim.neighbours] > 1:
         found.append("a person who changes is one who leaves and one who comes")
@@ -207,7 +210,7 @@ def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
 
 
 def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], str]:
-    """What is promised in numbers that add up, and if there are none, why."""
+    """Return the promises whose losses add up; if there are none, the reason."""
     from scumble.private.summaries.base import AttributeSummary
 
     if isinstance(mechanism, AttributeSummary):
@@ -228,8 +231,10 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
 def _claims_of_tuples(
     mechanism: Mechanism, stated: Sequence[Guarantee]
 ) -> tuple[list[ReleaseClaim], str]:
-    """AlphaBeta tells how many different rows there are: of its losses only that of one row in
-    place of another is a whole promise, and not where equal rows are made one.
+    """The claims of AlphaBeta, which publishes the number of distinct rows.
+
+    So only its loss for replacing one row covers the whole release, and not that one either if
+    equal rows are collapsed.
     """
     if mechanism.parameters["duplicates"] == "collapse":
         return [], "How many different rows there are is published, and one person may change it."
@@ -250,13 +255,13 @@ def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
 
 
 def _epsilon(mechanism: Mechanism, stated: Guarantee) -> Fraction:
-    """The ε that was asked for, which is kept exactly, or the stated one, which is rounded up."""
+    """Return the ε of the parameters, which is exact, or the stated one, which is rounded up."""
     claimed = Fraction(stated.parameters["epsilon"])
     asked = mechanism.parameters.get("epsilon")
     return claimed if asked is None else min(claimed, Fraction(str(asked)))
 
 
-# --- what no number covers -----------------------------------------------------------------------
+# --- weaknesses that no loss covers ---------------------------------------------------------------
 
 
 def _weakness(mechanism: Mechanism, schema: Schema, outside: str, seeded: bool) -> str:
@@ -284,8 +289,9 @@ def _read_from_data(names: Sequence[str]) -> str:
 
 
 def _shown(schema: Schema, terms: LedgerTerms) -> str:
-    """What publishers of rows, who hide sensitive columns only, do not hide of what the ledger
-    protects.
+    """The reason why a publisher of rows does not protect what the ledger protects, if any.
+
+    Publishers of rows protect sensitive columns only.
     """
     roles = {each.name: each.role for each in schema}
     listed = ", ".join(terms.sensitive)

@@ -1,7 +1,4 @@
-"""Owner's Ledger and charges.
-
-The owner's ledger of releases: a folder that is charged before a release exists.
-"""
+"""The owner's ledger: the losses of all releases of a table, charged before each is made."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ if TYPE_CHECKING:
 class Ledger:
     """`Ledger.create(folder, epsilon=..., neighbours=...)`, then `publish(..., ledger=folder)`.
 
-    A ledger belongs to the people of one table, whichever export of it is published; every release
-    about them has to be charged here. It knows what was promised and when, and nothing of any
-    table. A release is charged, on the disk, before a row is read. What is beyond the limit is
-    refused, also if several processes publish at once. A new draw is a new release: there is no
-    trying again for free.
+    A ledger belongs to the people of one table, whichever export of it is published. Every release
+    about them has to be charged here. The ledger has what was promised and when, and nothing of any
+    table. A release is charged, on the disk, before a row is read. A release beyond the limit is
+    refused, also if several processes publish at once. Publishing again draws new noise and is
+    charged again.
     """
 
     def __init__(self, folder: Path, terms: LedgerTerms) -> None:
@@ -52,15 +49,16 @@ class Ledger:
         parts: str | None = None,
         name: str = "one table",
     ) -> Self:
-        """A new ledger: a folder on the owner's side.
+        """Create a ledger in a new folder.
 
-        `epsilon`, or `epsilon` with `delta`, is what one person may lose in all; without it the
-        ledger adds up and refuses nothing. `pure` is the part of `epsilon` to keep for releases
-        without a `delta` if some will have one and some not. `neighbours` says what is protected:
-        "values" (the columns in `sensitive`), "replace" (what a person's rows say) or "add_remove"
-        (also that they are there). `contribution` is the number of rows that a person has at most.
-        `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then reads
-        only the rows with that value, and costs only their people. `name` is for people.
+        `epsilon`, or `epsilon` with `delta`, is the limit of the loss of one person in all; without
+        it the ledger adds up and refuses nothing. `pure` is the part of `epsilon` that is kept for
+        releases without a `delta`, if there will be both kinds. `neighbours` says what is
+        protected: "values" (the columns in `sensitive`), "replace" (the content of a person's rows)
+        or "add_remove" (also their presence). `contribution` is the largest number of rows of a
+        person. `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then
+        reads only the rows with that value, and is charged to these people only. `name` is shown to
+        people.
         """
         terms = LedgerTerms.read(
             name=name,
@@ -77,16 +75,16 @@ class Ledger:
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
-        """A ledger that was created before."""
+        """Open a ledger that was created before."""
         with Journal.open(folder) as journal:
             return cls(journal.folder, LedgerTerms.from_dict(journal.promise, folder))
 
     @contextmanager
     def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:
-        """Charge a bill, or refuse it; then let the release be made, and note that it was.
+        """Charge a bill, or refuse it; the release is made within the context.
 
-        After a `harmless` failure the charge is given back: that a table cannot be read does not
-        depend on any noise. After any other it stays, since nobody can tell what was seen.
+        After a `harmless` failure the charge is returned: that a table cannot be read does not
+        depend on any noise. After any other failure it stays, since drawn noise may have been seen.
         """
         number = self._charge(bill)
         try:
@@ -98,19 +96,17 @@ class Ledger:
 
     @property
     def charges(self) -> list[Charge]:
-        """All that was charged or listed, in its order."""
+        """All charges, also those that are not counted, in order."""
         with Journal.open(self.folder) as journal, journal.turn() as turn:
-            return charges_of(turn.new_entries())  # which are checked, link by link
+            return charges_of(turn.new_entries())  # their chain is checked
 
     @property
     def totals(self) -> dict[str | None, Total]:
-        """What is lost, exactly, by a person of each part that was published, and by all others
-        (None).
-        """
+        """The exact losses of a person of each part that was published, and of others (None)."""
         return totals_of(self.charges)
 
     def statement(self, delta: float | None = None) -> Statement:
-        """The total in words and numbers, for the δ of the ledger or another one."""
+        """Return the total in words and numbers, for the δ of the ledger or another one."""
         found = self.charges
         return Statement(
             self.terms,
@@ -121,17 +117,17 @@ class Ledger:
         )
 
     def history(self) -> list[dict[str, Any]]:
-        """Every release: what it promises, what it costs here, and what became of it."""
+        """Return one dictionary for each release: its promise, its cost here and its state."""
         return [each.to_dict() for each in self.charges]
 
     def verify(self, seal: str | None = None) -> list[str]:
-        """What is wrong with the ledger, in sentences; none if it is whole."""
+        """Return what is wrong with the ledger, in sentences; none if it is intact."""
         with Journal.open(self.folder) as journal:
             return [finding.sentence for finding in journal.verify(seal)]
 
     @property
     def seal(self) -> str:
-        """Where the ledger ends now: kept elsewhere, it shows every change of what is there."""
+        """Number and hash of the last entry. `verify` compares the ledger with a copy of it."""
         with Journal.open(self.folder) as journal:
             return str(journal.head)
 
@@ -146,7 +142,7 @@ class Ledger:
         limit = self.terms.limit
         with (
             Journal.open(self.folder, self.terms.to_dict()) as journal,
-            journal.turn() as turn,  # the first of a journal is told all that was written
+            journal.turn() as turn,  # the first turn has all entries as new ones
         ):
             charges = charges_of(turn.new_entries())
             refuse_regrouped(bill, charges)
@@ -177,7 +173,7 @@ def charged_for_database(
 
 
 def open_ledger(ledger: Ledger | str | Path) -> Ledger:
-    """A ledger, or the one in a folder."""
+    """Return a ledger, or the one in a folder."""
     if isinstance(ledger, Ledger):
         return ledger
     if not isinstance(ledger, (str, Path)):
@@ -185,7 +181,7 @@ def open_ledger(ledger: Ledger | str | Path) -> Ledger:
     return Ledger.open(ledger)
 
 
-# Charge: a bill in the ledger, and what became of the release.
+# --- charges --------------------------------------------------------------------------------------
 
 CHARGED, MADE, RETURNED = "charged", "made", "returned"  # kinds of entries
 State = Literal["begun", "made", "returned"]
@@ -193,10 +189,11 @@ State = Literal["begun", "made", "returned"]
 
 @dataclass(frozen=True)
 class Charge:
-    """A bill that was paid, or only listed since nobody can say what it costs.
+    """A bill in the ledger, and the state of its release.
 
-    "begun" is charged: the release may be in the making, or whoever made it failed or was stopped,
-    and what was drawn by then may have been seen. "returned" is not: its table could not be read.
+    "begun" is charged: the release is being made, or making it failed or was stopped, and noise
+    that was drawn by then may have been seen. "returned" is not charged: the table could not be
+    read.
     """
 
     number: int
@@ -211,7 +208,7 @@ class Charge:
 
     @property
     def uncounted(self) -> bool:
-        """Whether it is a release that nobody can count."""
+        """Whether it is a release whose loss is unknown."""
         return self.bill.loss is None and self.state != "returned"
 
     def to_dict(self) -> dict[str, Any]:
@@ -225,7 +222,7 @@ class Charge:
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """What the entries after the first one say."""
+    """Return the charges that the entries after the first one record."""
     found: dict[int, Charge] = {}
     for entry in entries:
         if entry.kind == CHARGED:
@@ -238,8 +235,9 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 
 def refuse_regrouped(bill: Bill, charges: Iterable[Charge]) -> None:
-    """Refuse a part that was told from the others in another way than the parts before: coarser
-    bins, or months in place of days, would make up a part that shares people with several.
+    """Refuse a part whose column is read in another way than for earlier parts.
+
+    With coarser bins, or months in place of days, a part would share people with several others.
     """
     earlier = [each.bill for each in charges if each.bill.part and each.state != "returned"]
     if bill.part and any(each.column != bill.column for each in earlier):
@@ -251,9 +249,7 @@ def refuse_regrouped(bill: Bill, charges: Iterable[Charge]) -> None:
 
 
 def totals_of(charges: Iterable[Charge]) -> dict[str | None, Total]:
-    """What all that is counted comes to for a person of each part that was published, and for one
-    of any other (None).
-    """
+    """Return the total for a person of each part that was published, and of all others (None)."""
     counted = [each for each in charges if each.counted]
     parts = [None, *dict.fromkeys(each.bill.part for each in counted if each.bill.part)]
     return {part: _total([e for e in counted if e.bill.part in (None, part)]) for part in parts}

@@ -1,4 +1,4 @@
-"""Statement: what a ledger says of its total, and of a release that it refuses."""
+"""The statement of a ledger about its total, and the refusal of a release, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scumble.private.ledger.terms import LedgerTerms, Limit, Total
 
 @dataclass(frozen=True)
 class Statement:
-    """Totals by part, for a δ if one is known, of so many releases; others are not counted."""
+    """Totals by part, for a δ if there is one; how many releases are counted and are not."""
 
     terms: LedgerTerms
     totals: Mapping[str | None, Total]
@@ -26,17 +26,17 @@ class Statement:
 
     @property
     def worst(self) -> str | None:
-        """The part whose people lose most; None where there are no parts."""
+        """The part with the largest total; None where there are no parts."""
         return max(self.totals, key=lambda part: self._size(self.totals[part]))
 
     @property
     def total(self) -> Total:
-        """What is lost by who loses most."""
+        """The largest total."""
         return self.totals[self.worst]
 
     @property
     def epsilon(self) -> Fraction | None:
-        """What is lost as ε, at most; None if that takes a δ and there is none."""
+        """An upper bound of the total as ε; None if this takes a δ and there is none."""
         return self._epsilon(self.total)
 
     def _epsilon(self, total: Total) -> Fraction | None:
@@ -48,7 +48,7 @@ class Statement:
         return total.at(self.delta)
 
     def _size(self, total: Total) -> Fraction:
-        """By which totals are compared: as ε if all are pure or there is a δ, else as ρ."""
+        """The number by which totals are compared: ε if all are pure or there is a δ, else ρ."""
         if self.delta is None and not all(each.pure for each in self.totals.values()):
             return total.as_rho
         return self._epsilon(total) or Fraction(0)
@@ -79,7 +79,7 @@ class Statement:
         return f" {self.uncounted} more are not counted: what they tell comes on top."
 
     def by_part(self) -> str:
-        """The loss in each part that was published, the largest first, and in all others."""
+        """The losses of the parts that were published and of all others, the largest first."""
         parts = sorted(self.totals, key=lambda part: -self._size(self.totals[part]))
         found = {"all others" if part is None else part: self.totals[part] for part in parts}
         return "; ".join(f"{name}: {self._number(total)}" for name, total in found.items())
@@ -89,7 +89,7 @@ class Statement:
         return f"ρ = {at_most(total.as_rho)}" if epsilon is None else f"ε = {at_most(epsilon)}"
 
     def left(self) -> str:
-        """What still fits for who loses most: of pure ε, or of Gaussian noise."""
+        """What the limit still allows beside the largest total: pure ε, or Gaussian noise."""
         limit = self.terms.limit
         if limit is None:
             return "no limit"
@@ -139,7 +139,7 @@ def _down(number: Fraction) -> float:
 
 
 def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None:
-    """Refuse what a limit does not allow for everybody whom it costs."""
+    """Raise `PromiseError` if a bill exceeds the limit for one of the totals that it adds to."""
     if bill.loss is None:
         raise PromiseError(
             f"A ledger with a limit takes no release whose loss it cannot add up. {bill.remark} "
@@ -169,7 +169,7 @@ def _cost(loss: PrivacyLoss) -> str:
 
 
 def _rest(loss: PrivacyLoss, total: Total, limit: Limit) -> str:
-    """What is left for a loss of this kind."""
+    """What is left for a loss of this kind, as a clause."""
     left = limit.left_epsilon(total) if loss.pure else limit.left_rho(total)
     if not left:
         return "nothing is"

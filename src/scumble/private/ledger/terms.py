@@ -1,7 +1,4 @@
-"""Terms, limit, composition.
-
-Terms: whom an owner's ledger protects, and how much one person may lose; its first entry.
-"""
+"""The terms of an owner's ledger (its first entry), its limit, and the composition of losses."""
 
 from __future__ import annotations
 
@@ -31,13 +28,14 @@ Relation = Literal["values", "replace", "add_remove"]
 
 @dataclass(frozen=True)
 class LedgerTerms:
-    """What neighbouring tables differ in: one person, who has at most `contribution` rows.
+    """The neighbouring relation and the limit of a ledger.
 
-    With "values" only the columns in `sensitive` change; with "replace" what the rows say; with
-    "add_remove" the person is in the table or is not. Without an ε nothing is refused, and the
-    ledger only adds up; δ is then the one for which it states its total. `pure` is the part of ε
-    that is kept for releases without δ, if there will be both kinds. `parts` is a column whose
-    values divide the people: what is published of one part costs only them.
+    Neighbouring tables differ in one person, who has at most `contribution` rows. With "values"
+    only the columns in `sensitive` differ; with "replace" the content of the rows; with
+    "add_remove" the person is in one table only. Without an ε nothing is refused, and the ledger
+    only adds up; δ is then the one for which the total is stated. `pure` is the part of ε that is
+    kept for releases without δ, if there will be both kinds. `parts` is a column whose values
+    divide the people: a release of one part is charged to its people only.
     """
 
     name: str
@@ -62,7 +60,7 @@ class LedgerTerms:
         pure: object,
         parts: str | None,
     ) -> LedgerTerms:
-        """Terms out of what a person wrote; refused with one sentence where they make no sense."""
+        """Return the terms for these parameters, checked; raises `ParameterError`."""
         check_word("name", name)
         if neighbours not in get_args(Relation):
             allowed = "'values', 'replace' or 'add_remove'"
@@ -118,10 +116,10 @@ class LedgerTerms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], place: object) -> LedgerTerms:
-        """The terms of the ledger at a place, if it is one of releases."""
+        """Return the terms in the first entry of the journal at `place`, an owner's ledger."""
         if data.get("kind") != KIND:
             raise LedgerError(
-                f"{place} is the ledger of a statistical database, not an owner's ledger. Create "
+                f"{place} is a statistical database, not an owner's ledger. Create "
                 "one by `scumble ledger create`."
             )
         return cls(
@@ -139,7 +137,7 @@ class LedgerTerms:
 def _check_parts(
     parts: str, neighbours: str, contribution: int, sensitive: tuple[str, ...]
 ) -> None:
-    """Refuse parts between which a person could move, or be in several."""
+    """Refuse parts if a person could be in several, or change between them."""
     check_word("parts", parts)
     if neighbours == "replace" or contribution != 1 or parts in sensitive:
         raise ParameterError(
@@ -150,7 +148,7 @@ def _check_parts(
 
 
 def _part(pure: object, epsilon: Fraction | None, delta: object) -> Fraction:
-    """The part of ε for releases without δ, in a ledger that has both."""
+    """Return the part of ε for releases without δ, checked."""
     if epsilon is None or delta is None:
         raise ParameterError(
             f"A ledger takes {named('pure')} as a part of {named('epsilon')}, together with a "
@@ -162,32 +160,32 @@ def _part(pure: object, epsilon: Fraction | None, delta: object) -> Fraction:
     return found
 
 
-# Limit: how much one person may lose in all, and what of it is left.
+# --- the limit ------------------------------------------------------------------------------------
 
 _GRID = 1 << 64  # a square root is rounded down to a multiple of its inverse
-# A hundred times what floating point can lose below; the rest is for releases whose noise is within
-# a factor of e^(2^-80) of Gaussian noise (Marginals), as many as a million of them.
+# A hundred times the rounding error of the floating-point numbers below. The rest is for up to a
+# million releases whose noise is within a factor of e^(2^-80) of Gaussian noise (Marginals).
 _SLACK = 1e-12
 _STEPS = 200
 
 
 @dataclass(frozen=True)
 class Limit:
-    """ε, or (ε, δ): kept also by an owner who looks at each release before choosing the next.
+    """A limit ε or (ε, δ). It holds also if each release is chosen after the ones before are seen.
 
-    Without δ the sum of pure losses is at most ε. With δ this will do as well; or else the Rényi
-    divergences of one order α, fixed in advance, may add up to `room`. A pure release has at most
-    min(ε, αε²/2) of it and a concentrated one αρ.
+    Without δ the sum of pure losses is at most ε. With δ this suffices as well; otherwise the Rényi
+    divergences of one order α, fixed in advance, may add up to `capacity`. A pure release has a
+    divergence of at most min(ε, αε²/2), and one with ρ-zCDP of at most αρ.
 
     Proof: let L be the loss of all releases, and ε that of the limit. The δ of all is the mean of
     max(0, 1 - e^(ε-L)), which is at most c·e^((α-1)(L-ε)) with c = (1-1/α)^α/(α-1) (Canonne,
     Kamath, Steinke, NeurIPS 2020, proposition 12). If all were pure and add up to at most ε, L is
-    at most ε, and that is 0. Else their divergences D add up to at most the room, which is so small
-    that c·e^((α-1)(L-ε)) ≤ δ·e^((α-1)(L-D)); and e^((α-1)(L-D)) has a mean of at most 1 however
-    each release was chosen after the others (Rényi filter: Feldman, Zrnic, NeurIPS 2021).
+    at most ε, and that is 0. Else their divergences D add up to at most `capacity`, which is so
+    small that c·e^((α-1)(L-ε)) ≤ δ·e^((α-1)(L-D)); and e^((α-1)(L-D)) has a mean of at most 1
+    however each release was chosen after the others (Rényi filter: Feldman, Zrnic, NeurIPS 2021).
 
-    The order is the best one for Gaussian noise alone. If a part of ε is kept for `pure` releases,
-    it is the best for Gaussian noise with the rest.
+    The order is the best one for Gaussian noise alone; if a part of ε is kept for `pure` releases,
+    for Gaussian noise with the rest of ε.
     """
 
     epsilon: Fraction
@@ -196,7 +194,7 @@ class Limit:
 
     @cached_property
     def order(self) -> Fraction:
-        """α: where the largest ρ is allowed by ε less what is kept for pure releases."""
+        """α: the order that allows the largest ρ within ε less the part for pure releases."""
         left, log = float(self.epsilon - self.pure), math.log(float(self.delta or 1))
         low, high = -30.0, 60.0
         golden = (math.sqrt(5) - 1) / 2
@@ -210,13 +208,13 @@ class Limit:
 
     @cached_property
     def capacity(self) -> Fraction:
-        """What the divergences may add up to: ε + (ln δ - ln c)/(α - 1), rounded down."""
+        """The largest sum of divergences: ε + (ln δ - ln c)/(α - 1), rounded down."""
         if self.delta is None:
             return Fraction(0)
         return self.epsilon + Fraction(_beyond(float(self.order - 1), math.log(float(self.delta))))
 
     def divergence(self, loss: PrivacyLoss) -> Fraction:
-        """Of the order of this limit, at most."""
+        """Return an upper bound of the Rényi divergence of the order of this limit."""
         most = self.order * loss.as_rho
         return min(loss.epsilon, most) if loss.pure else most
 
@@ -224,17 +222,17 @@ class Limit:
         return (total.pure and total.epsilon <= self.epsilon) or self._rest(total) >= 0
 
     def left_epsilon(self, total: Total) -> Fraction:
-        """The largest pure loss, to 64 binary places, that still fits."""
+        """Return the largest pure loss that still fits, rounded down to 64 binary places."""
         added = self.epsilon - total.epsilon if total.pure else Fraction(0)
         rest = max(self._rest(total), Fraction(0))
         return max(added, rest, _root(2 * rest / self.order) if rest else rest)
 
     def left_rho(self, total: Total) -> Fraction:
-        """The largest concentrated loss that still fits."""
+        """Return the largest ρ (zCDP) that still fits."""
         return max(self._rest(total), Fraction(0)) / self.order if self.delta else Fraction(0)
 
     def left_gaussian(self, total: Total) -> Fraction:
-        """An ε, nearly the largest, that still fits for Gaussian noise with the δ of the limit."""
+        """Return nearly the largest ε that fits for Gaussian noise with the δ of the limit."""
         rho = self.left_rho(total)
         if self.delta is None or rho == 0:
             return Fraction(0)
@@ -244,7 +242,7 @@ class Limit:
         return found
 
     def used(self, total: Total) -> Fraction:
-        """The ε that is used, at the δ of the limit; what is allowed is never more than all."""
+        """Return the ε that is used, at the δ of the limit; at most ε if the total is allowed."""
         found = total.epsilon if self.delta is None else total.at(self.delta)
         return min(found, self.epsilon) if self.allows(total) else found
 
@@ -253,7 +251,7 @@ class Limit:
         return f"ε = {at_most(self.epsilon)}{also}"
 
     def _rest(self, total: Total) -> Fraction:
-        """What is left of the room; below 0 if there is none, or was none from the start."""
+        """The rest of the capacity; negative if it is exceeded, or there is no δ."""
         if self.delta is None:
             return Fraction(-1)
         return self.capacity - sum(map(self.divergence, total.losses), Fraction(0))
@@ -267,7 +265,7 @@ def _beyond(more: float, log: float) -> float:
 
 
 def _rho(place: float, epsilon: float, log: float) -> float:
-    """The ρ that is allowed by ε and the order 1 + e^place."""
+    """The ρ that ε and the order 1 + e^place allow."""
     more = math.exp(place)
     return (epsilon + _beyond(more, log)) / (1 + more)
 
@@ -276,12 +274,12 @@ def _root(number: Fraction) -> Fraction:
     return Fraction(math.isqrt(number.numerator * _GRID**2 // number.denominator), _GRID)
 
 
-# Total: what several losses come to together, exactly.
+# --- composition ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Total:
-    """Losses of the same people, one after the other."""
+    """The exact losses of the same people, in order."""
 
     losses: tuple[PrivacyLoss, ...] = ()
 
@@ -308,10 +306,10 @@ class Total:
         return sum((loss.as_rho for loss in self.losses), Fraction(0))
 
     def at(self, delta: Fraction) -> Fraction:
-        """An ε with which all together are (ε, δ)-DP, by the best of two ways to add up.
+        """Return an ε for which all together are (ε, δ)-DP: the smaller of two bounds.
 
-        Pure losses add to each other, and to the ε of the others together; or all are taken as ρ,
-        which is less where there are many small ones.
+        One is the sum of the pure losses and the ε of all others together. The other takes all
+        losses as ρ, which is less where there are many small ones.
         """
         if not self.losses:
             return Fraction(0)
@@ -320,14 +318,16 @@ class Total:
 
 
 def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
-    """An ε for ρ and δ; a short number where one will do, such as the ε that ρ was made of."""
+    """Return an ε for ρ and δ; a short number if one suffices, such as the ε that ρ came from."""
     found = Fraction(accounting.epsilon_for(rho, delta))
     short = Fraction(at_least(found, digits=6))
     return short if short and accounting.rho_for(short, delta) >= rho else found
 
 
 def group_loss(loss: PrivacyLoss, count: int) -> PrivacyLoss:
-    """The loss between tables that are so many steps apart: ε grows with their number, ρ with its
-    square (Bun and Steinke, TCC 2016, proposition 1.9).
+    """Return the loss between tables that are `count` steps apart (group privacy).
+
+    ε grows with the number of steps, ρ with its square (Bun and Steinke, TCC 2016, proposition
+    1.9).
     """
     return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho)
