@@ -239,19 +239,19 @@ def _list(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, 
 
     Return the numbers of both. The weights of chosen lines are moved to the front.
     """
-    starts, kinds, keys, cells = side
+    starts, combinations, keys, cells = side
     lines, known = listed
     chosen = different = 0
     for line in range(starts[group], starts[group + 1]):
-        kind = kinds[line]
-        if kind < 0:
+        combination = combinations[line]
+        if combination < 0:
             continue
         weight = weights[line - starts[group]]
-        place = place_among(known[:, 0], different, keys[kind])
+        place = place_among(known[:, 0], different, keys[combination])
         if place == different:
-            known[place, 0], known[place, 1] = keys[kind], 0
+            known[place, 0], known[place, 1] = keys[combination], 0
             different += 1
-        lines[chosen, 0], lines[chosen, 1] = cells[kind], place
+        lines[chosen, 0], lines[chosen, 1] = cells[combination], place
         known[place, 1] += weight
         weights[chosen] = weight
         chosen += 1

@@ -105,8 +105,10 @@ class Moments:
             place = np.zeros(self._cells[side].size, np.int64)
             place[used[side]] = np.arange(len(used[side]))
             cells = place[self._cells[side].of]
-            kinds, keys = (each[side].of.astype(np.int32) for each in (self._sides, self._keys))
-            sides.append((line.starts, kinds, keys, cells))
+            combinations, keys = (
+                each[side].of.astype(np.int32) for each in (self._sides, self._keys)
+            )
+            sides.append((line.starts, combinations, keys, cells))
         rows, values = sides
         borders = np.linspace(first, last, len(parts) + 1).astype(np.int64).tolist()
 

@@ -333,10 +333,10 @@ class ReplacedMoments:
     @cached_property
     def sums(self) -> Floats:
         rows, keep = self.presence.rows, float(self.presence.keep)
-        return (self.shown - rows * self._lost * self.mean) / keep
+        return (self.shown - rows * self._replaced * self.mean) / keep
 
     def variance(self, power: int) -> Floats:
-        return np.maximum(self._covariance(power, power), self._sure(power, power))
+        return np.maximum(self._covariance(power, power), self._certain(power, power))
 
     @property
     def covariance(self) -> Floats:
@@ -347,26 +347,30 @@ class ReplacedMoments:
         mean = self.mean[1] - shift * self.mean[0]
         # Tuples outside Q add 0.
         least, most = min(low - shift, 0.0), max(high - shift, 0.0)
-        above = (most - self._lost * mean) / keep - least
-        below = most - (least - self._lost * mean) / keep
+        above = (most - self._replaced * mean) / keep - least
+        below = most - (least - self._replaced * mean) / keep
         largest: Floats = np.maximum(above, below)
         return largest
 
     def count_law(self, group: int, possible: int) -> RandomizedCount:
-        shown, outside = int(self.shown[0, group]), self._lost * float(self.mean[0, group])
+        shown, outside = int(self.shown[0, group]), self._replaced * float(self.mean[0, group])
         return RandomizedCount(self.presence.rows, shown, float(self.presence.keep), outside)
 
     @property
-    def _lost(self) -> float:
+    def _replaced(self) -> float:
         return float(1 - self.presence.keep)
 
     def _covariance(self, one: int, other: int) -> Floats:
+        """Return the estimated covariance of the sums of two powers."""
         f, h, rows = self.mean[one], self.mean[other], self.presence.rows
-        apart = self.sums[one + other] - h * self.sums[one] - f * self.sums[other] + rows * f * h
-        found: Floats = self._lost / float(self.presence.keep) * apart + self._sure(one, other)
+        products = self.sums[one + other] - h * self.sums[one] - f * self.sums[other] + rows * f * h
+        odds = self._replaced / float(self.presence.keep)
+        found: Floats = odds * products + self._certain(one, other)
         return found
 
-    def _sure(self, one: int, other: int) -> Floats:
-        spread = self.mean[one + other] - self.mean[one] * self.mean[other]
-        sure: Floats = self.presence.rows * self._lost / float(self.presence.keep) ** 2 * spread
-        return sure
+    def _certain(self, one: int, other: int) -> Floats:
+        """Return the term of the covariance that does not depend on the true tuples."""
+        covariance = self.mean[one + other] - self.mean[one] * self.mean[other]
+        factor = self.presence.rows * self._replaced / float(self.presence.keep) ** 2
+        found: Floats = factor * covariance
+        return found
