@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from scumble.model.designs.box_tree import BoxNodes
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
-from scumble.private.meter.noise import NoiseLaw, NoisySteps
+from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter

@@ -1,10 +1,8 @@
-"""One axis of a measurement; identity; sensitivity norms.
+"""Axes and transforms: what is measured along one direction of a tensor of counts, and how counts
+are reconstructed from the noisy measurements.
 
-An axis: what is measured along one direction of a tensor of counts, and how counts are
-reconstructed from noisy measurements of it.
-
-Every axis is a matrix A of whole numbers whose rows come in groups, and a matrix R of real numbers
-with R A = 1. Both act along the middle direction of tensors of three: before, along, after.
+Every axis is an integer matrix A whose rows come in groups, and a real matrix R with R A = 1. Both
+act along the middle direction of tensors with three directions: before, along, after.
 """
 
 from __future__ import annotations
@@ -18,67 +16,66 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import NoiseLaw
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 class Axis(Protocol):
-    """The rows of A come in groups: every group has its own noise."""
+    """One axis of a measurement. The rows of A come in groups; every group has its own noise."""
 
     kind: ClassVar[str]
 
     @property
     def size(self) -> int:
-        """How many cells there are along it."""
+        """The number of cells along the axis."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many numbers each group has."""
+        """The number of measurements of each group."""
 
     @property
     def norms(self) -> tuple[tuple[int, int], ...]:
-        """By group, the largest sum of absolute values in a column, and of squares."""
+        """For each group, the largest L1 norm and the largest squared L2 norm of a column of A."""
 
     @property
     def signed(self) -> bool:
-        """Whether some number counts rows negatively."""
+        """Whether some entry of A is negative."""
 
     def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        """Whether it is sure that no two columns of A have a negative inner product, in which the
-        products of numbers of a group count with its weight.
+        """Return True only if no two columns of A have a negative inner product, where the terms of
+        a group are multiplied by its weight.
         """
 
     @property
     def cell_classes(self) -> Integers:
-        """A number for each cell: of cells with the same one, the weighted sums that are theirs
-        alone have equal coefficients, up to their order and signs, in every group.
+        """A class for each cell. If two cells have the same class, the columns of R' (see
+        `adjoint`) of both have the same entries in every group, up to order and sign.
         """
 
     def measure(self, counts: Integers) -> list[Integers]:
-        """A times the counts, by group."""
+        """Return A times the counts, by group."""
 
     def reconstruct(self, parts: Sequence[Floats]) -> Floats:
-        """R times the numbers of all groups."""
+        """Return R times the numbers of all groups."""
 
     def adjoint(self, weights: Floats) -> list[Floats]:
-        """R transposed times weights of cells, by group: what each number adds to their sum."""
+        """Return R' times the weights of cells, by group: the coefficient of each number in the
+        estimate of the weighted sum.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """A description for manifests."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Axis:
-        """The axis that `to_dict` described."""
-
-
-# The axis that is counted cell by cell.
+        """Return the axis that `to_dict` described."""
 
 
 @dataclass(frozen=True)
 class IdentityAxis:
-    """One group: the cells themselves."""
+    """The axis whose one group are the cells themselves."""
 
     kind: ClassVar[str] = "identity"
     signed: ClassVar[bool] = False
@@ -114,16 +111,13 @@ class IdentityAxis:
         return cls(int(data["size"]))
 
 
-# Which cells of an axis play the same part in it.
-
-
 def cell_classes(size: int, fanouts: Sequence[int]) -> Integers:
-    """A number for each cell below a tree; if two have the same, siblings can be exchanged for each
-    other so that one takes the place of the other and the tree is as before.
+    """Return a class for each leaf of a tree. Two leaves have the same class if an automorphism of
+    the tree maps one to the other.
 
-    `fanouts` are the children of a node from those of cells up, the last node of a level having
-    fewer. From below every node gets the shape of what is under it, and from above a class: that of
-    its parent with its own shape.
+    `fanouts` are the numbers of children of a node, from the parents of leaves up; the last node of
+    a level may have fewer. From below every node gets the shape of its subtree, and from above a
+    class: that of its parent together with its own shape.
     """
     shapes = [np.zeros(size, np.int64)]
     for fanout in fanouts:
@@ -140,36 +134,31 @@ def cell_classes(size: int, fanouts: Sequence[int]) -> Integers:
     return classes
 
 
-# Transform: a linear map with whole entries from the counts of cells to what is measured.
-
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
-
-
 class Transform(Protocol):
-    """Groups of numbers, each a sum of counts with whole coefficients.
+    """A linear map with integer entries from the counts of cells to groups of measurements.
 
-    `norms` is what privacy rests on: by how much one row changes the numbers of a group at most, as
-    the sum of absolute changes and as the sum of squared ones. Tests check it by brute force.
+    Privacy rests on `norms`, which bound the change of a group by one row. Tests check them by
+    brute force.
     """
 
     def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
-        """Whether it is sure that no two columns have a negative inner product, every number in
-        units of the Gaussian noise of its group. Then the square of the length of their difference
-        is at most the sum of their squares.
+        """Return True only if no two columns have a negative inner product, each number in units of
+        the Gaussian noise of its group. Then the squared norm of the difference of two columns is
+        at most the sum of their squared norms.
         """
         ...
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
-        """The numbers of each group, as new arrays."""
+        """Return the numbers of each group, as new arrays."""
         ...
 
     def norms(self) -> list[tuple[int, int]]:
-        """For each group the largest sum of absolute values, and of squares, of a column."""
+        """Return, for each group, the largest L1 norm and squared L2 norm of a column."""
         ...
 
 
 class IdentityTransform:
-    """Every cell as it is."""
+    """The identity: every cell is measured by itself, in one group."""
 
     def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
         return True

@@ -1,14 +1,13 @@
-"""Least squares on trees of boxes.
+"""Trees of boxes with noisy counts, and weighted least squares on trees of any shape.
 
-Forest: weighted least squares on counts that add up along trees of any shape.
+The count of every inner node is the sum of the counts of its children. Nodes are measured with
+independent noise of any variance; inner nodes may be unmeasured. The best linear unbiased estimate
+of all nodes takes two passes (Hay, Rastogi, Miklau and Suciu, VLDB 2010, here with inverse
+variances as weights):
 
-Every node of a forest is the sum of its children, and nodes are measured with independent noise of
-any variance, inner ones also not at all. The best linear estimate of all nodes together takes two
-passes (Hay, Rastogi, Miklau and Suciu, VLDB 2010, with inverse variances for weights):
-
-- up: what a subtree says of its root is the mean of its own number and of the sum of what its
-  children say, weighted by their precisions;
-- down: what the others say of a node beyond that is shared among siblings by their variances.
+- up: the estimate of a node from its subtree is the mean of its own number and of the sum of its
+  children's estimates, weighted by their precisions;
+- down: the correction of a parent is distributed among its children by their variances.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.designs.boxes import Boxes
-from scumble.model.laws import law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws import NoiseLaw, noise_law_from_dict
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,9 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NodeGroups:
-    """Lists of nodes one after the other: that of group g begins at starts[g] and ends before
-    starts[g + 1].
-    """
+    """Groups of nodes: group g holds `nodes[starts[g]:starts[g + 1]]`."""
 
     starts: Integers
     nodes: Integers
@@ -43,8 +39,10 @@ class NodeGroups:
 
 @dataclass(frozen=True, eq=False)
 class TreeEstimator:
-    """Nodes by their parents (−1 for a root), each parent before its children, and the variance of
-    the noise of each node: infinite for inner nodes that were not measured.
+    """Weighted least squares on one or more trees.
+
+    `parents` has the parent of each node (−1 for a root); parents come before their children.
+    `variances` has the variance of the noise of each node, infinite for unmeasured inner nodes.
     """
 
     parents: Integers
@@ -65,7 +63,7 @@ class TreeEstimator:
         return leaves
 
     def estimates(self, noisy: npt.NDArray[np.generic]) -> Floats:
-        """The least-squares estimate of every node: each is the sum of its children."""
+        """Return the least squares estimate of every node from the noisy numbers of all nodes."""
         from scumble.model.designs import kernels
 
         own, below = self._spread
@@ -76,7 +74,9 @@ class TreeEstimator:
         return found
 
     def coefficients(self, weights: Floats) -> Floats:
-        """What each noisy number adds to the sum of weights · estimates of nodes."""
+        """Return the coefficient of each noisy number in the sum of weights · estimates of
+        nodes.
+        """
         from scumble.model.designs import kernels
 
         own, below = self._spread
@@ -88,10 +88,12 @@ class TreeEstimator:
     def group_moments(
         self, groups: NodeGroups, first: Floats, second: Floats, variances: Floats, fourths: Floats
     ) -> Floats:
-        """The moments of errors of sums of weights · estimates of nodes, for many groups of nodes:
-        in three rows, the covariance of the two sums with the given weights, the fourth cumulant of
-        the first, and the largest of its coefficients. The noise of a node has these variances and
-        fourth cumulants.
+        """Return moments of the errors of weighted sums of estimates, for many groups of nodes.
+
+        Each node of `groups` has two weights, `first` and `second`. The result has three rows and a
+        column for each group: the covariance of the errors of the two sums, the fourth cumulant of
+        the error of the first, and the largest absolute coefficient of the first. The noise of the
+        nodes has the given variances and fourth cumulants.
         """
         from scumble.model.designs import kernels
 
@@ -114,21 +116,21 @@ class TreeEstimator:
         return found
 
     def under(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which nodes are below a marked one."""
+        """Return which nodes are below a marked node."""
         from scumble.model.designs import kernels
 
         found: npt.NDArray[np.bool_] = kernels.under(self.parents, marked)
         return found
 
     def variance(self, weights: Floats) -> float:
-        """The variance of the sum of weights · estimates of nodes."""
+        """Return the variance of the sum of weights · estimates of nodes."""
         used = self.coefficients(weights)
         measured = np.isfinite(self.variances)
         return float((used[measured] ** 2 * self.variances[measured]).sum())
 
     @cached_property
     def _children(self) -> tuple[Integers, Integers]:
-        """Where the children of each node begin, and all children by their parents."""
+        """The index at which the children of each node begin, and all children by parent."""
         starts = np.searchsorted(np.sort(self.parents), np.arange(len(self.parents) + 1))
         return starts, np.argsort(self.parents, kind="stable")
 
@@ -138,7 +140,9 @@ class TreeEstimator:
 
     @cached_property
     def _spread(self) -> tuple[Floats, Floats]:
-        """The variance of what each subtree says of its root, and of the sum of its children."""
+        """The variance of each node's estimate from its subtree, and that of the sum of its
+        children's estimates.
+        """
         from scumble.model.designs import kernels
 
         own, below = np.zeros(len(self.parents)), np.zeros(len(self.parents))
@@ -146,9 +150,7 @@ class TreeEstimator:
         return own, below
 
 
-# Regions: noisy counts of boxes that refine each other as the nodes of a tree.
-
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
+# --- trees of boxes as published -----------------------------------------------------------------
 
 FILE = "regions.parquet"
 COUNT, LAW, PARENT = "count", "law", "parent"
@@ -157,8 +159,9 @@ NO_LAW = -1  # of a node that was not measured
 
 @dataclass(frozen=True)
 class BoxTree:
-    """One row a node of the tree: its parent, its box, its noisy count and which of `laws` the
-    noise has. With `prune`, nodes whose estimate is below it count as leaves.
+    """The design of a tree of boxes. The file has one row for each node: its parent, its box, its
+    noisy count, and the index of its noise in `laws`. With `prune`, nodes whose estimate is below
+    it are read as leaves.
     """
 
     kind: ClassVar[str] = "regions"
@@ -172,12 +175,7 @@ class BoxTree:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BoxTree:
-        laws: list[NoiseLaw] = []
-        for law in map(law_from_dict, data["laws"]):
-            if not isinstance(law, NoiseLaw):
-                raise ValueError("regions have discrete Laplace or Gaussian noise")
-            laws.append(law)
-        return cls(tuple(laws), data["prune"])
+        return cls(tuple(map(noise_law_from_dict, data["laws"])), data["prune"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +191,9 @@ class BoxNodes:
     def of_levels(
         cls, levels: Sequence[tuple[Boxes, Integers]], noisy: Sequence[npt.NDArray[Any] | None]
     ) -> BoxNodes:
-        """Levels from the top, each with the places of its parents in the level above and its noisy
-        counts, or None; every measured level has a law of its own.
+        """Return the tree with these levels, from the top. A level has boxes and the indices of
+        their parents in the level above; `noisy` has its noisy counts, or None if it was not
+        measured. Every measured level has its own law.
         """
         sizes = [len(boxes) for boxes, _ in levels]
         starts = np.cumsum([0, 0, *sizes])  # of the level above each level
@@ -215,12 +214,12 @@ class BoxNodes:
 
     @classmethod
     def of_leaves(cls, boxes: Boxes, noisy: npt.NDArray[Any]) -> BoxNodes:
-        """Leaves alone, all measured with one law: nothing above them was."""
+        """Return the tree that consists of leaves only, all measured with one law."""
         nothing = np.zeros(len(boxes), np.int64)
         return cls(boxes, nothing - 1, nothing, noisy.astype(np.int64))
 
     def write(self, folder: Path, names: Sequence[str]) -> None:
-        """The tree as the one file of a release."""
+        """Write the tree as the one file of a release; `names` are the attributes of the boxes."""
         import pyarrow.parquet as pq
 
         columns = {PARENT: self.parents.astype(np.int32), LAW: self.law.astype(np.int16)}
@@ -231,7 +230,7 @@ class BoxNodes:
 
     @classmethod
     def read(cls, table: pa.Table, names: Sequence[str]) -> BoxNodes:
-        """The tree out of the rows of its file."""
+        """Return the tree that `table`, the rows of its file, describes."""
 
         def column(name: str) -> Integers:
             found: Integers = table[name].to_numpy().astype(np.int64)
@@ -242,7 +241,7 @@ class BoxNodes:
         return cls(Boxes(low, high), column(PARENT), column(LAW), column(COUNT))
 
     def estimator(self, laws: Sequence[NoiseLaw]) -> TreeEstimator:
-        """The tree with the variances of its noise."""
+        """Return the least squares estimator of the tree with the variances of its noise."""
         known = np.array([*(law.variance for law in laws), np.inf])
         return TreeEstimator(self.parents, known[self.law])
 

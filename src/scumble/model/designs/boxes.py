@@ -1,4 +1,4 @@
-"""Boxes of codes: closed intervals of each of some attributes, cut in pieces and summed over."""
+"""Boxes: products of intervals of codes, how they are cut, and sums of counts over them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Box i holds the codes low[k, i] to high[k, i] of attribute k, both included."""
+    """Several boxes: box i holds the codes low[k, i] to high[k, i] of attribute k, both
+    included.
+    """
 
     low: Integers
     high: Integers
 
     @classmethod
     def whole(cls, shape: Sequence[int]) -> Boxes:
-        """The one box that is all of a domain."""
+        """Return the one box that is the whole domain of this shape."""
         sizes = np.array(shape, np.int64).reshape(-1, 1)
         return cls(np.zeros_like(sizes), sizes - 1)
 
     @classmethod
     def joined(cls, several: Sequence[Boxes]) -> Boxes:
-        """All boxes one after the other."""
+        """Return all boxes of `several` in order."""
         low = np.concatenate([boxes.low for boxes in several], axis=1)
         return cls(low, np.concatenate([boxes.high for boxes in several], axis=1))
 
@@ -36,22 +38,23 @@ class Boxes:
 
     @property
     def sizes(self) -> Integers:
-        """How many codes a box has of each attribute."""
+        """The number of codes of each attribute (row) in each box (column)."""
         return self.high - self.low + 1
 
     @property
     def cells(self) -> Integers:
-        """How many cells are in each box."""
+        """The number of cells of each box."""
         cells: Integers = self.sizes.prod(axis=0)
         return cells
 
     def take(self, which: npt.NDArray[Any]) -> Boxes:
-        """Some of the boxes."""
+        """Return the boxes with the indices `which`."""
         return Boxes(self.low.take(which, axis=1), self.high.take(which, axis=1))
 
     def cut(self, axis: int, last: Integers) -> tuple[Boxes, Integers]:
-        """Every box in two after the code `last` of one attribute, or whole if that is its highest;
-        and the box that each piece comes from. Pieces of a box stand together, the lower first.
+        """Cut each box i after the code `last[i]` of attribute `axis`; it stays whole if that is
+        its highest code. Returns the pieces and the box of each piece. The pieces of a box are
+        adjacent, the lower first.
         """
         cut = last < self.high[axis]
         origin = np.repeat(np.arange(len(self)), 1 + cut)
@@ -62,8 +65,8 @@ class Boxes:
         return pieces, origin
 
     def halves(self) -> tuple[Boxes, Integers]:
-        """Every box halved in each attribute of which it has more than one code; and the box that
-        each piece comes from.
+        """Halve each box in every attribute of which it has more than one code. Returns the pieces
+        and the box of each piece.
         """
         from scumble.model.designs import kernels
 
@@ -71,8 +74,8 @@ class Boxes:
         return Boxes(low, high), origin
 
     def even(self, axis: int, pieces: Integers) -> tuple[Boxes, Integers]:
-        """Every box in so many pieces of one attribute, of nearly equal sizes; and the box that
-        each piece comes from. No box is cut into more pieces than it has codes.
+        """Cut each box i along attribute `axis` into `pieces[i]` pieces of nearly equal sizes, at
+        most one for each code. Returns the pieces and the box of each piece.
         """
         sizes = self.sizes[axis]
         count = np.minimum(pieces, sizes)
@@ -87,10 +90,11 @@ class Boxes:
     def sums(
         self, summed: npt.NDArray[Any], before: tuple[npt.NDArray[Any], ...] = ()
     ) -> npt.NDArray[Any]:
-        """The sum of each box out of a summed-area table: 2^d corners with alternating signs.
+        """Return the sum of each box from the summed-area table `summed`: 2^d corners with
+        alternating signs.
 
-        `before` has for each box the table that it is summed in, if there are many: their places
-        along the directions before those of the boxes.
+        If `summed` holds many tables, `before` has the indices of the table of each box, along the
+        directions before those of the boxes.
         """
         from scumble.model.designs import kernels
 
@@ -106,8 +110,8 @@ class Boxes:
         return total
 
     def slices(self, tensor: npt.NDArray[Any], axis: int) -> tuple[npt.NDArray[Any], Integers]:
-        """The sums of the cells of each box with one code of an attribute, for every code that it
-        has; and where those of each box begin.
+        """Return, for each box and each of its codes of attribute `axis`, the sum of the cells with
+        this code; and the index at which the sums of each box begin.
         """
         from scumble.model.designs import kernels
 
@@ -120,7 +124,7 @@ class Boxes:
         return sums, starts
 
     def _refuse_outside(self, shape: Integers) -> None:
-        """Compiled loops do not look whether a place exists."""
+        """Raise IndexError for a box outside of the domain: compiled loops check no indices."""
         if not len(self):
             return
         if (self.low.min(axis=1) < 0).any() or (self.low.max(axis=1) > shape).any():
@@ -130,19 +134,19 @@ class Boxes:
 
 
 def strides_of(shape: Sequence[int]) -> Integers:
-    """How far apart neighbours along each direction of a tensor stand in one row."""
+    """Return the strides, in elements, of a contiguous tensor of this shape."""
     found: Integers = np.cumprod([1, *shape[:0:-1]], dtype=np.int64)[: len(shape)][::-1].copy()
     return found
 
 
 def summed_area(tensor: npt.NDArray[Any], before: int = 0) -> npt.NDArray[Any]:
-    """Entry (i, j, …) is the sum of all entries of the tensor before i, before j, …; a table for
-    each place along so many directions `before` those.
+    """Return the summed-area table: entry (i, j, …) is the sum of all entries of the tensor with
+    indices below i, j, … There is one table for each index along the first `before` directions.
     """
     shape = [size + (axis >= before) for axis, size in enumerate(tensor.shape)]
     summed = np.zeros(shape, tensor.dtype)
     inside: tuple[Any, ...] = (..., *[slice(1, None)] * (tensor.ndim - before))
-    inner = summed[inside]  # by the dots a view, also of a single number
+    inner = summed[inside]  # the ellipsis makes it a view, also of a single number
     inner[...] = tensor
     for axis in range(before, tensor.ndim):
         np.cumsum(inner, axis=axis, out=inner)
@@ -151,8 +155,8 @@ def summed_area(tensor: npt.NDArray[Any], before: int = 0) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BoxSums:
-    """The sums of groups of boxes; the boxes of a group are disjoint, so that a row is in at most
-    one of them.
+    """The transform to the sums of groups of boxes. The boxes of a group are disjoint, so that a
+    row is in at most one of them.
     """
 
     shape: tuple[int, ...]

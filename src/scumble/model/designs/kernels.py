@@ -1,8 +1,7 @@
-"""Numba loops of this folder.
+"""Loops over boxes, trees and intervals, compiled by numba. Import this module only where a loop
+runs: compiling is slow.
 
-Compiled loops over boxes. Import this module only where one runs: compiling is slow.
-
-Tensors come in as one row of numbers and the distance between neighbours along each direction.
+Tensors are passed as one-dimensional arrays with their strides in elements.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _compiled = numba.njit(cache=True, nogil=True)
 def corner_sums(
     low: Array, high: Array, summed: Array, strides: Array, begin: Array, total: Array
 ) -> None:
-    """The sum of each box out of a summed-area table, which begins at begin[i] for box i (or at
-    begin[0] for all): 2^d corners with alternating signs.
+    """Write to `total` the sum of each box from a summed-area table, which begins at begin[i] for
+    box i (or at begin[0] for all): 2^d corners with alternating signs.
     """
     axes, boxes = low.shape
     if axes == 2 and len(begin) == 1:
@@ -52,8 +51,8 @@ def corner_sums(
 
 @_compiled
 def halves(low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """Every box halved in each attribute of which it has more than one code, pieces of the first
-    attribute slowest; and the box of each piece.
+    """Halve every box in each attribute of which it has more than one code. Returns the bounds of
+    the pieces, those of the first attribute slowest, and the box of each piece.
     """
     axes, boxes = low.shape
     count = 0
@@ -70,7 +69,7 @@ def halves(low: Array, high: Array) -> tuple[Array, Array, Array]:
         origin[begin] = box
         for axis in range(axes):
             new_low[axis, begin], new_high[axis, begin] = low[axis, box], high[axis, box]
-        # The last attribute first: what it makes is copied whole for the halves of those before.
+        # The last attribute first: all its pieces are copied for the halves of those before it.
         pieces = 1
         for axis in range(axes - 1, -1, -1):
             first, last = low[axis, box], high[axis, box]
@@ -93,8 +92,8 @@ def halves(low: Array, high: Array) -> tuple[Array, Array, Array]:
 def slice_sums(
     low: Array, high: Array, counts: Array, strides: Array, axis: int, starts: Array, sums: Array
 ) -> None:
-    """The sums of all cells of a box with one code of an attribute: those of box i from starts[i]
-    on, a number for each code from its lowest. `sums` comes in as zeros.
+    """Write to `sums` (zeros at first) the sum of the cells of each box with each of its codes of
+    attribute `axis`: those of box i from starts[i] on, beginning with its lowest code.
     """
     axes, boxes = low.shape
     last = axes - 1
@@ -121,16 +120,15 @@ def slice_sums(
             code[each] += 1
 
 
-# Compiled passes over a forest. Import this module only where one runs: compiling is slow.
-#
-# A parent stands before its children, so that a loop from the front meets parents first and a
-# loop from the back meets children first.
+# --- least squares on trees ----------------------------------------------------------------------
+# Parents come before their children, so that a forward loop meets parents first and a backward loop
+# meets children first.
 
 
 @_compiled
 def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
-    """The variance of each node's sum of children in `below` (0 for leaves), and that of the best
-    estimate from its subtree in `own`; both come in as zeros.
+    """Write to `below` the variance of the sum of each node's children's estimates (0 for leaves),
+    and to `own` that of its best estimate from its subtree. Both are zeros at first.
     """
     for node in range(len(parents) - 1, -1, -1):
         precision = precisions[node]
@@ -146,8 +144,8 @@ def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
 def estimate(
     parents: Array, precisions: Array, own: Array, below: Array, noisy: Array, sums: Array
 ) -> Array:
-    """Least squares: up with what the subtree says, down with what all others say. `sums` comes in
-    as zeros.
+    """Return the least squares estimates of all nodes: an upward pass with the estimates from
+    subtrees, and a downward pass with corrections. `sums` is zeros at first.
     """
     count = len(parents)
     found = noisy.copy()
@@ -168,8 +166,8 @@ def estimate(
 def adjoint(
     parents: Array, precisions: Array, own: Array, below: Array, weights: Array, shared: Array
 ) -> Array:
-    """The same two passes turned round: what each noisy number adds to a weighted sum of
-    estimates. `shared` comes in as zeros.
+    """Return the coefficient of each noisy number in a weighted sum of estimates: the transpose of
+    `estimate`. `shared` is zeros at first.
     """
     count = len(parents)
     found = weights.copy()
@@ -180,7 +178,7 @@ def adjoint(
     for node in range(count):
         parent = parents[node]
         if parent >= 0:
-            # Here found[parent] is not yet multiplied by its own share: see the last loop.
+            # found[parent] is multiplied by its own share only in the last loop.
             found[node] += found[parent] * own[parent] / below[parent] - shared[parent]
     for node in range(count):
         found[node] *= own[node] * precisions[node]
@@ -189,7 +187,7 @@ def adjoint(
 
 @_compiled
 def under(parents: Array, marked: Array) -> Array:
-    """Which nodes have a marked one above them."""
+    """Return which nodes have a marked node above them."""
     found = np.zeros(len(parents), np.bool_)
     for node in range(len(parents)):
         parent = parents[node]
@@ -202,9 +200,10 @@ def under(parents: Array, marked: Array) -> Array:
 def below_even(
     parents: Array, own: Array, below: Array, shares: Array, variances: Array, fourths: Array
 ) -> Array:
-    """What the noises of a subtree add if nothing in it has a weight and `adjoint` reaches its root
-    with 1: the sums of variances · coefficients² and of fourth cumulants · coefficients⁴, and the
-    largest coefficient, in three rows.
+    """Return, for the subtree of each node, the moments of its noise if no node in it has a weight
+    and `adjoint` reaches its root with coefficient 1. The three rows are the sum of
+    variances · coefficients², the sum of fourth cumulants · coefficients⁴, and the largest
+    coefficient.
     """
     found = np.zeros((3, len(parents)))
     for node in range(len(parents) - 1, -1, -1):
@@ -223,7 +222,9 @@ def below_even(
 
 @_compiled
 def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array) -> int:
-    """The given nodes and all above them, in rising order, in the front of `found`; how many."""
+    """Write the given nodes and all their ancestors, in rising order, to the front of `found`, and
+    return their number.
+    """
     count = 0
     for node in nodes:
         while node >= 0 and marks[node] != mark:
@@ -239,8 +240,9 @@ def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array
 def _pulled(
     parents: Array, own: Array, below: Array, reached: Array, found: Array, shared: Array
 ) -> None:
-    """The passes of `adjoint` along the nodes that weights reach; `found` has the weights, and
-    `shared` zeros. In the end `shared` is what each node gives to any child beside its weight.
+    """Run the passes of `adjoint` over the nodes `reached` only. `found` has the weights and
+    `shared` zeros at first. In the end `shared` has the coefficient that each node passes to every
+    child in addition to the child's weight.
     """
     for place in range(len(reached) - 1, -1, -1):
         node = reached[place]
@@ -270,10 +272,11 @@ def group_moments(
     nodes: Array,
     weights: Array,
 ) -> Array:
-    """For every group of two weighted sums of nodes: the sums of variances · the products of both
-    coefficients and of fourth cumulants · the fourth powers of the first one, and the largest of
-    the first, in three rows. Group g has the nodes from starts[g] to starts[g + 1], and for each
-    two weights. Only nodes above them are visited, and their children.
+    """Return moments of the errors of two weighted sums of nodes, for every group. Group g has the
+    nodes `nodes[starts[g]:starts[g + 1]]`, each with two weights. The three rows are the sum of
+    variances · the product of both coefficients, the sum of fourth cumulants · the fourth power of
+    the first coefficient, and the largest absolute first coefficient. Only the ancestors of these
+    nodes and their children are visited.
     """
     size, groups = len(parents), len(starts) - 1
     moments = np.zeros((3, groups))
@@ -307,13 +310,12 @@ def group_moments(
     return moments
 
 
-# Compiled loops over intervals of counts. Import this module only where one runs: compiling is
-# slow.
+# --- intervals of counts -------------------------------------------------------------------------
 
 
 @_compiled
 def _add(counts: Array, sums: Array, rank: int, many: int, amount: int) -> None:
-    """Into two trees of partial sums by rank (Fenwick)."""
+    """Add to two Fenwick trees, of counts and of sums, at one rank."""
     place = rank + 1
     while place < len(counts):
         counts[place] += many
@@ -323,8 +325,8 @@ def _add(counts: Array, sums: Array, rank: int, many: int, amount: int) -> None:
 
 @_compiled
 def deviations(ranks: Array, values: Array, length: int, out: Array) -> None:
-    """For every interval of one length the sum of distances of its numbers from their median;
-    number i is values[ranks[i]], `values` rising.
+    """Write to `out`, for every interval of the given length, the sum of absolute deviations from
+    its median. Number i is values[ranks[i]]; `values` is ascending.
     """
     size = len(values)
     counts, sums = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
@@ -343,7 +345,7 @@ def deviations(ranks: Array, values: Array, length: int, out: Array) -> None:
             total -= gone
             _add(counts, sums, ranks[begin - 1], -1, -gone)
         if begin >= 0:
-            # Down the tree to the median: `below` numbers, of the sum `amount`, are less than it.
+            # Descend to the median: `below` numbers, with the sum `amount`, are less than it.
             place, below, amount, step = 0, 0, 0, highest
             while step:
                 if place + step <= size and below + counts[place + step] < wanted:
@@ -357,8 +359,9 @@ def deviations(ranks: Array, values: Array, length: int, out: Array) -> None:
 
 @_compiled
 def cheapest(costs: Array, starts: Array, lengths: Array, last: Array) -> None:
-    """The length of the last interval in the cheapest partition of each prefix, the shortest of
-    equally good ones; costs[starts[k] + i] is that of the interval from i of length lengths[k].
+    """Write to `last` the length of the last interval of the cheapest partition of each prefix, the
+    shortest of equally cheap ones. costs[starts[k] + i] is the cost of the interval that begins at
+    i and has length lengths[k].
     """
     size = len(last) - 1
     best = np.zeros(size + 1, np.int64)

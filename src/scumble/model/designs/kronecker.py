@@ -1,7 +1,4 @@
-"""Kronecker products of axes.
-
-Products of axes: what is measured along each, for every combination of their groups.
-"""
+"""Kronecker products of axes: the design of hierarchies and wavelets over several attributes."""
 
 from __future__ import annotations
 
@@ -20,23 +17,21 @@ from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ReleaseError
-from scumble.model.laws import law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
+from scumble.model.laws import noise_law_from_dict
+from scumble.model.laws.distributions import DiscreteGaussian, NoiseLaw
 
 NUMBER = "number"  # the column of the file
 
 
 @dataclass(frozen=True)
 class Product:
-    """The numbers are those of the Kronecker product of the axes' matrices.
+    """Measurements by the Kronecker product of the matrices of `axes`.
 
-    `names` are the attributes of each axis, its cells being their combinations with the last one
-    fastest. A group is a combination of one group of each axis; groups, and the numbers in each,
-    stand in the file with those of the last axis fastest. `laws` has a law of noise for each group.
-    Reconstruction is the Kronecker product too: it is weighted least squares if the variances of
-    the noise are products of those that the axes assume, and unbiased whatever they are.
+    `names` are the attributes of each axis; its cells are their combinations, the last attribute
+    fastest. A group is a combination of one group of each axis. The file holds the groups, and the
+    numbers of each, with the last axis fastest. `laws` has the noise of each group. Reconstruction
+    is the Kronecker product of the axes' reconstructions. It is always unbiased, and it is weighted
+    least squares if the variances of the noise are products of those that the axes assume.
     """
 
     kind: ClassVar[str] = "product"
@@ -52,12 +47,12 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The cells along each axis."""
+        """The number of cells along each axis."""
         return tuple(axis.size for axis in self.axes)
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The groups of each axis: their combinations have a law each."""
+        """The number of groups of each axis; each combination has its own law."""
         return tuple(len(axis.lengths) for axis in self.axes)
 
     @property
@@ -65,8 +60,8 @@ class Product:
         return any(axis.signed for axis in self.axes)
 
     def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
-        """Columns are products of columns of the axes, and so are inner products if the weights of
-        the groups are.
+        """Columns are products of columns of the axes. So are their inner products, if the weights
+        of the groups are products too.
         """
         if not self.signed:
             return True
@@ -85,26 +80,26 @@ class Product:
 
     @property
     def size(self) -> int:
-        """How many numbers there are in all."""
+        """The number of measurements in all groups."""
         return prod(sum(axis.lengths) for axis in self.axes)
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many numbers each group has."""
+        """The number of measurements of each group."""
         return tuple(prod(each) for each in product(*(axis.lengths for axis in self.axes)))
 
     def norms(self) -> list[tuple[int, int]]:
         return product_norms(self.axes)
 
     def apply(self, counts: Integers) -> list[NDArray[Any]]:
-        """The numbers of all groups, each in one row."""
+        """Return the numbers of each group, as a one-dimensional array."""
         places = range(len(self.axes))
         tensors = apply_along(counts.reshape(self.shape), places, lambda i: self.axes[i].measure)
-        # The meter adds noise in place: a group that is the counts themselves must be a copy.
+        # Noise is added in place, so a group must not share memory with the counts.
         return [_own(tensor, counts) for tensor in tensors]
 
     def reconstruct(self, groups: Sequence[NDArray[Any]]) -> Floats:
-        """The estimate of all cells from noisy numbers, as a tensor with the axes' shape."""
+        """Return the estimate of all cells from noisy numbers, a tensor of shape `shape`."""
         lengths = list(product(*(axis.lengths for axis in self.axes)))
         tensors: list[Floats] = [
             numbers.astype(np.float64).reshape(shape)
@@ -119,7 +114,7 @@ class Product:
         return tensors[0]
 
     def _joined(self, place: int, tensors: Sequence[Floats]) -> Floats:
-        """One axis reconstructed from its groups."""
+        """Return the tensors of the groups of one axis, reconstructed along it."""
         before, after = tensors[0].shape[:place], tensors[0].shape[place + 1 :]
         parts = [
             tensor.reshape(prod(before), tensor.shape[place], prod(after)) for tensor in tensors
@@ -127,23 +122,23 @@ class Product:
         return self.axes[place].reconstruct(parts).reshape(*before, -1, *after)
 
     def coefficients(self, places: Sequence[int], weights: Floats) -> list[Floats]:
-        """What the numbers of every combination of groups of some axes add to a weighted sum of
-        their cells; `weights` has a direction for each of these axes, after any others.
+        """Return the coefficients of the numbers of every combination of groups of the axes
+        `places` in a weighted sum of their cells. The last directions of `weights` are these axes.
         """
         return apply_along(weights, places, lambda i: self.axes[i].adjoint)
 
     def split(self, numbers: NDArray[Any]) -> list[NDArray[Any]]:
-        """The numbers of a file by group."""
+        """Return the numbers of a file by group."""
         return np.split(numbers, np.cumsum(self.lengths)[:-1])
 
     @cached_property
     def variances(self) -> Floats:
-        """Of the noise, by the groups of all axes."""
+        """The variances of the noise, a tensor over the groups of all axes."""
         return np.array([law.variance for law in self.laws]).reshape(self.groups)
 
     @cached_property
     def fourths(self) -> Floats:
-        """The fourth cumulants of the noise, by the groups of all axes."""
+        """The fourth cumulants of the noise, a tensor over the groups of all axes."""
         return np.array([law.fourth for law in self.laws]).reshape(self.groups)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +153,7 @@ class Product:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Product:
-        laws = [_noise(law) for law in data["laws"]]
+        laws = [noise_law_from_dict(law) for law in data["laws"]]
         return cls(
             tuple(map(tuple, data["names"])),
             tuple(axis_from_dict(each) for each in data["axes"]),
@@ -167,7 +162,7 @@ class Product:
 
 
 def product_norms(axes: Sequence[Axis]) -> list[tuple[int, int]]:
-    """The columns of a Kronecker product are products of columns; so are their norms."""
+    """Return the norms of the groups of a Kronecker product: products of the norms of the axes."""
     return [
         (prod(total for total, _ in each), prod(squares for _, squares in each))
         for each in product(*(axis.norms for axis in axes))
@@ -177,8 +172,8 @@ def product_norms(axes: Sequence[Axis]) -> list[tuple[int, int]]:
 def apply_along(
     tensor: NDArray[Any], places: Sequence[int], verb: Callable[[int], Callable[[Any], list[Any]]]
 ) -> list[NDArray[Any]]:
-    """A verb of each axis after the other, for all groups of those before: the last directions of
-    the tensor are those of the axes `places`.
+    """Apply the map `verb(place)` along each axis of `places` in turn, to the results of all groups
+    of the axes before. The last directions of the tensor are these axes.
     """
     tensors = [tensor]
     for direction, place in enumerate(places, tensor.ndim - len(places)):
@@ -197,33 +192,23 @@ def _own(numbers: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
     return flat.copy() if np.may_share_memory(flat, counts) else flat
 
 
-def _noise(data: Mapping[str, Any]) -> NoiseLaw:
-    law = law_from_dict(data)
-    if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
-        raise ValueError("the noise of a product is discrete Laplace or Gaussian")
-    return law
-
-
-# All kinds of axes by their name in a manifest.
-
 _KINDS: Mapping[str, type[Axis]] = {
     kind.kind: kind for kind in (IdentityAxis, Tree, TaxonomyTree, Haar, Nominal)
 }
 
 
 def axis_from_dict(data: Mapping[str, Any]) -> Axis:
-    """The axis that `to_dict` described."""
+    """Return the axis that `to_dict` described as `data`."""
     if data.get("kind") not in _KINDS:
         raise ReleaseError(f"This version of scumble knows no axis of kind {data.get('kind')!r}.")
     return _KINDS[data["kind"]].from_dict(data)
 
 
-# The numbers of a product with all groups of one law taken together: noise is drawn at once.
-
-
 @dataclass(frozen=True)
 class ByLaw:
-    """A transform with one group for each different law of a product."""
+    """The transform of a product with the groups of one law merged, so that their noise is drawn in
+    one call.
+    """
 
     design: Product
 
@@ -239,14 +224,14 @@ class ByLaw:
 
     @cached_property
     def _members(self) -> tuple[tuple[int, ...], ...]:
-        """By law, the groups of the product that have it."""
+        """For each law, the groups of the product that have it."""
         members: dict[NoiseLaw, list[int]] = {law: [] for law in self.laws}
         for group, law in enumerate(self.design.laws):
             members[law].append(group)
         return tuple(map(tuple, members.values()))
 
     def norms(self) -> list[tuple[int, int]]:
-        """Those of the groups taken together, added up."""
+        """Return, for each law, the sum of the norms of its groups."""
         own = self.design.norms()
         return [
             (sum(own[group][0] for group in groups), sum(own[group][1] for group in groups))
@@ -258,7 +243,7 @@ class ByLaw:
         return [np.concatenate([own[group] for group in groups]) for groups in self._members]
 
     def ordered(self, numbers: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """The numbers in the order of the product."""
+        """Return the numbers in the order of the groups of the product."""
         lengths = self.design.lengths
         parts: dict[int, NDArray[Any]] = {}
         for groups, own in zip(self._members, numbers, strict=True):

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.laws import law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws import NoiseLaw, noise_law_from_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
 NOISY, CELLS, ENTRIES = "noisy", "cells", "entries"  # columns of the file
 
 
@@ -39,10 +37,7 @@ class Matrix:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Matrix:
-        noise = law_from_dict(data["noise"])
-        if not isinstance(noise, DiscreteLaplace | DiscreteGaussian):
-            raise ValueError("sums of cells have discrete Laplace or Gaussian noise")
-        return cls(MergedCells.from_dict(data), noise)
+        return cls(MergedCells.from_dict(data), noise_law_from_dict(data["noise"]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
-"""Design by its name in a manifest.
-
-Design: how the numbers of a release were measured, in a form that its manifest can hold.
+"""Designs: how the numbers of a release were measured. One table maps the name of a design in a
+manifest to its class and to the class that reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from scumble.model.laws.distributions import DiscreteLaplace
 
 
 class Design(Protocol):
-    """What a reader has to know about the noisy numbers of a file."""
+    """The public facts that a reader needs about the noisy numbers of a file."""
 
     kind: ClassVar[str]
 
@@ -60,12 +59,11 @@ def loaded(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-# Cells: a noisy count for every cell of the product of some attributes.
-
-
 @dataclass(frozen=True)
 class Cells:
-    """One row a cell, its noisy count in the column `count`; the noise is independent by cell."""
+    """A noisy count for every cell of the product of some attributes: one row for each cell, with
+    its noisy count in the column `count`. The noise of the cells is independent.
+    """
 
     kind: ClassVar[str] = "cells"
 

@@ -19,8 +19,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.residuals import Form, MarginalTable, NoiseLaw
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.designs.residuals import Form, MarginalTable
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 
 Places = tuple[int, ...]

@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.cache import Cache
-from scumble.model.laws import law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws import NoiseLaw, noise_law_from_dict
 
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
 Form = Literal["marginal", "residual", "contrast"]
 
 
@@ -96,12 +94,7 @@ class Residuals:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Residuals:
-        laws = []
-        for each in data["laws"]:
-            law = law_from_dict(each)
-            if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
-                raise ValueError("tables have discrete Laplace or Gaussian noise")
-            laws.append(law)
+        laws = [noise_law_from_dict(each) for each in data["laws"]]
         tables = tuple(
             MarginalTable(tuple(places), form, laws[number])
             for places, form, number in data["tables"]

@@ -1,6 +1,5 @@
-"""Published cells of a large domain, law of the rule.
-
-Sparse: noisy counts of those cells of a large domain that a rule published.
+"""The design of sparse releases: noisy counts of the cells of a large domain that a rule publishes,
+and the moments of the noise that the rule lets pass.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 @dataclass(frozen=True)
 class Sparse:
-    """One row a published cell: the values of its attributes, its noisy count in the column
-    `count`, and in `weight` the number that stands for it in sums.
+    """The file has one row for each published cell: the values of its attributes, its noisy count
+    in the column `count`, and in the column `weight` the number that represents it in sums.
 
-    All cells of the domain got the same noise, those without rows too. A filter published the cells
-    whose noisy count is `theta` at least. Sampling published a cell of noisy count v with
-    probability min(|v|/tau, 1), and its weight is v, but tau with the sign of v where |v| is less;
-    a `tau` of 0 means that there were no more cells to publish. `total` is the number of rows with
-    a noise of its own.
+    All cells of the domain got the same noise, including those without rows. A filter publishes the
+    cells whose noisy count is at least `theta`. Sampling publishes a cell of noisy count v with
+    probability min(|v|/tau, 1); its weight is v, or tau with the sign of v if |v| is less than tau.
+    A `tau` of 0 means that all cells were published. `total` is the number of rows plus noise of
+    its own.
     """
 
     kind: ClassVar[str] = "sparse"
@@ -85,15 +84,15 @@ def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
     return noise
 
 
-# What the rules of sparse releases do to a noisy count, in closed form.
+# --- moments of published noise, in closed form --------------------------------------------------
 #
 # With a = e^(-1/scale), the noise z is k with probability (1 - a)/(1 + a) · a^|k|. All sums are
-# those of geometric series; `mean` below is a/(1 - a), the mean of a geometric number.
+# geometric series; `mean` below is a/(1 - a), the mean of a geometric variable.
 
 
 @dataclass(frozen=True)
 class NoiseTails:
-    """Moments of the noise from some whole number, 1 at least, upwards."""
+    """Moments of discrete Laplace noise z above an integer `start` >= 1."""
 
     noise: DiscreteLaplace
 
@@ -103,7 +102,7 @@ class NoiseTails:
 
     @cached_property
     def mean(self) -> float:
-        """a/(1 - a): how far a noise of at least t is beyond t, in the mean."""
+        """a/(1 - a): the mean excess over t of a noise that is at least t."""
         return 1 / math.expm1(self._rate) if self._rate < 700 else 0.0
 
     def chance(self, start: float) -> float:
@@ -116,7 +115,7 @@ class NoiseTails:
 
     def second(self, start: float) -> float:
         """E[z²; z ≥ start]."""
-        rest = self.mean * (1 + 2 * self.mean)  # the second moment of a geometric number
+        rest = self.mean * (1 + 2 * self.mean)  # the second moment of a geometric variable
         return self.chance(start) * (start * start + 2 * start * self.mean + rest)
 
     def sampled(self, tau: float, start: float = 1.0) -> float:
@@ -129,27 +128,29 @@ class NoiseTails:
         return max(tau * first - second, 0.0)
 
     def kept(self, tau: float) -> float:
-        """The probability that threshold sampling keeps an empty cell; tau is whole."""
+        """Return the probability that threshold sampling with an integer tau keeps an empty
+        cell.
+        """
         fallen = -math.expm1(-tau * self._rate)
         return 2 * self.chance(1) * fallen / (tau * -math.expm1(-self._rate))
 
     @property
     def least_theta(self) -> int:
-        """The smallest theta for which no count is published too high in the mean.
+        """The smallest theta for which no count is overestimated in the mean.
 
-        Let a published cell stand for its noisy count and any other for -f/(1 - p), where f and p
-        are E[z; z ≥ theta] and P(z ≥ theta), so that an empty cell stands for 0 in the mean. A
-        count c ≥ theta stands for at most c - P(z > c - theta) (theta - 1 - mean). One below it
-        stands for P(z ≥ theta - c) (theta + mean + f/(1 - p)) - f/(1 - p), which is convex in c,
-        0 at c = 0, and at c = theta - 1 at most c if theta ≥ 1 + mean. So from theta = 1 + mean on
-        no count stands for more than itself in the mean.
+        Let a published cell be represented by its noisy count and any other by -f/(1 - p), where f
+        and p are E[z; z ≥ theta] and P(z ≥ theta), so that an empty cell is represented by 0 in the
+        mean. A count c ≥ theta is represented by at most c - P(z > c - theta) (theta - 1 - mean) in
+        the mean. A count c < theta is represented by
+        P(z ≥ theta - c) (theta + mean + f/(1 - p)) - f/(1 - p), which is convex in c, 0 at c = 0,
+        and at c = theta - 1 at most c if theta ≥ 1 + mean. So from theta = 1 + mean on no count is
+        overestimated in the mean.
         """
         return 1 + math.ceil(self.mean)
 
     def excess(self, theta: float) -> float:
-        """How much more than σ² times its chance to be published the noise of a cell of c < theta
-        rows can add to a variance, for each of its rows: the largest
-        P(z ≥ t) (t² + 2t·mean) / (theta - t), t = theta - c.
+        """Return a bound, per row, on the variance that the noise of a cell of c < theta rows adds
+        beyond σ² · P(published): the largest P(z ≥ t) (t² + 2t·mean) / (theta - t), t = theta - c.
         """
         most = min(theta - 1, 12 * (1 + self.mean))
         if most < 1:
@@ -162,18 +163,20 @@ class NoiseTails:
 
 @dataclass(frozen=True)
 class EmptyCell:
-    """What a cell without rows adds to a sum of published numbers, in which a cell that is not
-    published stands for -shift: 0 in the mean, with a variance of which `sampling` is a part.
+    """Moments of the contribution of a cell without rows to a sum, in which an unpublished cell is
+    represented by -shift. Its mean is 0; `sampling` is the part of `variance` due to sampling.
     """
 
-    chance: float  # that it is published
+    chance: float  # the probability that the cell is published
     shift: float
     variance: float
     sampling: float
 
 
 def filtered_empty_cell(tails: NoiseTails, theta: int, tau: float = 0.0) -> EmptyCell:
-    """Noise of theta at least, and of that (with a tau) a sample."""
+    """Return the moments of an empty cell if noise of at least `theta` is published, and, with
+    `tau`, only a sample of it.
+    """
     chance, first = tails.chance(theta), tails.first(theta)
     shift = first / (1 - chance)
     second = tails.second(theta) + 2 * shift * first + shift * shift * chance
@@ -182,7 +185,9 @@ def filtered_empty_cell(tails: NoiseTails, theta: int, tau: float = 0.0) -> Empt
 
 
 def sampled_empty_cell(tails: NoiseTails, tau: float) -> EmptyCell:
-    """A sample of all noises, with a tau of any size; with none all of them."""
+    """Return the moments of an empty cell under threshold sampling with `tau`; with a `tau` of 0
+    all nonzero noise is published.
+    """
     sampling = 2 * tails.sampled(tau)
     chance = tails.kept(tau) if tau >= 1 else 2 * tails.chance(1)
     return EmptyCell(chance, 0.0, tails.noise.variance + sampling, sampling)

@@ -1,7 +1,4 @@
-"""Taxonomies and their trees.
-
-Taxonomies: the values of an attribute in families, those in larger ones, up to one root.
-"""
+"""Taxonomies of the values of an attribute, and the axis that counts every node of one."""
 
 from __future__ import annotations
 
@@ -20,9 +17,10 @@ from scumble.model.designs.tree import FamilyGroups, LevelLeastSquares
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """Codes in the order of the leaves, and the sizes of families from the leaves up to the root.
+    """A tree of values: their codes in the order of the leaves, and, from the leaves up to the
+    root, the number of children of each node of a level (`families`).
 
-    All leaves are equally deep: a value that was given higher up has families of one below it.
+    All leaves have the same depth: a value that was given higher up has families of one below it.
     """
 
     order: tuple[int, ...]
@@ -30,7 +28,7 @@ class Taxonomy:
 
     @classmethod
     def of(cls, nested: Sequence[Any]) -> Taxonomy:
-        """From codes in nested lists: `[[0, 1], [2, [3, 4]]]`."""
+        """Return the taxonomy of codes in nested lists, as `[[0, 1], [2, [3, 4]]]`."""
         depth = _depth(nested)
         level: list[Any] = [nested]
         families = []
@@ -73,12 +71,11 @@ def _depth(node: Any) -> int:
     return 1 + max(map(_depth, node))
 
 
-# The tree of a taxonomy: a count for every node.
-
-
 @dataclass(frozen=True)
 class TaxonomyTree:
-    """One group a measured level, from the leaves up; `weights` as those of a `Tree`."""
+    """The axis that counts every node of a taxonomy: one group for each measured level, from the
+    leaves up; `weights` as those of a `Tree`.
+    """
 
     kind: ClassVar[str] = "taxonomy"
     signed: ClassVar[bool] = False

@@ -1,6 +1,5 @@
-"""Hierarchical axis: levels, least squares, budget plan.
-
-Trees over the cells of one ordered attribute.
+"""Hierarchies over the cells of one ordered attribute: measured levels, least squares, and the
+fan-outs and budget shares that answer ranges well.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from scumble.model.designs.axis import Floats, Integers, cell_classes
 
 @dataclass(frozen=True)
 class Tree:
-    """Neighbouring cells in blocks, those in larger blocks, and so on; one group a measured level.
+    """A hierarchy of intervals of cells. Each measured level is one group.
 
-    `fanouts` are the children of a node, from those whose children are cells up; the last node of a
-    level may have fewer. `weights` are inverse variances of the levels' noises up to a factor, from
-    the cells up; a level of weight 0 is not measured.
+    `fanouts` are the numbers of children of a node, from the parents of cells up; the last node of
+    a level may have fewer. `weights` are the inverse variances of the noise of the levels up to a
+    factor, from the cells up; a level of weight 0 is not measured.
     """
 
     kind: ClassVar[str] = "tree"
@@ -97,9 +96,8 @@ class Tree:
         return cls(int(data["size"]), fanouts, weights)
 
 
-# Steps from one level of a tree to the next: the children of each node are next to each other.
-#
-# A step acts along the middle direction of tensors of three.
+# --- from one level of a tree to the next --------------------------------------------------------
+# The children of a node are adjacent. All maps act along the middle of three directions.
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -109,18 +107,18 @@ class Grouping(Protocol):
 
     @property
     def above(self) -> int:
-        """How many parents there are."""
+        """The number of parents."""
 
     def sum(self, tensor: NDArray[Number]) -> NDArray[Number]:
-        """The sums over the children of each node."""
+        """Return the sum over the children of each node."""
 
     def spread(self, tensor: NDArray[Number]) -> NDArray[Number]:
-        """Every node's number for each of its children."""
+        """Return the number of each node, repeated for each of its children."""
 
 
 @dataclass(frozen=True)
 class EqualGroups:
-    """Every node has the same number of children, but the last one, which may have fewer."""
+    """Every node has the same number of children, except the last one, which may have fewer."""
 
     below: int
     children: int
@@ -145,7 +143,7 @@ class EqualGroups:
 
 @dataclass(frozen=True)
 class FamilyGroups:
-    """Every parent has a number of children of its own."""
+    """Parent i has `sizes[i]` children."""
 
     sizes: tuple[int, ...]
 
@@ -164,25 +162,25 @@ class FamilyGroups:
         return np.repeat(tensor, self.sizes, axis=1)
 
 
-# Weighted least squares on a tree, in two passes.
+# --- weighted least squares on a tree, in two passes ---------------------------------------------
 #
 # Every level of a tree was measured with noise of its own variance, 1/weight, or not at all
-# (weight 0). Upwards, a node's measurement and the sum of its children's estimates are averaged
-# by their inverse variances; downwards, what the parent knows better is shared among the children
-# in proportion to their variances. The result is the weighted least squares estimate (Hay,
-# Rastogi, Miklau, Suciu, VLDB 2010, for any fan-outs and any weights).
+# (weight 0). Upwards, the measurement of a node and the sum of its children's estimates are
+# averaged by their inverse variances. Downwards, the correction of the parent is distributed among
+# the children in proportion to their variances. The result is the weighted least squares estimate
+# (Hay, Rastogi, Miklau, Suciu, VLDB 2010, here for any fan-outs and any weights).
 
 
 class LevelLeastSquares:
-    """The estimate of all leaves from all levels, and the transpose of that map.
+    """The linear estimate of all leaves from all levels, and the transpose of that map.
 
-    A level runs along the middle direction of tensors of three. Levels go from the leaves up.
+    A level runs along the middle of three directions. Levels are ordered from the leaves up.
     """
 
     def __init__(self, leaves: int, steps: Sequence[Grouping], weights: Sequence[float]) -> None:
         self._steps = tuple(steps)
-        self._own: list[Floats] = []  # how much of a node's estimate is its own measurement
-        self._shares: list[Floats] = []  # of what a parent knows better, by child
+        self._own: list[Floats] = []  # weight of a node's own measurement in its estimate
+        self._shares: list[Floats] = []  # share of each child in the correction of its parent
         variance = np.full((1, leaves, 1), 1 / weights[0])
         for step, weight in zip(steps, weights[1:], strict=True):
             summed = step.sum(variance)
@@ -192,13 +190,12 @@ class LevelLeastSquares:
             variance = summed * (1 - own)
 
     def reconstruct(self, levels: Sequence[Floats | None]) -> Floats:
-        """The leaves; `None` stands for a level that was not measured."""
+        """Return the estimates of the leaves; `None` stands for a level that was not measured."""
         estimates = [_there(levels[0])]
         sums = []
         for step, own, measured in zip(self._steps, self._own, levels[1:], strict=True):
             summed = step.sum(estimates[-1])
             sums.append(summed)
-            # Its own share of what the measurement says beyond the children.
             estimates.append(summed if measured is None else summed + own * (measured - summed))
         best = estimates.pop()
         for step, share in zip(reversed(self._steps), reversed(self._shares), strict=True):
@@ -206,7 +203,7 @@ class LevelLeastSquares:
         return best
 
     def adjoint(self, weights: Floats) -> list[Floats]:
-        """By level, what every measurement adds to the weighted sum of the leaves."""
+        """Return, by level, the coefficient of every measurement in the weighted sum of leaves."""
         pulled = [weights]
         for step, share in zip(self._steps, self._shares, strict=True):
             pulled.append(step.sum(share * pulled[-1]))
@@ -221,7 +218,7 @@ class LevelLeastSquares:
 
 
 def _short(numbers: Floats) -> Floats:
-    """One number in place of many equal ones."""
+    """Return a single number in place of many equal ones."""
     first = numbers[:, :1]
     return first if (numbers == first).all() else numbers
 
@@ -232,22 +229,23 @@ def _there(level: Floats | None) -> Floats:
     return level
 
 
-# Plans of trees: fan-outs and shares of the budget that answer ranges well, known before any row
-# is read.
+# --- plans of trees, made before any row is read -------------------------------------------------
 #
-# With whole blocks the least squares estimate of the cells has a covariance whose eigenspaces are
-# the levels: the cells' means over the blocks of one level, minus those of the next. So the mean
-# variance over all ranges is a sum with one term a level.
+# With complete blocks the covariance of the least squares estimate of the cells has the levels as
+# eigenspaces: the means of the cells over the blocks of one level, minus those of the next. So the
+# mean variance over all ranges is a sum with one term for each level.
 
 Budget = Literal["uniform", "optimal"]
 
-_STEPS = 200  # of the optimal shares: each makes the error smaller, the last ones by nothing
-_GRAIN = 1 << 12  # shares are whole numbers of this part, before they are made to add up to 1
+_STEPS = 200  # iterations for the optimal shares; the last ones change nothing
+_GRAIN = 1 << 12  # shares are rounded to multiples of 1/4096, then scaled to add up to 1
 
 
 @dataclass(frozen=True)
 class TreePlan:
-    """Fan-outs from the leaves up, and what each level gets of the budget: 0 is not measured."""
+    """Fan-outs from the leaves up, and the share of each level in the budget; a level of share 0 is
+    not measured.
+    """
 
     size: int
     fanouts: tuple[int, ...]
@@ -262,20 +260,20 @@ class TreePlan:
 
     @property
     def measured(self) -> tuple[Fraction, ...]:
-        """The shares of the levels that get some."""
+        """The shares of the measured levels."""
         return tuple(share for share in self.shares if share)
 
     @property
     def error(self) -> float:
-        """The mean variance of the count of a random range, in units of the variance that noise has
-        if it gets the whole budget for one level.
+        """The mean variance of the count of a random range, in units of the variance of noise that
+        spends the whole budget on one level.
         """
         inverse = np.cumsum(np.array(self.weights) * self._blocks)
         return float(self._spread @ (1 / inverse))
 
     @property
     def _blocks(self) -> Floats:
-        """The cells of a block of each level, from the cells up."""
+        """The number of cells in a block of each level, from the cells up."""
         blocks = [1]
         for fanout in self.fanouts:
             blocks.append(min(blocks[-1] * fanout, self.size))
@@ -283,16 +281,16 @@ class TreePlan:
 
     @property
     def _spread(self) -> Floats:
-        """By level, the mean squared length of its part of a range."""
+        """For each level, the mean squared norm of the projection of a range on its eigenspace."""
         lengths = [_mean_square(self.size, int(block)) for block in self._blocks]
         return -np.diff([*lengths, 0.0])
 
     def optimal(self) -> TreePlan:
-        """The same fan-outs with the shares of the levels that make `error` least.
+        """Return the plan with the same fan-outs and the shares that minimise `error`.
 
-        Given the coefficients of the estimate the best shares are in proportion to the cube root
-        (Gaussian: the square root) of the sum of their squares by level; given the shares the best
-        coefficients are those of least squares. Taken in turns, both only make the error smaller.
+        Given the coefficients of the estimate, the best shares are proportional to the cube root
+        (Gaussian: the square root) of the sum of their squares by level. Given the shares, the best
+        coefficients are those of least squares. Alternating both never increases the error.
         """
         blocks, spread = self._blocks, self._spread
         power = 1 if self.gaussian else 2
@@ -300,7 +298,7 @@ class TreePlan:
         for _ in range(_STEPS):
             weights = shares**power
             inverse = np.cumsum(weights * blocks)
-            # What the levels from each one up leave of the error, by its weight.
+            # Minus the derivative of the error with respect to weight · block of each level.
             pulled = np.cumsum((spread / inverse**2)[::-1])[::-1]
             shares = (weights**2 * blocks * pulled) ** (1 / (power + 1))
             shares /= shares.sum()
@@ -313,7 +311,7 @@ class TreePlan:
 def tree_plan(
     size: int, *, fanout: int | None, root: bool, gaussian: bool, budget: Budget
 ) -> TreePlan:
-    """The plan with these settings; without a fan-out, the one that answers ranges best."""
+    """Return the plan with these settings; without `fanout`, the one with the smallest `error`."""
     if fanout is not None:
         return _plan(size, fanout, root, gaussian, budget)
     return _best(size, root, gaussian, budget)
@@ -321,7 +319,7 @@ def tree_plan(
 
 @lru_cache(maxsize=256)
 def _best(size: int, root: bool, gaussian: bool, budget: Budget) -> TreePlan:
-    """Of all heights, each with the smallest fan-out that reaches it."""
+    """Return the best plan over all heights, each with the smallest fan-out that reaches it."""
     heights = range(1, size.bit_length() + 1)
     fanouts = dict.fromkeys(_least_fanout(size, height) for height in heights)
     plans = [_plan(size, fanout, root, gaussian, budget) for fanout in fanouts]
@@ -339,7 +337,7 @@ def _plan(size: int, fanout: int, root: bool, gaussian: bool, budget: Budget) ->
 
 
 def _least_fanout(size: int, height: int) -> int:
-    """The smallest number, from 2 on, whose power of that height is not below the size."""
+    """Return the smallest fan-out >= 2 with fanout**height >= size."""
     fanout = max(int(float(size) ** (1 / height)) - 1, 2)
     while fanout**height < size:
         fanout += 1
@@ -347,8 +345,8 @@ def _least_fanout(size: int, height: int) -> int:
 
 
 def _mean_square(size: int, block: int) -> float:
-    """The mean over all ranges of the squared length of what is left of a range's indicator if
-    every block is replaced by its mean.
+    """Return the mean, over all ranges, of the squared norm of the range's indicator after every
+    block is replaced by its mean.
     """
     whole, rest = divmod(size, block)
     places = whole * (whole - 1) // 2  # the sums of 0, 1, ... and of their squares
@@ -363,11 +361,12 @@ def _mean_square(size: int, block: int) -> float:
 
 
 def _pairs(length: int, blocks: int, first: int, last: int, both: int) -> int:
-    """How many ranges hold both of two cells of a block, over all pairs and all blocks.
+    """Return the number of ranges that hold both of two cells of a block, summed over all pairs of
+    cells and all blocks.
 
-    Cells x <= y are in (x + 1)(size - y) ranges. With a block that begins at t that is the sum over
-    i, j below its length of (first + min)(last - max), first = t + 1 and last = size - t; the sums
-    of these and of their product over the blocks are given.
+    Cells x <= y are in (x + 1)(size - y) ranges. For a block that begins at t this is the sum over
+    i, j < length of (t + 1 + min(i, j))(size - t - max(i, j)). `first` is the sum of t + 1 over the
+    blocks, `last` that of size - t, and `both` that of their product.
     """
     least = length * (length - 1) * (2 * length - 1) // 6
     most = length * length * (length - 1) - least

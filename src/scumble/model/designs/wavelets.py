@@ -1,10 +1,9 @@
-"""Haar and nominal wavelets.
+"""Haar and nominal wavelets in integers: sums and differences that are not divided by anything.
 
-Haar wavelets of whole numbers: sums and differences of halves, not divided by anything.
-
-Cells are padded with empty ones up to a power of two in thought only: a difference whose right half
-is empty is the sum of its left half, which is known from above, and is not measured. So there are
-as many numbers as cells, whatever their number, and a cell is in at most one number a level.
+For the Haar wavelet the cells are conceptually padded with empty ones up to a power of two. A
+difference whose right half is padding equals the sum of its left half, which the levels above
+determine, and is not measured. So there are as many numbers as cells, and a cell is in at most one
+number of each level.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ from scumble.model.designs.taxonomy import Taxonomy
 
 @dataclass(frozen=True)
 class Haar:
-    """Groups are the differences, from pairs of cells up to halves of everything, then the sum."""
+    """The Haar axis. Its groups are the differences of halves, level by level from pairs of cells
+    up, and last the sum of all cells.
+    """
 
     kind: ClassVar[str] = "haar"
 
@@ -37,7 +38,7 @@ class Haar:
 
     @property
     def _levels(self) -> tuple[int, ...]:
-        """How many sums there are before each halving."""
+        """The number of sums before each step, from the cells up."""
         levels, length = [], self.size
         while length > 1:
             levels.append(length)
@@ -53,8 +54,9 @@ class Haar:
         return ((1, 1),) * (len(self._levels) + 1)
 
     def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        """Two cells share the sum and, with equal signs, the differences of blocks whose one half
-        holds both; with opposite signs only one, that of the halves that part them.
+        """Two cells share the sum and, with equal signs, the differences of blocks of which one
+        half holds both. They share one difference with opposite signs: that of the block whose
+        halves separate them.
         """
         return all(weight <= weights[-1] for weight in weights)
 
@@ -102,20 +104,21 @@ class Haar:
         return cls(int(data["size"]))
 
 
-# Nominal wavelets of whole numbers: how far each node of a taxonomy is from its siblings' mean.
+# --- nominal wavelets: the deviation of each node of a taxonomy from the mean of its siblings ----
 #
-# A node of f siblings is measured as f times its count minus the count of all siblings, times a
-# whole number that makes one row weigh about the same in every family of a level. Families of one
-# child say nothing and are not measured.
+# A node with f siblings (itself included) is measured as f times its count minus the count of all
+# siblings, times an integer factor that makes the norm of a row about equal in every family of a
+# level. Families of one child carry no information and are not measured.
 
-_FINEST = 1 << 16  # one row changes the numbers of a level by no more than this, or one family's
+_FINEST = 1 << 16  # largest norm of a level that factors may cause
 
 
 @dataclass(frozen=True)
 class Nominal:
-    """Groups are the levels that have siblings, from the leaves up, then the sum of all.
+    """The nominal wavelet axis. Its groups are the levels that have siblings, from the leaves up,
+    and last the sum of all cells.
 
-    `factors` has a whole number for every family, as `taxonomy.families` has its size.
+    `factors` has an integer for every family, in the layout of `taxonomy.families`.
     """
 
     kind: ClassVar[str] = "nominal"
@@ -125,7 +128,9 @@ class Nominal:
 
     @classmethod
     def balanced(cls, taxonomy: Taxonomy, *, squares: bool) -> Nominal:
-        """With factors that even out the changes by one row: in all, or in squares."""
+        """Return the axis with factors that equalise the L1 norms of the families, or, with
+        `squares`, their L2 norms.
+        """
         return cls(taxonomy, tuple(_factors(sizes, squares) for sizes in taxonomy.families))
 
     @property
@@ -138,7 +143,7 @@ class Nominal:
 
     @cached_property
     def _levels(self) -> tuple[tuple[int, NDArray[np.intp]], ...]:
-        """The steps that have siblings, and which of the nodes below have some."""
+        """The levels that have siblings, each with the nodes that have some."""
         kept = []
         for place, sizes in enumerate(self.taxonomy.families):
             among = np.flatnonzero(np.repeat(sizes, sizes) > 1)
@@ -152,7 +157,7 @@ class Nominal:
 
     @property
     def norms(self) -> tuple[tuple[int, int], ...]:
-        """A row of a family of f adds f - 1 to one number of it and takes 1 from f - 1 others."""
+        """A row in a family of f adds f - 1 to one number and subtracts 1 from f - 1 others."""
         norms = []
         for place, _ in self._levels:
             pairs = list(zip(self.factors[place], self.taxonomy.families[place], strict=True))
@@ -163,7 +168,7 @@ class Nominal:
 
     @cached_property
     def _scales(self) -> tuple[tuple[Integers, Integers], ...]:
-        """By step, the size and the factor of each family, as they stand along a tensor."""
+        """For each level, the sizes and the factors of its families, shaped to broadcast."""
         both = zip(self.taxonomy.families, self.factors, strict=True)
         return tuple(
             (np.array(sizes, np.int64)[None, :, None], np.array(factors, np.int64)[None, :, None])
@@ -172,7 +177,8 @@ class Nominal:
 
     def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
         """Two cells share the sum and, with a product of k² f (f - 1), the families of one node
-        above both; that of f nodes which parts them gives 2 · -k² (f - 1) + (f - 2) k² = -k² f.
+        above both. The family of f nodes that separates them contributes
+        2 · -k² (f - 1) + (f - 2) k² = -k² f.
         """
         return all(
             weight * k * k * f <= weights[-1]
@@ -220,7 +226,7 @@ class Nominal:
         return [*groups, pulled]
 
     def _centred(self, place: int, nodes: Floats) -> Floats:
-        """Minus the mean of siblings, and in units of counts: a symmetric map."""
+        """Return the numbers minus the mean of siblings, in units of counts: a symmetric map."""
         step, (size, factor) = self.taxonomy.steps[place], self._scales[place]
         centred: Floats = nodes - step.spread(step.sum(nodes) / size)
         return centred / step.spread(size * factor)
@@ -236,16 +242,19 @@ class Nominal:
 
 
 def _total(siblings: int) -> int:
-    """By how much one row changes the numbers of its family in all, without the factor."""
+    """Return the L1 norm of a row in a family of this size, without the factor."""
     return 2 * (siblings - 1)
 
 
 def _squares(siblings: int) -> int:
+    """Return the squared L2 norm of a row in a family of this size, without the factor."""
     return siblings * (siblings - 1)
 
 
 def _factors(sizes: Sequence[int], squares: bool) -> tuple[int, ...]:
-    """Whole numbers as large as a common limit allows, 1 if all families are of one size."""
+    """Return the largest factors within a common limit of the norms; 1 if all families have one
+    size.
+    """
     several = sorted({size for size in sizes if size > 1})
     if len(several) < 2:
         return (1,) * len(sizes)

@@ -12,7 +12,7 @@ from typing import Any
 
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import DiscreteLaw, ErrorLaw, Normal
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.laws.weighted_sum import NoiseSum
 
 __all__ = [
@@ -20,9 +20,11 @@ __all__ = [
     "DiscreteLaplace",
     "DiscreteLaw",
     "ErrorLaw",
+    "NoiseLaw",
     "NoiseSum",
     "Normal",
     "law_from_dict",
+    "noise_law_from_dict",
 ]
 
 
@@ -36,10 +38,17 @@ def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
     if kind == "discrete gaussian":
         return DiscreteGaussian(Fraction(data["parameter"]))
     if kind == "noise sum":
-        base = law_from_dict(data["base"])
-        if isinstance(base, DiscreteLaplace | DiscreteGaussian):
-            return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})
+        base = noise_law_from_dict(data["base"])
+        return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})
     raise ParameterError.of("law_from_dict", "kind", "the name of an error law", kind)
+
+
+def noise_law_from_dict(data: Mapping[str, Any]) -> NoiseLaw:
+    """Return the discrete Laplace or Gaussian law that `to_dict` described as `data`."""
+    law = law_from_dict(data)
+    if not isinstance(law, NoiseLaw):
+        raise ValueError("noise is discrete Laplace or discrete Gaussian")
+    return law
 
 
 def _weight(value: Any) -> int | float:

@@ -293,6 +293,9 @@ class DiscreteGaussian:
         return {"kind": "discrete gaussian", "parameter": str(self.parameter)}
 
 
+NoiseLaw = DiscreteLaplace | DiscreteGaussian
+
+
 def _reach(square: float) -> int:
     """Return a distance beyond which the law has probability less than exp(-800)."""
     return math.ceil(40 * math.sqrt(square)) + 1

@@ -212,8 +212,9 @@ def large_epsilon_warning(epsilon: float | Fraction) -> str:
     end = posterior_at_most(prior, gamma_for_epsilon(min(given, Fraction(LARGEST_EPSILON))))
     one = posterior_at_most(prior, gamma_above_epsilon(Fraction(1)))
     return (
-        f"ε = {at_most(given)} hides next to nothing: who gave {percent_at_most(prior)} to a guess "
-        f"may end at {percent_at_least(end)}. With ε = 1 that is at most {percent_at_most(one)}."
+        f"ε = {at_most(given)} hides next to nothing: an attacker who gave "
+        f"{percent_at_most(prior)} to a guess may end at {percent_at_least(end)}. "
+        f"With ε = 1 that is at most {percent_at_most(one)}."
     )
 
 

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
 
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
 Integers = npt.NDArray[np.int64]
 
 LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odds of e^-16000

@@ -16,9 +16,9 @@ from scumble.model.designs.axis import IdentityTransform, Transform
 from scumble.model.designs.residual_planner import privacy_cost
 from scumble.model.designs.residuals import MarginalTable, Residuals, differences
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
-from scumble.private.meter.noise import NoiseLaw, NoisySteps, check_scale
+from scumble.private.meter.noise import NoisySteps, check_scale
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema

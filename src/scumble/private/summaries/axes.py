@@ -17,11 +17,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scumble.model.designs.axis import Axis, Floats
-from scumble.model.designs.kronecker import NUMBER, ByLaw, NoiseLaw, Product, product_norms
+from scumble.model.designs.kronecker import NUMBER, ByLaw, Product, product_norms
 from scumble.model.designs.taxonomy import Taxonomy
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
