@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import scumble as sc
-from scumble.compare.exposure import exposed
+from scumble.compare.exposure import release_exposure
 from scumble.compare.truth import TrueTable
 from scumble.demo.census import census
 from scumble.public.plot.figures import FAINT, INK, blank, svg
@@ -166,7 +166,7 @@ def points(people: int = PEOPLE, repeats: int = REPEATS) -> Iterator[Point]:
             release = sc.publish(table, schema, mechanism)
             answers = release.answer_many(questions)
             squares += sum(_square(a, t) for a, t in zip(answers, truth, strict=True))
-            success = exposed(release, true, Fraction(1, 10)).success
+            success = release_exposure(release, true, Fraction(1, 10)).success
         error = sqrt(squares / repeats / len(questions))
         yield Point(type(mechanism).__name__, words, success, error)
 

@@ -17,7 +17,7 @@ import pytest
 
 import scumble as sc
 from scumble.compare.comparison import Comparison, Results
-from scumble.compare.exposure import exposed
+from scumble.compare.exposure import release_exposure
 from scumble.compare.measures import spread
 from scumble.compare.page import page, read, write
 from scumble.compare.points import Point, as_csv, points, sentence
@@ -126,7 +126,7 @@ def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
     given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace", **given}
     release = sc.publish(rows, SCHEMA, create(method, **given), seed=1)
-    found = exposed(release, table, PRIOR)
+    found = release_exposure(release, table, PRIOR)
     assert found.basis == "limit"
     assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
 
@@ -134,7 +134,7 @@ def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
 def test_a_summary_of_other_columns_tells_nothing(table: TrueTable) -> None:
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
     ages = sc.Histogram(["age"], epsilon=1, neighbours="replace")
-    found = exposed(sc.publish(rows, SCHEMA, ages, seed=1), table, PRIOR)
+    found = release_exposure(sc.publish(rows, SCHEMA, ages, seed=1), table, PRIOR)
     assert (found.success, found.basis) == (1 / 8, "exact")
     assert found.posterior == pytest.approx(0.1)
 
@@ -181,7 +181,7 @@ def test_groups_expose_their_rarest_values() -> None:
     )
     rows = pa.table({"age": [0, 1, 2, 3], "job": ["a", "a", "b", "c"]})
     release = sc.publish(rows, schema, sc.Anatomy(l=2), seed=1)
-    found = exposed(release, TrueTable.read(rows, schema), PRIOR)
+    found = release_exposure(release, TrueTable.read(rows, schema), PRIOR)
     assert found.success == pytest.approx(2 / 3, rel=1e-15)
     assert (found.basis, found.private) == ("exact", False)
 
@@ -193,7 +193,8 @@ def test_adding_or_removing_counts_twice() -> None:
     by_one = sc.Histogram(["job"], epsilon=0.5, neighbours="add_remove")
     replaced = sc.Histogram(["job"], epsilon=1, neighbours="replace")
     one, other = (
-        exposed(sc.publish(rows, schema, each, seed=1), known, PRIOR) for each in (by_one, replaced)
+        release_exposure(sc.publish(rows, schema, each, seed=1), known, PRIOR)
+        for each in (by_one, replaced)
     )
     assert one == other
 
@@ -202,7 +203,7 @@ def test_an_epsilon_that_promises_nothing_is_none(table: TrueTable) -> None:
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
     for epsilon, private in ((10, True), (11, False)):
         release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=epsilon), seed=1)
-        assert exposed(release, table, PRIOR).private is private
+        assert release_exposure(release, table, PRIOR).private is private
 
 
 def _point(name: str, success: float, error: float, *, private: bool = True) -> Point:
@@ -215,23 +216,23 @@ def _point(name: str, success: float, error: float, *, private: bool = True) -> 
 
 
 def test_only_like_beats_like() -> None:
-    from scumble.compare.points import _judged
+    from scumble.compare.points import _with_rival
 
     full, hollow = _point("full", 0.2, 0.5), _point("hollow", 0.1, 0.1, private=False)
     worse, same = _point("worse", 0.3, 0.6), _point("same", 0.2, 0.5)
     every = [full, hollow, worse, same]
-    beaten = {point.method: _judged(point, every).beaten_by for point in every}
+    beaten = {point.method: _with_rival(point, every).beaten_by for point in every}
     assert beaten == {"full": "", "hollow": "", "worse": "full, x = 1", "same": ""}
-    assert _judged(replace(full, posterior=None), every).beaten_by == "hollow, x = 1"
+    assert _with_rival(replace(full, posterior=None), every).beaten_by == "hollow, x = 1"
     whole = replace(worse, whole=True)
-    assert _judged(whole, every).beaten_by == ""
-    assert _judged(worse, [replace(full, whole=True)]).beaten_by == "full, x = 1"
+    assert _with_rival(whole, every).beaten_by == ""
+    assert _with_rival(worse, [replace(full, whole=True)]).beaten_by == "full, x = 1"
     lax = replace(full, posterior=0.4)
-    assert _judged(worse, [lax]).beaten_by == ""  # its promise is worse
+    assert _with_rival(worse, [lax]).beaten_by == ""  # its promise is worse
     # What stands at a limit may expose less: a promise as strict beats it, a small number does not.
     limit = replace(worse, basis="limit", posterior=0.25)
-    assert _judged(limit, [full]).beaten_by == ""
-    assert _judged(limit, [replace(full, posterior=0.25)]).beaten_by == "full, x = 1"
+    assert _with_rival(limit, [full]).beaten_by == ""
+    assert _with_rival(limit, [replace(full, posterior=0.25)]).beaten_by == "full, x = 1"
 
 
 def test_sentences() -> None:

@@ -13,7 +13,7 @@ import scumble as sc
 from scumble.compare.comparison import Comparison, Results
 from scumble.compare.measures import spread, unrounded
 from scumble.compare.page import _spread, page
-from scumble.compare.points import Point, publishing, sentence
+from scumble.compare.points import Point, command_of_setting, sentence
 from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
@@ -117,11 +117,11 @@ def test_commands_name_what_was_compared() -> None:
     mechanism = create("workload", attributes=["a"], neighbours="replace", **asked)
     assert mechanism
     about = {"file": "my.sql", "reading": {"outside": "missing"}}
-    assert publishing("workload", {"attributes": ["a"], "epsilon": 0.5}, about) == (
+    assert command_of_setting("workload", {"attributes": ["a"], "epsilon": 0.5}, about) == (
         "scumble publish TABLE --schema SCHEMA --method workload --attributes a --epsilon 0.5 "
         "--queries my.sql --outside missing -o view"
     )
-    assert "--method grid --uniform -o" in publishing("grid", {"adaptive": False}, {})
+    assert "--method grid --uniform -o" in command_of_setting("grid", {"adaptive": False}, {})
 
 
 @pytest.fixture(scope="module")

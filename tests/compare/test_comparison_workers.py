@@ -13,7 +13,7 @@ from scumble.cli.console import ShellDialect
 from scumble.compare import comparison
 from scumble.compare.comparison import Comparison, Results
 from scumble.compare.questions import questions
-from scumble.compare.runs import Task, Workers, attempted, usable_cores
+from scumble.compare.runs import Task, Workers, try_run, usable_cores
 from scumble.compare.settings import Choice, Settings
 from scumble.compare.truth import stand_in
 from scumble.model.errors import ScumbleError, setting, using_dialect
@@ -44,8 +44,8 @@ def _blank(comparison: Comparison) -> Results:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Further processes are started after the first run, however little is left."""
-    monkeypatch.setattr(comparison, "_WORTH", 0.0)
-    monkeypatch.setattr(comparison, "_LOOK", 0.0)
+    monkeypatch.setattr(comparison, "_WORTH_PROCESSES", 0.0)
+    monkeypatch.setattr(comparison, "_TIMED_ALONE", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -114,5 +114,5 @@ class _Refusing:
 
 def test_reasons_have_the_same_words_in_every_process(made: Comparison) -> None:
     with using_dialect(ShellDialect(lambda: None)):
-        reason = attempted(_Refusing(), Task(0, made.choices[0], 0))  # type: ignore[arg-type]
+        reason = try_run(_Refusing(), Task(0, made.choices[0], 0))  # type: ignore[arg-type]
     assert reason == "Say suppress=True."

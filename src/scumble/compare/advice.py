@@ -1,7 +1,7 @@
-"""Advice: which method, at which setting, with which error; from the schema alone.
+"""Advice on methods and settings, with their expected errors, from the schema alone.
 
-Nothing is read but the schema. All errors are closed forms for one kind of question: how many of a
-share of the rows have one sensitive value, all values being equally frequent.
+Errors are closed forms for one kind of question: how many rows of a given share of the table have
+one sensitive value, if all values are equally frequent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from scumble.compare.selection import plain, select
+from scumble.compare.selection import format_parameter, select
 from scumble.model.errors import ParameterError, SchemaError
 from scumble.model.evidence.channels import PoolLaw, SubsetLaw
 from scumble.model.parameters import whole
@@ -31,7 +31,7 @@ from scumble.private.perturbation.subset import Subset
 
 Publish = Literal["rows", "summaries", "answers"]
 EPSILONS = (0.5, 1.0, 2.0, 3.0)
-_ANSWERED = (10, 100)  # questions about the same people that a database shall answer
+_ANSWERED = (10, 100)  # numbers of questions about the same people that a database should answer
 _MOST_K = 1024
 
 
@@ -45,17 +45,17 @@ class ExampleCount:
 
     @property
     def asked(self) -> float:
-        """How many rows the condition on the other columns leaves."""
+        """The number of rows that satisfy the condition on the other columns."""
         return self.rows * self.part
 
     @property
     def count(self) -> float:
-        """The count to expect."""
+        """The expected count."""
         return self.asked / self.values
 
     @property
     def words(self) -> str:
-        """Where the count comes from."""
+        """A sentence that explains the count."""
         part = f"a condition that {_percent(self.part)} of {self.rows:,} rows meet"
         if self.values > 1:
             part += f", for one of {self.values} sensitive values that are equally frequent"
@@ -64,8 +64,10 @@ class ExampleCount:
 
 @dataclass(frozen=True)
 class Advice:
-    """One method at one setting. `posterior` is where the attacker's prior can end at most; None if
-    there is no limit, and `success` is then what a blind guess among all values grows to.
+    """A method with a setting.
+
+    `posterior` is the highest posterior of the attacker's prior. It is None if there is no limit;
+    then `success` is the probability of the best guess if all values are equally likely.
     """
 
     method: str
@@ -80,7 +82,7 @@ class Advice:
     unknown: str = "the error depends on the table: see `scumble compare`"
 
     def sentence(self, question: ExampleCount, prior: float) -> str:
-        """What the choice means, in one sentence."""
+        """Say in a sentence what the setting means for the attacker and for the error."""
         if self.posterior is not None:
             ends = f"can end at most at {percent_at_most(self.posterior)}"
             learns = f"an attacker who gave {percent_at_least(prior)} to a value {ends}"
@@ -115,7 +117,13 @@ def advise(
     attributes: Sequence[str] | None = None,
     table: str = "TABLE",
 ) -> tuple[ExampleCount, list[Advice]]:
-    """A short list of methods, those with the smallest error for the same promise first."""
+    """Return an example count and a list of settings, in the order of ε.
+
+    Among settings with the same promise those with smaller errors come first.
+
+    `publish` says what is to be published, `attacker_prior` is the prior whose highest posterior is
+    computed, and `part` is the share of the rows that the example count is about.
+    """
     if publish not in get_args(Publish):
         allowed = "'rows', 'summaries' or 'answers'"
         raise ParameterError.of("advise", "publish", allowed, publish)
@@ -142,9 +150,7 @@ def advise(
 
 
 def _once(found: Sequence[Advice]) -> list[Advice]:
-    """A setting that stands for several ε is listed once, with the smallest of them: it is at
-    least as good for the others.
-    """
+    """Drop repeated settings: one that is listed for several ε is kept for the smallest."""
     firsts: dict[str, Advice] = {}
     for each in found:
         firsts.setdefault(each.command, each)
@@ -152,7 +158,7 @@ def _once(found: Sequence[Advice]) -> list[Advice]:
 
 
 def _usual(schema: Schema) -> list[str]:
-    """The first attribute and the first sensitive one."""
+    """Return the first attribute and the first sensitive one."""
     secret = [attribute.name for attribute in schema.sensitive][:1]
     others = [attribute.name for attribute in schema.published if attribute.name not in secret]
     return [*others[:1], *secret]
@@ -179,10 +185,10 @@ def _rows(
     ]
     for name, error, reason in sorted(local, key=lambda each: each[1]):
         setting = f"ε = {float(epsilon):g}"
-        command = publish_command(table, name, epsilon=plain(float(epsilon)))
+        command = publish_command(table, name, epsilon=format_parameter(float(epsilon)))
         yield Advice(name, setting, error, ends, None, True, reason, command)
     success = float(gamma / (gamma + values - 1))
-    if (k := bags_for(success, values)) is not None:
+    if (k := aroma_k_for(success, values)) is not None:
         error = aroma_error(question, k)
         like = f"at least as hard to guess blindly as ε = {float(epsilon):g}"
         reason = f"{like}, but values that a row does not show are excluded"
@@ -213,7 +219,11 @@ def _summaries(
     asked = cells * question.part / question.values
     error = math.sqrt(max(asked, 1) * histogram_variance(epsilon))
     listed = ",".join(names)
-    more = {"attributes": listed, "neighbours": "replace", "epsilon": plain(float(epsilon))}
+    more = {
+        "attributes": listed,
+        "neighbours": "replace",
+        "epsilon": format_parameter(float(epsilon)),
+    }
     reason = (
         f"a noisy count for each of {cells:,} cells; the error is for {max(asked, 1):,.0f} of them"
     )
@@ -236,13 +246,13 @@ def _answers(
     ___: Sequence[str],
     table: str,
 ) -> Iterator[Advice]:
-    """The database: noise against how many questions about the same people are answered."""
+    """Yield settings of the database: more questions about the same people need more noise."""
     ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
     for answered in _ANSWERED:
         scale = math.ceil(200 * answered / float(epsilon)) / 100
         others = "many more about different ones; then relaxed answers"
         reason = f"{answered} questions about the same people, {others}"
-        options = f"--epsilon {plain(float(epsilon))} --noise {scale:g}"
+        options = f"--epsilon {format_parameter(float(epsilon))} --noise {scale:g}"
         command = f"scumble db create db {shlex.quote(table)} --schema SCHEMA {options}"
         setting = f"ε = {float(epsilon):g}, λ = {scale:g}"
         error = math.sqrt(2) * scale
@@ -257,36 +267,34 @@ def _percent(part: float) -> str:
 
 
 def uniform_error(question: ExampleCount, gamma: Fraction) -> float:
-    """The standard error of a count of one value, each with the same share."""
+    """Return the standard error of a count by uniform perturbation with amplification `gamma`."""
     other = float(1 / (gamma + question.values - 1))
     return _error(question, float(gamma) * other, other)
 
 
 def subset_error(question: ExampleCount, law: SubsetLaw) -> float:
-    """The same for sets of the size that the method chooses."""
+    """Return the standard error of a count by subsets with this law."""
     return _error(question, float(law.inclusion), float(law.chance))
 
 
 def _error(question: ExampleCount, own: float, other: float) -> float:
-    """Rows show the value with probability `own` if they have it, with `other` if not."""
+    """Return the error if rows with the value show it with probability `own`, else `other`."""
     return shown_error(question.count, question.asked, own, other)
 
 
 def aroma_error(question: ExampleCount, k: int) -> float:
-    """k - 1 draws beside the true value, for each row."""
+    """Return the standard error of a count by Aroma: k - 1 draws beside the true value of a row."""
     return drawn_error(question.asked, k - 1, 1 / question.values)
 
 
 def histogram_variance(epsilon: Fraction) -> float:
-    """Of one cell, if replacing a person is hidden."""
+    """Return the variance of one cell of a histogram whose neighbours replace one person."""
     decay = math.exp(-float(epsilon) / 2)
     return 2 * decay / (1 - decay) ** 2
 
 
-def bags_for(success: float, values: int) -> int | None:
-    """The least k of Aroma with which a blind guess succeeds at most so often; None if it would
-    have to be very large.
-    """
+def aroma_k_for(success: float, values: int) -> int | None:
+    """Return the least k of Aroma whose exposure is at most `success`; None if it is very large."""
     high = 2
     while _guessed(high, values) > success:
         high *= 2
@@ -306,7 +314,7 @@ def _guessed(k: int, values: int) -> float:
 
 
 def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **options: Any) -> str:
-    """The command that publishes a table so; an option that is True is a flag."""
+    """Return the command that publishes a table with these options; an option True is a flag."""
     listed = " ".join(
         f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()
     )

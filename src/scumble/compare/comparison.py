@@ -1,6 +1,7 @@
-"""A comparison: every setting published several times, and its answers held against the truth.
+"""A comparison: every setting is published several times, and its answers are compared with the
+true ones.
 
-What comes out holds true answers of the private table: it is for the owner only.
+The results hold true answers of the private table: they are for its owner only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from scumble.compare.runs import Made, Material, Run, Runner, Task, Workers, attempted
+from scumble.compare.runs import Material, Run, Runner, RunOrReason, Task, Workers, try_run
 from scumble.compare.settings import Choice
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
@@ -20,14 +21,14 @@ from scumble.model.errors import ParameterError
 
 FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
-# Seconds of work, at least, for which further processes are worth their start; and how long this
-# one works before it can tell.
-_WORTH, _LOOK = 30.0, 1.0
+# Further processes are started if this many seconds of work are left, estimated after this process
+# has worked for that many.
+_WORTH_PROCESSES, _TIMED_ALONE = 30.0, 1.0
 
 
 @dataclass
 class Results:
-    """All runs until now; `left_out` are settings that cannot be, with the reason."""
+    """All runs until now; `left_out` holds the settings that are impossible, with the reason."""
 
     about: dict[str, Any]
     questions: list[str]
@@ -47,11 +48,13 @@ class Results:
         return cls(**{**data, "runs": [Run(**run) for run in data["runs"]]})
 
     def made(self) -> set[tuple[str, str, int]]:
-        """Which runs are there."""
+        """Return which runs are done: method, setting and repeat of each."""
         return {(run.method, run.words, run.repeat) for run in self.runs}
 
     def refusals(self) -> dict[str, str]:
-        """The reasons by what was left out; by the method, if it is one for all of its settings."""
+        """Return the reason for each setting that was left out; for the whole method, if all its
+        settings have the same reason.
+        """
         found: dict[str, dict[str, list[str]]] = {}
         for name, reason in self.left_out.items():
             found.setdefault(name.partition(", ")[0], {}).setdefault(reason, []).append(name)
@@ -65,8 +68,9 @@ class Results:
 
 
 class Comparison:
-    """One table, one workload, several settings, several repeats. The seed makes the releases
-    repeatable: none of them is ever given to anybody.
+    """A table, a workload, and several settings, each published `repeats` times.
+
+    A fixed seed makes the releases repeatable; they are never given to anybody.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class Comparison:
             )
 
     def blank(self, **about: Any) -> Results:
-        """Results without any run."""
+        """Return results without any run; `about` is added to their description."""
         asked, kept = self.runner.asked, self.runner.kept
         facts = {
             "format": FORMAT,
@@ -115,14 +119,16 @@ class Comparison:
         )
 
     def runs(self, results: Results, jobs: int = 1) -> Generator[int, None, None]:
-        """Make what is not there yet, all settings once before any is made again, with so many
-        processes; the number of runs that are done, again and again. Whoever stops listening has
-        what was done until then, in the same order whatever the number of processes.
+        """Make the runs that `results` does not have yet, with `jobs` processes.
+
+        All settings are run once before any is repeated. The number of finished runs is yielded
+        after each. If the caller stops early, `results` holds the finished runs, in an order that
+        does not depend on the number of processes.
         """
         every = product(range(self.repeats), self.choices)
         tasks = [Task(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
         there = results.made()
-        results.settings |= {choice.name: _told(choice) for choice in self.choices}
+        results.settings |= {choice.name: _recorded_parameters(choice) for choice in self.choices}
         todo = [t for t in tasks if (t.choice.method, t.choice.words, t.repeat) not in there]
         done = len(tasks) - len(todo)
         try:
@@ -135,37 +141,37 @@ class Comparison:
                 done += 1
                 yield done
         finally:
-            _put_in_order(results, tasks)
+            _sort_runs(results, tasks)
 
     def _made(
         self, todo: Sequence[Task], jobs: int, left_out: dict[str, str]
-    ) -> Iterator[tuple[Task, Made]]:
-        """In this process, and in others as soon as there is enough left for them."""
+    ) -> Iterator[tuple[Task, RunOrReason]]:
+        """Make runs in this process, and in others once it is known that enough work is left."""
         tasks = (task for task in todo if task.choice.name not in left_out)
         begin = time.perf_counter()
         for made, task in enumerate(tasks, 1):
-            yield task, attempted(self.runner, task)
+            yield task, try_run(self.runner, task)
             spent = time.perf_counter() - begin
             left = spent / made * (len(todo) - made)
-            if jobs > 1 and spent >= _LOOK and left >= _WORTH:
+            if jobs > 1 and spent >= _TIMED_ALONE and left >= _WORTH_PROCESSES:
                 with Workers(min(jobs, len(todo) - made), self.runner.material) as workers:
                     yield from workers.made(tasks)
 
     def _fingerprint(self) -> str:
-        """What must be the same for a comparison to go on."""
+        """Return a digest of what must be the same for a comparison to be continued."""
         texts = "\n".join(query.text for query in self.workload.queries)
         material = self.runner.material
         known = f"{material.schema.dumps()}\n{texts}\n{material.truth.tolist()}\n{material.seed}"
         return sha256(known.encode()).hexdigest()[:16]
 
 
-def _told(choice: Choice) -> dict[str, Any]:
-    """The parameters, but for the questions, which are told elsewhere."""
+def _recorded_parameters(choice: Choice) -> dict[str, Any]:
+    """Return the parameters of a setting without the questions, which are recorded elsewhere."""
     return {name: value for name, value in choice.parameters.items() if name != "queries"}
 
 
-def _put_in_order(results: Results, tasks: Sequence[Task]) -> None:
-    """As if one process had made all of it; a setting that was refused once has no runs."""
+def _sort_runs(results: Results, tasks: Sequence[Task]) -> None:
+    """Put runs in the order of one process, and drop those of settings that were refused once."""
     order = {(t.choice.method, t.choice.words, t.repeat): t.number for t in tasks}
     refused = results.left_out
     kept = [run for run in results.runs if f"{run.method}, {run.words}" not in refused]

@@ -1,11 +1,9 @@
-"""Exposure of a release on one axis.
+"""The exposure of a release: the axis of a comparison that all methods share.
 
-Where a release stands on the axis that all methods share: what an attacker can learn.
-
-The attacker knows all other columns of a person, finds the d sensitive values equally likely, sees
-the release and names one. Releases of rows have this success in closed form (`audit.exposure`), or
-from their groups; of differentially private summaries it is found by drawing their noise, where
-what they measure does not depend on the data, and else the limit is known.
+The attacker knows all other columns of a person, considers the d sensitive values equally likely,
+sees the release and names a value. The success probability has a closed form for releases of rows
+(`audit.exposure`) and for groups. For differentially private summaries it is estimated by drawing
+their noise if what they measure does not depend on the data; otherwise an upper limit is known.
 """
 
 from __future__ import annotations
@@ -51,16 +49,19 @@ from scumble.public.release import Release
 Basis = Literal["exact", "drawn", "limit"]
 
 _PRIVATE = ("ε-LDP", "ε-DP")
-_LARGEST = 10  # an ε above it promises nothing: odds may grow by more than 22,000
+_LARGEST = 10  # a larger ε counts as no promise: odds may grow by more than 22,000
 _EITHER = "add or remove one person"
 _VALUES = "one person's sensitive values"
 
 
 @dataclass(frozen=True)
-class Exposed:
-    """The best chance to guess; whether that is exact, a mean of draws or a limit; where a prior
-    can end at most (None if no such limit is promised: the release is not DP); and whether that is
-    promised for whole rows, not only for sensitive values.
+class ReleaseExposure:
+    """What an attacker learns from a release.
+
+    `success` is the probability of the best guess, and `basis` says whether it is exact, a mean of
+    draws or an upper limit. `posterior` is the highest posterior of a given prior; None if the
+    release promises no limit (it is not DP). `whole` says whether the promise is for whole rows,
+    not only for sensitive values.
     """
 
     success: float
@@ -70,12 +71,15 @@ class Exposed:
 
     @property
     def private(self) -> bool:
-        """Whether it is differentially private, with or without δ."""
+        """Whether the release is differentially private, with or without δ."""
         return self.posterior is not None
 
 
-def exposed(release: Release, table: TrueTable, prior: Fraction) -> Exposed:
-    """What a release tells about the sensitive values of a person."""
+def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> ReleaseExposure:
+    """Return what a release of `table` tells about the sensitive values of a person.
+
+    `prior` is the prior whose highest posterior is computed.
+    """
     strict = next((each for each in release.guarantees if each.statement in _PRIVATE), None)
     loose = next((each for each in release.guarantees if each.statement == "(ε, δ)-DP"), None)
     promise = strict or loose
@@ -84,27 +88,31 @@ def exposed(release: Release, table: TrueTable, prior: Fraction) -> Exposed:
     posterior = None if promise is None else _posterior(promise, prior)
     whole = promise is not None and promise.neighbourhood != _VALUES
     if isinstance(release.evidence, Groups):
-        return Exposed(of_groups(release, release.evidence, table), "exact", posterior, whole)
+        return ReleaseExposure(
+            groups_exposure(release, release.evidence, table), "exact", posterior, whole
+        )
     found = exposure(release.manifest)
     if found is not None:
-        return Exposed(found.success, "exact", posterior, whole)
+        return ReleaseExposure(found.success, "exact", posterior, whole)
     if promise is None:
         raise ParameterError("What this release exposes is not known.")
     sensitive = [attribute.name for attribute in table.schema.sensitive]
     values = table.schema.size(sensitive)
     if not set(sensitive) & set(release.evidence.columns):
-        return Exposed(1 / values, "exact", float_at_least(prior), whole)
+        return ReleaseExposure(1 / values, "exact", float_at_least(prior), whole)
     manifest, limit = release.manifest, _limit(promise, values)
-    drawn = success(manifest.mechanism, manifest.parameters, table.schema)
+    drawn = summary_exposure(manifest.mechanism, manifest.parameters, table.schema)
     if drawn is None:
-        return Exposed(limit, "limit", posterior, whole)
-    return Exposed(min(drawn, limit), "drawn", posterior, whole)
+        return ReleaseExposure(limit, "limit", posterior, whole)
+    return ReleaseExposure(min(drawn, limit), "drawn", posterior, whole)
 
 
-def of_groups(release: Release, evidence: Groups, table: TrueTable) -> float:
-    """Somebody with value v is in a given group with the share of v's rows that the group has: the
-    attacker names the value for which that is largest, mostly the rarest; and likewise for who was
-    left out. Values that nobody has are not among those to guess.
+def groups_exposure(release: Release, evidence: Groups, table: TrueTable) -> float:
+    """Return the success of the best guess from groups of rows, as Anatomy publishes them.
+
+    A person with value v is in a group with a probability equal to the share of v's rows in the
+    group. The attacker names the value with the largest share, mostly the rarest one. The same
+    holds for people who were left out. Values that nobody has are not among those to guess.
     """
     names = evidence.sensitive
     whole = table.cube(names).reshape(-1)
@@ -123,8 +131,9 @@ def of_groups(release: Release, evidence: Groups, table: TrueTable) -> float:
 
 
 def _loss(promise: Guarantee) -> tuple[float, float]:
-    """ε and δ for another value of one person: that is one person less and another one more where
-    the promise is for one more or less.
+    """Return ε and δ for a change of one person's value.
+
+    Where the promise is for adding or removing a person, that is one removal and one addition.
     """
     epsilon, delta = promise.parameters["epsilon"], promise.parameters.get("delta", 0.0)
     if promise.neighbourhood == _EITHER:
@@ -133,24 +142,22 @@ def _loss(promise: Guarantee) -> tuple[float, float]:
 
 
 def _limit(promise: Guarantee, values: int) -> float:
-    """Adding up P(right | x) ≤ e^ε P(x named | y) + δ over all pairs x ≠ y."""
+    """Return the largest success: from P(x named | x) ≤ e^ε P(x named | y) + δ for all x ≠ y."""
     epsilon, delta = _loss(promise)
     extra = delta * (values - 1) / (exp(epsilon) + values - 1)
     return min(1.0, exposure_at_most(epsilon, values) + extra)
 
 
 def _posterior(promise: Guarantee, prior: Fraction) -> float:
-    """But for a probability of δ, where there is a δ."""
+    """Return the highest posterior; it holds except with probability δ, where there is a δ."""
     gamma = gamma_above_epsilon(Fraction(str(_loss(promise)[0])))
     return float_at_least(posterior_at_most(prior, gamma))
 
 
-# What a differentially private summary tells about one person, found by drawing its noise.
-#
-# The attacker knows all rows but one sensitive value. What is left of the summary for them is a
-# list of numbers with independent noise, and for each of the d values the numbers that it would
-# give: they name the likeliest. Their chance is a mean over the noise, which is drawn as a
-# release draws it.
+# Differentially private summaries. The attacker knows all rows but one sensitive value. For this
+# attacker the summary is a list of numbers with independent noise, and each of the d values gives
+# known numbers without noise; the attacker names the likeliest value. The success probability is a
+# mean over the noise, which is drawn by the samplers of a release.
 
 Numbers = npt.NDArray[np.int64]
 
@@ -160,43 +167,46 @@ _MOST_NUMBERS = 4_000_000  # of one summary
 _BATCH = 1000
 
 
-def success(name: str, parameters: Mapping[str, Any], schema: Schema) -> float | None:
-    """The chance of the best guess among the combinations of sensitive values, for a person in the
-    middle of all other domains; None where what is measured depends on the data, has noise of
-    another kind than Laplace's, or is too much.
+def summary_exposure(name: str, parameters: Mapping[str, Any], schema: Schema) -> float | None:
+    """Return the success of the best guess among all combinations of sensitive values.
+
+    The person has the middle value of every other attribute. The result is None if what is measured
+    depends on the data, has other noise than Laplace noise, or is too large.
     """
-    return _success(name, json.dumps(dict(parameters), default=str, sort_keys=True), schema)
+    return _cached_exposure(name, json.dumps(dict(parameters), default=str, sort_keys=True), schema)
 
 
 @lru_cache(maxsize=256)
-def _success(name: str, parameters: str, schema: Schema) -> float | None:
+def _cached_exposure(name: str, parameters: str, schema: Schema) -> float | None:
     given = json.loads(parameters)
     mechanism = create(name, **given)
     sensitive = [attribute.name for attribute in schema.sensitive]
     if not isinstance(mechanism, Summary) or schema.size(sensitive) > _MOST_VALUES:
         return None
-    if mechanism.data_dependent:  # some look at sums alone, but which ones depends on those before
+    if mechanism.data_dependent:  # which sums they measure depends on noisy answers
         return None
     measured = _measured(mechanism, schema, {})
     if measured is None:
         return None
     sizes = tuple(len(numbers) for _, numbers in measured)
-    # Mostly the same is measured for every ε, but for its noise.
+    # Most methods measure the same sums for every ε.
     once = json.dumps({**given, "epsilon": 1}, sort_keys=True)
-    told = _told(name, once, schema, sizes) or _told(name, parameters, schema, sizes)
-    if told is None:
+    found = _differences(name, once, schema, sizes) or _differences(name, parameters, schema, sizes)
+    if found is None:
         return None
-    numbers, places = told
+    numbers, places = found
     parts = np.searchsorted(np.cumsum(sizes), places, "right")
-    return _guessed(numbers, [measured[part][0].scale for part in parts.tolist()])
+    return _mean_largest_posterior(numbers, [measured[part][0].scale for part in parts.tolist()])
 
 
 @lru_cache(maxsize=16)
-def _told(
+def _differences(
     name: str, parameters: str, schema: Schema, sizes: tuple[int, ...]
 ) -> tuple[Numbers, Numbers] | None:
-    """For each value the numbers that tell it from others, as differences from those of the first
-    value, and where they stand; None if lists of other sizes are measured.
+    """Return the measured numbers of each value as differences from those of the first value, and
+    their places in the list; None if lists of other sizes are measured.
+
+    Places at which no value differs are left out.
     """
     mechanism = cast(Summary, create(name, **json.loads(parameters)))
     sensitive = [attribute.name for attribute in schema.sensitive]
@@ -219,7 +229,10 @@ def _told(
 def _measured(
     mechanism: Summary, schema: Schema, values: Mapping[str, int]
 ) -> list[tuple[DiscreteLaplace, Numbers]] | None:
-    """All that is measured of a table of one person, before its noise; None as for `success`."""
+    """Return what is measured of a table of one person, without noise, and the law of the noise.
+
+    It is None in the cases in which `summary_exposure` returns None.
+    """
     codes = {each.name: values.get(each.name, each.size // 2) for each in schema.published}
     row = pa.table({n: schema[n].decode(np.array([code])) for n, code in codes.items()})
     counter = RowCounter(Rows(open_source(row), schema))
@@ -235,9 +248,9 @@ def _measured(
     return found if 0 < len(found) == len(table.steps) and size <= _MOST_NUMBERS else None
 
 
-def _guessed(numbers: Numbers, scales: Sequence[Fraction]) -> float:
-    """The mean of the largest posterior, over draws in which every value is the true one equally
-    often. It has less spread than counting who guesses right, and the same mean.
+def _mean_largest_posterior(numbers: Numbers, scales: Sequence[Fraction]) -> float:
+    """Return the mean of the largest posterior, over draws in which every value is the true one
+    equally often. Its mean is that of the share of right guesses, and its variance is smaller.
     """
     values = len(numbers)
     if not numbers.size:
@@ -257,7 +270,7 @@ def _guessed(numbers: Numbers, scales: Sequence[Fraction]) -> float:
 
 
 def _noise(source: Keystream, scales: Sequence[Fraction]) -> Numbers:
-    """A batch of draws, one column for each number."""
+    """Draw a batch of noise, one column for each number."""
     drawn = np.empty((_BATCH, len(scales)), np.int64)
     for scale in set(scales):
         columns = [place for place, each in enumerate(scales) if each == scale]

@@ -1,9 +1,6 @@
-"""Error measures.
+"""Error measures: estimates of several runs against true answers.
 
-Measures of error: estimates of several runs against true answers.
-
-Every measure gives one number for each run, so that its spread over runs can be told; `spread`
-makes mean and deviation of them.
+Every measure returns one number for each run; `spread` returns their mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -34,21 +31,21 @@ class Spread:
 
     @property
     def stderr(self) -> float:
-        """Of the mean; NaN of a single run."""
+        """The standard error of the mean; NaN for a single run."""
         return self.deviation / sqrt(self.runs) if self.runs else float("nan")
 
 
 def spread(runs: Floats) -> Spread:
-    """What several runs say together; the deviation of a single run is NaN."""
+    """Summarise one number for each run; the deviation of a single run is NaN."""
     deviation = float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
     return Spread(float(runs.mean()), deviation, float(runs.min()), float(runs.max()), len(runs))
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Estimates of m questions in r runs about a table of `rows` rows, and the truth.
+    """Estimates of m questions in r runs about a table of `rows` rows, and the true answers.
 
-    `values`, `low` and `high` have shape (r, m); the limits are of intervals, where there are any.
+    `values`, `low` and `high` have shape (r, m); `low` and `high` are the ends of intervals.
     """
 
     truth: Floats
@@ -69,13 +66,13 @@ class Answers:
         return self.values - self.truth
 
     def chosen(self, questions: npt.NDArray[np.bool_]) -> Answers:
-        """Only some of the questions."""
+        """Return the answers to some of the questions only."""
         cut = [None if each is None else each[:, questions] for each in (self.low, self.high)]
         return Answers(self.truth[questions], self.values[:, questions], self.rows, *cut)
 
     def by_selectivity(self, edges: Sequence[float]) -> list[tuple[float, float, Answers]]:
-        """The questions whose share of the rows lies from one edge up to before the next; bands
-        without questions are left out.
+        """Return (low, high, answers) for the questions whose share of the rows is at least `low`
+        and below `high`, for each pair of neighbouring edges; empty bands are left out.
         """
         share = self.truth / max(self.rows, 1)
         bands = pairwise(edges)
@@ -102,14 +99,16 @@ def root(answers: Answers) -> Floats:
 
 
 def relative(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
-    """The mean of |error| / truth over the questions whose truth is above 0; with a sanity bound,
-    of |error| / max(truth, sanity) over all. The bound may be another one for each question.
+    """The mean of |error| / truth over the questions whose truth is above 0.
+
+    With a sanity bound: the mean of |error| / max(truth, sanity) over all questions. The bound is a
+    number, or one for each question.
     """
     return np.asarray(relative_each(answers, sanity=sanity).mean(axis=1))
 
 
 def relative_median(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
-    """The median in place of the mean: a few tiny counts do not decide it."""
+    """The median of relative errors, which a few tiny counts do not dominate."""
     return np.median(relative_each(answers, sanity=sanity), axis=1)
 
 
@@ -174,27 +173,28 @@ def bias_each(answers: Answers) -> tuple[Floats, Floats]:
 
 
 def marginal_distance(truth: npt.NDArray[np.generic], estimate: npt.NDArray[np.generic]) -> float:
-    """Σ |estimate - truth| over the cells of a table, as a share of what is truly in it: 0 if it is
-    right, 1 if all cells are said to be empty, and without a limit where noise is larger. The total
-    of the estimates would be no measure: of noisy cells it may be near 0.
+    """Return Σ |estimate - truth| over the cells of a table, divided by the true total.
+
+    It is 0 if all estimates are right, 1 if all are 0, and unbounded for larger noise. It is not
+    divided by the total of the estimates, which may be near 0 for noisy cells.
     """
     counts, guesses = truth.astype(np.float64), estimate.astype(np.float64)
     return float(np.abs(guesses - counts).sum()) / max(float(counts.sum()), 1.0)
 
 
-# What a comparison measures of the runs of one setting, each by a name.
+# The measures of a comparison, by name.
 
-BETA = 0.05  # of the answers may be further off than α and ρ say
-SHARE = 0.001  # of the rows: the sanity bound of relative errors, and the α for which β is told
+BETA = 0.05  # the share of the answers that may be further off than α and ρ say
+SHARE = 0.001  # of the rows: the sanity bound of relative errors, and the α for which β is given
 BANDS = (0.0, 0.001, 0.01, 0.1, 1.01)
-_ROUNDING = 1e-9  # of a number, or of one
-_CHANCE = 0.01  # of the questions that look biased though they are not
+_ROUNDING = 1e-9  # relative to a number, at least 1
+_CHANCE = 0.01  # the share of unbiased questions that are called biased by chance
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Answers of several runs; which are counts; for each run how far tables are from the true
-    ones, and the share of the intervals that held the truth.
+class RunsOfSetting:
+    """The runs of one setting: their answers, which of them are counts, and for each run the
+    distances of its tables from the true ones and the share of intervals that held the truth.
     """
 
     answers: Answers
@@ -204,14 +204,14 @@ class Measured:
 
     @property
     def scale(self) -> Floats:
-        """A count is measured against itself or a small share of the rows, a sum or an average by
-        itself.
+        """The sanity bound of each question: a small share of the rows for a count, the absolute
+        true value for a sum or an average.
         """
         bound = max(SHARE * self.answers.rows, 1.0)
         return np.where(self.counts, bound, np.maximum(np.abs(self.answers.truth), 1e-300))
 
-    def by_selectivity(self) -> list[tuple[float, float, Measured]]:
-        """The counts, by the share of the rows that they select."""
+    def by_selectivity(self) -> list[tuple[float, float, RunsOfSetting]]:
+        """Return the counts, by the share of the rows that they select."""
         counts = self.answers.chosen(self.counts)
         return [
             (low, high, replace(self, answers=some, counts=np.ones(len(some.truth), bool)))
@@ -221,29 +221,29 @@ class Measured:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number for each run; None where there is nothing to measure."""
+    """A measure: `of` returns a number for each run, or None where it does not apply."""
 
     words: str
     head: str  # of a column
-    of: Callable[[Measured], Floats | None]
+    of: Callable[[RunsOfSetting], Floats | None]
     percent: bool = False
-    single: bool = True  # of single answers, so that bands of them can be told apart
+    single: bool = True  # of single answers, so that it can be computed for bands of them
 
 
-def _plain(found: Measured) -> Floats | None:
+def _plain(found: RunsOfSetting) -> Floats | None:
     positive = found.answers.truth > 0
     return relative(found.answers) if positive.any() else None
 
 
-def _distance(found: Measured) -> Floats | None:
+def _distance(found: RunsOfSetting) -> Floats | None:
     return found.distances.mean(axis=1) if found.distances.shape[1] else None
 
 
-def _coverage(found: Measured) -> Floats | None:
+def _coverage(found: RunsOfSetting) -> Floats | None:
     return None if np.isnan(found.coverage).any() else found.coverage
 
 
-# What may stand on the axis: errors, of which less is better.
+# The measures that can be an axis: smaller is better.
 ERRORS: Mapping[str, Measure] = MappingProxyType(
     {
         "relative": Measure(
@@ -298,15 +298,15 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 )
 
 
-def measured(found: Measured) -> dict[str, Spread]:
-    """Every measure that there is something for, over the runs."""
+def all_measures(found: RunsOfSetting) -> dict[str, Spread]:
+    """Return every measure that applies, over the runs."""
     every = {name: measure.of(found) for name, measure in MEASURES.items()}
     return {name: spread(runs) for name, runs in every.items() if runs is not None}
 
 
 def biased(answers: Answers) -> float | None:
-    """The share of the questions whose mean error over the runs is further from 0 than chance takes
-    one in a hundred (by Student's law); None of fewer than three runs.
+    """Return the share of the questions whose mean error over the runs differs significantly from 0
+    at a level of 1 % (Student's t-test); None for fewer than three runs.
     """
     runs = len(answers.values)
     if runs < 3:
@@ -319,19 +319,19 @@ def biased(answers: Answers) -> float | None:
 
 
 def unrounded(truth: Floats, values: Floats) -> Floats:
-    """Estimates whose error is only that of computing with so many digits, as the truth."""
+    """Return the estimates, with those replaced by the truth that differ by rounding only."""
     tiny = _ROUNDING * np.maximum(np.abs(truth), 1.0)
     return np.where(np.abs(values - truth) <= tiny, truth, values)
 
 
-def within(errors: Floats, share: float) -> float:
-    """What such a share of the errors stays within."""
+def error_quantile(errors: Floats, share: float) -> float:
+    """Return the bound that a share `share` of the absolute errors stays within."""
     return float(np.quantile(np.abs(errors), share, method="inverted_cdf"))
 
 
-def apart(one: Spread, other: Spread) -> float:
-    """How far two means of runs may lie apart by chance, but for one time in a thousand; nothing of
-    single runs, which tell nothing about chance.
+def chance_difference(one: Spread, other: Spread) -> float:
+    """Return the difference of two means that chance exceeds once in a thousand times; 0 for single
+    runs, whose variance is unknown.
     """
     runs = one.runs + other.runs
     if one.runs < 2 or other.runs < 2:

@@ -1,7 +1,5 @@
-"""Aggregated points, dominated ones, sentences, CSV.
-
-Points: what the runs of each setting come to, which settings are beaten by others, and each one
-in a sentence.
+"""The points of a comparison: exposure and errors of each setting, which settings are beaten by
+others, a sentence for each, and their export.
 """
 
 from __future__ import annotations
@@ -22,27 +20,27 @@ from scumble.compare.measures import (
     ERRORS,
     MEASURES,
     Answers,
-    Measured,
+    RunsOfSetting,
     Spread,
-    apart,
+    all_measures,
     biased,
-    measured,
+    chance_difference,
+    error_quantile,
     spread,
     unrounded,
-    within,
 )
 from scumble.compare.runs import Run
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
 from scumble.private.hooks import PRIOR
 
-_DOUBTFUL = 0.85  # coverage of intervals of 95 % that few runs do not come to by chance
-_SAME, _DRAWN = 1e-6, 0.01  # exposures that differ by less are the same; if one is a mean of draws
+_DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
+_SAME, _DRAWN = 1e-6, 0.01  # relative difference of equal exposures; if one is a mean of draws
 
 
 @dataclass(frozen=True)
 class Band:
-    """The error of counts that select a share of the rows from `low` up to before `high`."""
+    """The error of counts that select a share of the rows of at least `low` and below `high`."""
 
     low: float
     high: float
@@ -56,7 +54,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Point:
-    """One setting: what it exposes, and the error of the answers by the chosen measure."""
+    """One setting: its exposure, and the error of its answers by the chosen measure."""
 
     method: str
     words: str
@@ -67,13 +65,13 @@ class Point:
     delta: float
     error: Spread
     numbers: dict[str, Spread]  # by every measure
-    intervals: int  # that were looked at
+    intervals: int  # of which the coverage was measured
     biased: float | None  # share of the questions
-    typical: tuple[float, float] | None  # a count, and what 19 of 20 errors of such stay within
+    typical: tuple[float, float] | None  # a count, and a bound of 19 of 20 errors of such counts
     bands: tuple[Band, ...]
     beaten_by: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""  # that publishes so
+    command: str = ""  # the shell command that publishes with this setting
 
     @property
     def name(self) -> str:
@@ -81,34 +79,34 @@ class Point:
 
     @property
     def private(self) -> bool:
-        """Differentially private, with or without δ."""
+        """Whether the setting is differentially private, with or without δ."""
         return self.posterior is not None
 
     @property
     def strength(self) -> int:
-        """Of what is promised: nothing like DP, DP of sensitive values, DP of whole rows."""
+        """The strength of the promise: 0 no DP, 1 DP of sensitive values, 2 DP of whole rows."""
         return self.private + (self.private and self.whole)
 
 
 def check_measure(name: str) -> None:
-    """Refuse what cannot stand on the axis."""
+    """Raise an error if the measure cannot be the axis of a comparison."""
     if name not in ERRORS:
         raise ParameterError.of("compare", "measure", f"one of {', '.join(ERRORS)}", name)
 
 
 def points(results: Results, measure: str) -> list[Point]:
-    """One for each setting that has a run, in the order in which they were first made."""
+    """Return a point for each setting that has a run, in the order of their first runs."""
     check_measure(measure)
     by_name: dict[tuple[str, str], list[Run]] = {}
     for run in results.runs:
         by_name.setdefault((run.method, run.words), []).append(run)
     found = [_point(results, runs, measure) for runs in by_name.values()]
-    return [_judged(point, found) for point in found]
+    return [_with_rival(point, found) for point in found]
 
 
 def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
     found = _measured(results, runs)
-    numbers = measured(found)
+    numbers = all_measures(found)
     if measure not in numbers:
         raise ParameterError(
             f"The questions have no {MEASURES[measure].words}: it needs counts by GROUP BY, or "
@@ -131,14 +129,14 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
         typical=_typical(found.answers.chosen(found.counts)),
         bands=_bands(found, measure if MEASURES[measure].single else "relative"),
         parameters=parameters,
-        command=publishing(first.method, parameters, results.about),
+        command=command_of_setting(first.method, parameters, results.about),
     )
 
 
-def _measured(results: Results, runs: Sequence[Run]) -> Measured:
+def _measured(results: Results, runs: Sequence[Run]) -> RunsOfSetting:
     rows, truth = int(results.about["rows"]), np.array(results.truth)
     values = unrounded(truth, np.array([run.values for run in runs]))
-    return Measured(
+    return RunsOfSetting(
         Answers(truth, values, rows),
         np.array(results.counts, bool),
         np.array([run.distances for run in runs]),
@@ -147,8 +145,8 @@ def _measured(results: Results, runs: Sequence[Run]) -> Measured:
 
 
 def _typical(counts: Answers) -> tuple[float, float] | None:
-    """The median of the true counts of anybody, and the error that 19 of 20 answers to counts from
-    half to twice as large stay within.
+    """Return the median of the true counts above 0, and a bound of 19 of 20 errors of counts from
+    half of it to twice as large.
     """
     if not len(counts.truth):
         return None
@@ -157,11 +155,11 @@ def _typical(counts: Answers) -> tuple[float, float] | None:
     near = (counts.truth >= middle / 2) & (counts.truth <= 2 * middle)
     if not near.any():
         near[:] = True
-    return middle, within(counts.chosen(near).errors, 0.95)
+    return middle, error_quantile(counts.chosen(near).errors, 0.95)
 
 
-def _bands(found: Measured, measure: str) -> tuple[Band, ...]:
-    """By selectivity; a band without anything to measure is left out."""
+def _bands(found: RunsOfSetting, measure: str) -> tuple[Band, ...]:
+    """Return the errors by selectivity; bands to which the measure does not apply are left out."""
     return tuple(
         Band(low, high, len(some.answers.truth), spread(runs))
         for low, high, some in found.by_selectivity()
@@ -169,10 +167,11 @@ def _bands(found: Measured, measure: str) -> tuple[Band, ...]:
     )
 
 
-def _judged(point: Point, others: Sequence[Point]) -> Point:
-    """Whether another setting exposes no more and errs no more. One that is not DP beats none that
-    is, and one that publishes other columns as they are beats none that protects whole rows: their
-    promises are not alike.
+def _with_rival(point: Point, others: Sequence[Point]) -> Point:
+    """Return the point with `beaten_by` set if another setting exposes no more and errs no more.
+
+    A setting with a weaker promise beats none: without DP one with DP, and one that publishes other
+    columns unchanged one that protects whole rows.
     """
     for other in others:
         alike = other.strength >= point.strength
@@ -182,14 +181,15 @@ def _judged(point: Point, others: Sequence[Point]) -> Point:
 
 
 def _beats(other: Point, point: Point) -> bool:
-    """Both the chance to guess and the promise must be no worse. Of settings that expose the same,
-    one errs less only if that is more than chance.
+    """Return whether `other` is better: neither its success nor its promise may be worse.
+
+    Of settings with the same exposure one is better only if its error is significantly smaller.
     """
     ends = [1.0 if each.posterior is None else each.posterior for each in (other, point)]
     if ends[0] > ends[1] * (1 + _SAME):
         return False
-    less = other.error.mean + apart(other.error, point.error) < point.error.mean
-    if point.basis == "limit":  # it may expose less than that: there is only the promise to compare
+    less = other.error.mean + chance_difference(other.error, point.error) < point.error.mean
+    if point.basis == "limit":  # its exposure may be smaller: only the promises are compared
         return less
     same = _DRAWN if "drawn" in (other.basis, point.basis) else _SAME
     if other.success > point.success * (1 + same):
@@ -200,7 +200,7 @@ def _beats(other: Point, point: Point) -> bool:
 
 
 def sentence(point: Point, values: int) -> str:
-    """What a choice means, for who has to make it."""
+    """Say in a sentence what a setting means for the attacker and for the answers."""
     learned, erred = _learned(point, values), _erred(point)
     missed = ""
     coverage = point.numbers.get("coverage")
@@ -249,7 +249,7 @@ def _erred(point: Point) -> str:
 
 
 def _digits(number: float, *, up: bool = False) -> str:
-    """A number in two digits, or whole if it is small."""
+    """Return a number rounded to two digits, upwards if `up`."""
     if number < 1:
         return f"{number:.2g}"
     step = 10.0 ** max(0, math.floor(math.log10(number)) - 1)
@@ -257,11 +257,11 @@ def _digits(number: float, *, up: bool = False) -> str:
     return f"{whole * step:,.0f}"
 
 
-# The points of a comparison for programs: as CSV, and as fields.
+# The points as CSV, and as dictionaries.
 
 
 def as_csv(found: Sequence[Point]) -> str:
-    """One line for each setting."""
+    """Return the points as CSV, one line for each setting."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(name for point in found for name in point.numbers))
@@ -296,7 +296,7 @@ def as_csv(found: Sequence[Point]) -> str:
 
 
 def as_fields(point: Point, values: int) -> dict[str, Any]:
-    """A point for a program to read."""
+    """Return a point as a dictionary; `values` is the number of sensitive values."""
     return {
         "method": point.method,
         "setting": point.words,
@@ -329,18 +329,18 @@ def _fields(given: Spread) -> dict[str, float | None]:
 
 
 def _number(value: float) -> float | None:
-    """What is not known has no number."""
+    """Return the value; None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
-# The command that publishes a table for good as one setting of a comparison did.
+# The command that publishes a table with a setting.
 
-# What one of two flags says.
+# The flag of an option that has another name than the parameter, for a value of the parameter.
 _FLAGS = {("adaptive", False): "uniform", ("several", "compound"): "compound"}
 
 
-def publishing(method: str, parameters: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """For the table that was compared on, or any that is like it."""
+def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Return the command that publishes the table of the comparison with these parameters."""
     options: dict[str, Any] = {}
     for name, value in parameters.items():
         flag = _FLAGS.get((name, value)) if isinstance(value, (bool, str)) else None

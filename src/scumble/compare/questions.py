@@ -1,6 +1,5 @@
-"""Questions of a comparison.
-
-Which questions a comparison asks: the owner's, or those of a generator by its name.
+"""The questions of a comparison: a file of the owner, or a generator by its name; and their answers
+as one row of numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +26,19 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.release import Release
 
-_GROUPS = 200  # values of the sensitive attributes for which every question is asked
-_TABLES, _COUNTS = 30, 400  # questions, if nobody says how many: with groups, and without
+_GROUPS = 200  # most combinations of sensitive values by which questions are grouped
+_TABLES, _COUNTS = 30, 400  # default numbers of questions: with groups, and without
 
 Options = dict[str, Any]
 Generator = Callable[[TrueTable, int | None, int, Options], QuestionSet]
 
 
 def questions(given: str, table: TrueTable, count: int | None, seed: int) -> QuestionSet:
-    """A file of SQL; or a generator with its options, and so many questions (0 for all)."""
+    """Return the questions of a file of SQL, or of a generator with its options.
+
+    `given` is a path, or NAME:OPTIONS of a generator, which makes `count` questions (0 for all,
+    None for a default number).
+    """
     if not table.rows:
         raise ParameterError("The table has no rows: there is nothing to ask about, or to compare.")
     name, _, rest = given.partition(":")
@@ -95,7 +98,7 @@ def _intervals(table: TrueTable, count: int | None, seed: int, options: Options)
     return workloads.intervals(table.schema, column, count=number, seed=seed)
 
 
-# Each with its options and their defaults, by which their values are read.
+# Each generator with its options and their defaults, whose types are those of the options.
 GENERATORS: Mapping[str, tuple[Generator, Options]] = MappingProxyType(
     {
         "breakdowns": (_breakdowns, {"ways": 2, "floor": 0.02}),
@@ -110,7 +113,7 @@ GENERATORS: Mapping[str, tuple[Generator, Options]] = MappingProxyType(
 
 
 def _options(given: str, text: str, known: Mapping[str, Any]) -> Options:
-    """`ways=3,floor=0.01`; a column may stand by itself."""
+    """Read options such as `ways=3,floor=0.01`; a column may be given without its name."""
     found = dict(known)
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
@@ -125,7 +128,7 @@ def _options(given: str, text: str, known: Mapping[str, Any]) -> Options:
 
 
 def _most(count: int | None, usual: int) -> int | None:
-    """How many questions; None for all."""
+    """Return the number of questions; None for all."""
     return usual if count is None else count or None
 
 
@@ -142,7 +145,7 @@ def _column(name: str, options: Options) -> str:
 
 
 def _grouped(sensitive: tuple[Attribute, ...]) -> tuple[str, ...]:
-    """As many sensitive attributes as have few combinations; the first in any case."""
+    """Return the first sensitive attribute, and others as long as there are few combinations."""
     chosen = list(sensitive[:1])
     for attribute in sensitive[1:]:
         if prod(each.size for each in (*chosen, attribute)) <= _GROUPS:
@@ -150,7 +153,7 @@ def _grouped(sensitive: tuple[Attribute, ...]) -> tuple[str, ...]:
     return tuple(each.name for each in chosen)
 
 
-# The questions of a comparison as one row of answers: one for each, or for each of its groups.
+# The answers to all questions as one row: one number for each question, or for each of its groups.
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -159,8 +162,8 @@ Key = tuple[Any, ...]
 MOST_INTERVALS = 500  # of one release: the exact ones of publishers take milliseconds each
 
 
-class Asked:
-    """What is asked of every release, what of it can be compared, and how that is done."""
+class ComparedQuestions:
+    """The questions that every release is asked, and how their answers are compared."""
 
     def __init__(self, schema: Schema, queries: Sequence[Query]) -> None:
         self._queries = queries
@@ -173,15 +176,17 @@ class Asked:
         )
 
     def kept(self, truth: Floats) -> Places:
-        """The answers that can be compared: an average of no rows, and a count of none that is only
-        one of many groups, cannot.
+        """Return the places of the answers that can be compared.
+
+        An average of no rows cannot be compared; a count of 0 is left out if it is one of many
+        groups.
         """
         grouped = np.array([bool(q.groups) for q, keys in self._pairs() for _ in keys], bool)
         wanted = np.isfinite(truth) & ~(grouped & (truth == 0)) & (self.counts | (truth != 0))
         return np.flatnonzero(wanted)
 
     def names(self, kept: Places) -> Iterator[str]:
-        """The text of every answer's question, with its group."""
+        """Yield the question of each answer at the places `kept`, with its group."""
         every = [
             query.text + (f" -- {', '.join(map(str, key))}" if key else "")
             for query, keys in self._pairs()
@@ -190,7 +195,7 @@ class Asked:
         return (every[place] for place in kept)
 
     def answers(self, release: Release) -> list[Estimate | None]:
-        """Every answer; None for a group that the release does not know."""
+        """Return all answers of a release; None for a group that the release does not have."""
         found: list[Estimate | None] = []
         given = release.answer_many(self._queries)
         for answer, keys in zip(given, self._keys, strict=True):
@@ -202,13 +207,14 @@ class Asked:
         return found
 
     def values(self, answers: Sequence[Estimate | None]) -> Floats:
-        """The numbers; a group that is not there has none, and what is unknown counts as none."""
+        """Return the values of answers; 0 for a missing group and for an unknown value."""
         found = np.array([0.0 if each is None else each.value for each in answers])
         return np.asarray(np.nan_to_num(found, posinf=0.0, neginf=0.0))
 
     def rounded(self, values: Floats, truth: Floats, kept: Places) -> list[float]:
-        """Numbers to keep, in ten digits: those behind change with the order in which threads add
-        up.
+        """Return the values at the places `kept`, rounded to ten digits.
+
+        Further digits depend on the order in which threads add up.
         """
         least = np.where(self.counts[kept], 1.0, 1e-300)
         scale = np.maximum(np.maximum(np.abs(values[kept]), np.abs(truth[kept])), least)
@@ -217,8 +223,9 @@ class Asked:
         return [round(value, places) for value, places in pairs]
 
     def distances(self, values: Floats, truth: Floats) -> list[float]:
-        """How far the table of every GROUP BY that counts is from the true one, with all its cells;
-        of a table of nobody there is nothing to tell.
+        """Return the distance of the table of every GROUP BY of counts from the true one.
+
+        Tables without rows are left out.
         """
         found, start = [], 0
         for query, keys in self._pairs():
@@ -231,8 +238,9 @@ class Asked:
     def coverage(
         self, answers: Sequence[Estimate | None], truth: Floats, kept: Places, repeat: int
     ) -> tuple[float | None, int]:
-        """The share of the intervals of 95 % that hold the truth, and of how many: all, or as many
-        as can be computed in a short time, which change from run to run.
+        """Return the share of the 95 % intervals that hold the truth, and the number of intervals.
+
+        At most `MOST_INTERVALS` are computed; which ones depends on `repeat`.
         """
         stride = -(-len(kept) // MOST_INTERVALS)
         known = [(p, a) for p in kept[repeat % max(stride, 1) :: stride] if (a := answers[p])]

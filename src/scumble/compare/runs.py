@@ -1,10 +1,8 @@
-"""One run; worker processes.
+"""The runs of a comparison, in this process or in worker processes.
 
-Processes that make the runs of a comparison.
-
-Each is a fresh interpreter: a copy of this one would find the threads of its libraries gone. The
-private table goes to each once, through a pipe and not through a file. They end with this process,
-whatever ends it.
+Each worker is a fresh interpreter: a forked one would lack the threads of its libraries. The
+private table is sent to each worker once, through a pipe and not through a file. Workers end with
+this process, however it ends.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.compare.exposure import exposed
-from scumble.compare.questions import Asked, Floats, Places
+from scumble.compare.exposure import release_exposure
+from scumble.compare.questions import ComparedQuestions, Floats, Places
 from scumble.compare.settings import Choice
 from scumble.compare.truth import Codes, TrueTable
 from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
@@ -39,13 +37,11 @@ from scumble.private.hooks import PRIOR
 from scumble.private.mechanism import mechanisms
 from scumble.private.publish import publish
 
-# One release of one setting, and what its answers and its exposure come to.
-
 
 @dataclass(frozen=True)
 class Run:
-    """The answers of one release, how far its tables are from the true ones, what it exposes, and
-    the share of some intervals that held the truth.
+    """One release of a setting: its answers, the distances of its tables from the true ones, its
+    exposure, and the share of some intervals that held the truth.
     """
 
     method: str
@@ -64,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is to be made; its number among all of a comparison."""
+    """A run to be made, and its number in the comparison."""
 
     number: int
     choice: Choice
@@ -73,7 +69,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """All that a process needs to make runs, in a form that can be sent to it."""
+    """All that a process needs to make runs, in a form that can be sent through a pipe."""
 
     schema: Schema
     codes: Mapping[str, Codes]
@@ -95,7 +91,7 @@ class Runner:
     def __init__(self, material: Material) -> None:
         self.material = material
         self.table = TrueTable(material.schema, material.codes, material.rows)
-        self.asked = Asked(material.schema, material.queries)
+        self.asked = ComparedQuestions(material.schema, material.queries)
         self.truth = material.truth
 
     @cached_property
@@ -105,13 +101,15 @@ class Runner:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        """In memory, as it is published: once for all runs."""
+        """The table to publish, in memory, for all runs."""
         schema = self.material.schema
         return pa.table({a.name: a.decode(self.table.codes(a.name)) for a in schema.published})
 
     def run(self, choice: Choice, repeat: int) -> Run:
-        """Publish once and measure; a setting that cannot be raises its reason. The same seed makes
-        the same release, in whatever process: nobody else ever sees it.
+        """Publish once and measure; raise an error if the setting is impossible.
+
+        The seed of a release depends on the setting and the repeat only, so that every process
+        makes the same release. Nobody else ever sees it.
         """
         _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
@@ -119,7 +117,7 @@ class Runner:
         found = self.asked.answers(release)
         values = self.asked.values(found)
         share, intervals = self.asked.coverage(found, self.truth, self.kept, repeat)
-        place = exposed(release, self.table, PRIOR)
+        place = release_exposure(release, self.table, PRIOR)
         return Run(
             method=choice.method,
             words=choice.words,
@@ -149,32 +147,33 @@ def _check_columns(choice: Choice) -> None:
 
 
 def _seed(seed: int, choice: Choice, repeat: int) -> int:
-    """Another one for every run, that depends on no other run."""
+    """Return a seed that is different for every run and depends on no other run."""
     words = f"{seed}, {choice.name}, {repeat}"
     return int.from_bytes(sha256(words.encode()).digest()[:8], "big")
 
 
-Made = Run | str  # a run, or the reason why there can be none
+RunOrReason = Run | str  # a run, or the reason why there can be none
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error that nobody foresaw, and where it happened."""
+    """An unexpected error of a worker, and its traceback."""
 
     kind: str
     where: str
 
 
 def usable_cores() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def attempted(runner: Runner, task: Task) -> Made:
-    """A run, or the reason why there can be none: in the words of Python in every process, since a
-    comparison has no options for the settings of methods.
+def try_run(runner: Runner, task: Task) -> RunOrReason:
+    """Return a run, or the reason why it is impossible.
+
+    Reasons name parameters as in Python: the command line of a comparison has no options for them.
     """
     try:
         with using_dialect(Dialect()):
@@ -186,13 +185,13 @@ def attempted(runner: Runner, task: Task) -> Made:
 
 
 class Workers:
-    """Some processes, from entering this context to leaving it."""
+    """A context in which `jobs` worker processes are alive."""
 
     def __init__(self, jobs: int, material: Material) -> None:
         self._jobs = jobs
         self._material = material
         self._processes: dict[Connection, BaseProcess] = {}
-        # Releases that are cut short lie here, and go with it.
+        # The temporary folders of workers are here, and are removed with it.
         self._folder = tempfile.TemporaryDirectory(prefix="scumble-")
 
     def __enter__(self) -> Workers:
@@ -206,8 +205,8 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def made(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Made]]:
-        """Runs in the order in which they are done; a task is taken when somebody is free."""
+    def made(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, RunOrReason]]:
+        """Yield runs in the order in which they finish; free workers take the next task."""
         busy: dict[Connection, Task] = {}
         for pipe in self._processes:
             self._hand(pipe, tasks, busy)
@@ -221,35 +220,35 @@ class Workers:
 
     def _start(self) -> None:
         context = get_context("spawn")
-        resource_tracker.ensure_running()  # beforehand: its start ends the deafness of this thread
-        with _deaf():
+        resource_tracker.ensure_running()  # before: starting it would unblock the signal
+        with _interrupts_blocked():
             for _ in range(self._jobs):
                 here, there = context.Pipe()
                 process = context.Process(
-                    target=_work, args=(there, self._folder.name), daemon=True
+                    target=_worker_main, args=(there, self._folder.name), daemon=True
                 )
                 process.start()
                 there.close()
                 self._processes[here] = process
         for pipe in self._processes:
-            with _expected():
+            with _worker_errors():
                 pipe.send(self._material)
 
     def _hand(self, pipe: Connection, tasks: Iterator[Task], busy: dict[Connection, Task]) -> None:
         task = next(tasks, None)
         if task is not None:
-            with _expected():
+            with _worker_errors():
                 pipe.send(task)
             busy[pipe] = task
 
-    def _received(self, pipe: Connection) -> Made:
-        with _expected():
+    def _received(self, pipe: Connection) -> RunOrReason:
+        with _worker_errors():
             found = pipe.recv()
         if isinstance(found, Failure):
             error = RuntimeError(found.kind)
             error.add_note(found.where)  # for --debug
             raise error
-        return cast(Made, found)
+        return cast(RunOrReason, found)
 
     def _end(self) -> None:
         for process in self._processes.values():
@@ -261,8 +260,8 @@ class Workers:
 
 
 @contextmanager
-def _expected() -> Iterator[None]:
-    """Speaking with a process that ought to be there."""
+def _worker_errors() -> Iterator[None]:
+    """Turn a broken pipe to a worker into an error for the user."""
     try:
         yield
     except (EOFError, OSError):
@@ -273,9 +272,11 @@ def _expected() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Who is started here never hears Ctrl-C: a terminal sends it to all, and one decides. That one
-    hears it when all are started, so that none is half there.
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes with SIGINT blocked.
+
+    A terminal sends Ctrl-C to all processes, and only the parent handles it. The parent does so
+    when all processes are started, so that none is left half started.
     """
     heard: list[int] = []
     first = threading.current_thread() is threading.main_thread()
@@ -293,19 +294,19 @@ def _deaf() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _work(pipe: Connection, folder: str) -> None:
-    """The life of a process: material, then tasks until the pipe is closed."""
+def _worker_main(pipe: Connection, folder: str) -> None:
+    """Run a worker: receive the material, then tasks until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = folder
     try:
         runner = Runner(pipe.recv())
         while True:
             task = pipe.recv()
-            found: Made | Failure
+            found: RunOrReason | Failure
             try:
-                found = attempted(runner, task)
+                found = try_run(runner, task)
             except Exception as error:
                 found = Failure(type(error).__name__, traceback.format_exc())
             pipe.send(found)
     except (EOFError, OSError):
-        return  # who gave the tasks is gone
+        return  # the parent is gone

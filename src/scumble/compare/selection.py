@@ -1,9 +1,9 @@
-"""Which release fits: by what will be asked, the domains, ε and the number of rows; nothing is read
-and nothing spent.
+"""Which summary fits: chosen from the workload, the domains, ε and the number of rows. No row is
+read and no budget is spent.
 
-Where noise alone decides, the expected errors of the methods are known and compared. Partitions
-that follow the data win as long as noise is large against the number of rows; from which share of
-it on was measured on DPBench (`python -m research dpbench` says how often the choice is right).
+The expected errors of methods whose noise does not depend on the data are computed and compared.
+Partitions that follow the data are better if the noise is large relative to the number of rows; the
+threshold was measured on DPBench (`python -m research dpbench` says how often the choice is right).
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from scumble.model.privacy.guarantee import NEIGHBOURS, read_delta, read_epsilon
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
 
-Asked = Literal["ranges", "marginals", "cells"]
+WorkloadKind = Literal["ranges", "marginals", "cells"]
 
-KINDS: tuple[Asked, ...] = ("ranges", "marginals", "cells")
-_MOST_CELLS = 10**8  # that are counted one by one
-_MOST_GROWN = 4  # attributes of a tree that grows
-_SPARSE = 100  # times more cells than rows
+WORKLOAD_KINDS: tuple[WorkloadKind, ...] = ("ranges", "marginals", "cells")
+_MOST_CELLS = 10**8  # of a table that is counted cell by cell
+_MOST_GROWN = 4  # attributes of a partition that follows the data
+_SPARSE = 100  # cells per row from which a table counts as sparse
 _FULL = 0.3  # share of the cells that have rows, from which a grid counts as full
-# Mosaic had the least error where the noise of the best of those that do not look at the data, as a
-# share of all rows, was at least this: measured on DPBench, for full grids on made-up ones. More
-# than two attributes were not, and go by two.
+# Mosaic had the least error where the noise of the best data-independent method, as a share of all
+# rows, was at least this. It was measured on DPBench; for full grids on made-up ones. More than two
+# attributes were not measured, and are treated like two.
 _FOLLOWS = "mosaic"
 _LINE, _GRID, _FULL_GRID = 1e-4, 1e-5, 1e-3
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A method, why it was chosen, and how to run it."""
+    """The chosen method, its parameters, and the reasons."""
 
     method: str
     parameters: Mapping[str, Any]
     reasons: tuple[str, ...]
 
     def mechanism(self) -> Mechanism:
-        """The method, ready for `publish`."""
+        """Return the mechanism for `publish`."""
         return create(self.method, **self.parameters)
 
     def command(
@@ -55,7 +55,7 @@ class Selection:
         output: str = "FOLDER",
         queries: str = "QUERIES",
     ) -> str:
-        """The command line that publishes."""
+        """Return the shell command that publishes."""
         words = ["scumble", "publish", source, "--schema", schema, "--method", self.method]
         for name, value in self.parameters.items():
             if name == "queries" and not isinstance(value, str):
@@ -63,7 +63,7 @@ class Selection:
             elif isinstance(value, list):
                 words += [f"--{name}", ",".join(map(str, value))]
             else:
-                words += [f"--{name}", plain(value)]
+                words += [f"--{name}", format_parameter(value)]
         return shlex.join([*words, "--output", output])
 
     def __str__(self) -> str:
@@ -79,16 +79,16 @@ def select(
     epsilon: float,
     delta: float | None = None,
     neighbours: Neighbours,
-    workload: Asked | str | Path | Sequence[str] = "ranges",
+    workload: WorkloadKind | str | Path | Sequence[str] = "ranges",
     occupied: float | None = None,
 ) -> Selection:
-    """The release that fits.
+    """Return the summary that fits a workload.
 
-    `rows` is about how many rows there are; a guess will do. `workload` says what will be asked:
-    "ranges" of ordered attributes, "marginals" of few attributes at a time, single "cells", or the
-    SQL counts in a file or list. `occupied` is about which share of the cells has rows at all,
-    where that is known to everybody, as of a map that is mostly sea. Do not look at the data for
-    it: what depends on them unnoticed is not covered by any promise.
+    `rows` is the approximate number of rows. `workload` says what will be asked: "ranges" of
+    ordered attributes, "marginals" of few attributes at a time, single "cells", or the SQL counts
+    in a file or list. `occupied` is the approximate share of the cells that have rows, where it is
+    publicly known, as for a map that is mostly sea. Do not compute it from the data: a choice that
+    depends on them is not covered by the guarantee.
     """
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     case = _Case(known, attributes, rows, epsilon, delta, neighbours)
@@ -98,7 +98,7 @@ def select(
 
 
 class _Case:
-    """One table, as far as it is public, and the promise."""
+    """The public facts about a table, and the parameters of the guarantee."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Case:
                 person.squared_sensitivity(nonnegative_gram=True) / (2 * float(rho))
             )
 
-    def choose(self, workload: Asked | str | Path | Sequence[str]) -> Selection:
+    def choose(self, workload: WorkloadKind | str | Path | Sequence[str]) -> Selection:
         if workload == "ranges":
             return self.ranges()
         if workload == "marginals":
@@ -143,12 +143,12 @@ class _Case:
         if workload == "cells":
             return self.single_cells()
         if isinstance(workload, str) and not Path(workload).is_file():
-            allowed = f"{', '.join(KINDS)}, or a file or list of SQL counts"
+            allowed = f"{', '.join(WORKLOAD_KINDS)}, or a file or list of SQL counts"
             raise ParameterError.of("select", "workload", allowed, workload)
         return self.questions(workload)
 
     def ranges(self) -> Selection:
-        """Ranges of ordered attributes."""
+        """Choose for ranges of ordered attributes."""
         if self.cells > _MOST_CELLS:
             return self.marginals("There are too many cells for one table.")
         plain, tree = self._plain_error(), self._tree_error()
@@ -168,7 +168,7 @@ class _Case:
         return self._selection("hierarchy", why)
 
     def questions(self, workload: str | Path | Sequence[str]) -> Selection:
-        """The SQL counts of a file or list."""
+        """Choose for the SQL counts of a file or list."""
         from scumble.private.summaries.workload import Workload
 
         grown = self._grown(min(self._plain_error(), self._tree_error()))
@@ -190,7 +190,7 @@ class _Case:
         return self._selection("workload", why, queries=mechanism.parameters["queries"])
 
     def marginals(self, first: str | None = None) -> Selection:
-        """Few attributes at a time."""
+        """Choose for tables of few attributes."""
         reasons = [first] if first else []
         ways = min(2, len(self.names))
         pairs = [a * b for a, b in _pairs(list(self.sizes.values()))]
@@ -203,7 +203,7 @@ class _Case:
         return self._selection("marginals", *reasons, ways=ways)
 
     def single_cells(self) -> Selection:
-        """Any cell, and small sets of them."""
+        """Choose for single cells, and small sets of them."""
         if not self.gaussian and (self.cells > _MOST_CELLS or self.cells > _SPARSE * self.rows):
             why = (
                 f"There are {self.cells:.3g} cells for {self.rows:,} rows: nearly all are empty, "
@@ -226,7 +226,9 @@ class _Case:
         return self._selection("histogram", why)
 
     def _grown(self, noise: float) -> Selection | None:
-        """A partition that follows the data, if the noise of the others is large for the rows."""
+        """Return a partition that follows the data, if the noise of other methods is large relative
+        to the number of rows; else None.
+        """
         fits = len(self.names) <= _MOST_GROWN and self.cells <= _MOST_CELLS and not self.gaussian
         if not fits or not all(self.schema[name].ordered for name in self.names):
             return None
@@ -241,13 +243,13 @@ class _Case:
         return self._selection(_FOLLOWS, why)
 
     def _least(self) -> float:
-        """From which noise on, as a share of all rows, a method pays that follows the data."""
+        """Return the noise, as a share of the rows, from which following the data is better."""
         if len(self.names) == 1:
             return _LINE
         return _FULL_GRID if self.occupied is not None and self.occupied > _FULL else _GRID
 
     def _plain_error(self) -> float:
-        """Of a mean range: the noise of as many cells as it has."""
+        """Return the error of a range of mean size from a histogram: the noise of all its cells."""
         if self.gaussian:
             return math.inf  # a histogram has Laplace noise
         return self.noise * math.sqrt(math.prod((size + 2) / 3 for size in self.sizes.values()))
@@ -283,6 +285,6 @@ def _percent(part: float) -> str:
     return f"{number:.2g} %" if number < 10 else f"{number:,.0f} %"
 
 
-def plain(value: Any) -> str:
-    """A parameter as one would type it: 1 for 1.0."""
+def format_parameter(value: Any) -> str:
+    """Return a parameter as a person would type it: 1 for 1.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,9 +1,9 @@
-"""True answers; synthetic stand-in.
+"""True answers to workloads, from the private table as codes in memory; and a synthetic table made
+from a schema alone.
 
-True answers of whole workloads: the private table as codes in memory, for its owner's eyes.
-
-Counts whose conditions are about one attribute each are read off prefix sums of a contingency
-table, all questions about the same attributes at once. Everything else looks at the rows.
+Counts whose conditions are about one attribute each are differences of prefix sums of a contingency
+table, for all questions about the same attributes at once. All other answers need a pass over the
+rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_GROUPS = 100_000  # of one question
 
 
 class TrueTable:
-    """The rows of a private table. What it says is exact, and no promise covers it."""
+    """The rows of a private table. Its answers are exact, and no guarantee covers them."""
 
     def __init__(self, schema: Schema, codes: Mapping[str, Codes], rows: int) -> None:
         self.schema = schema
@@ -47,7 +47,7 @@ class TrueTable:
     def read(
         cls, source: Any, schema: Schema, *, table: str | None = None, outside: Outside = "error"
     ) -> TrueTable:
-        """One pass over a source that `publish` would take."""
+        """Read a source that `publish` would take, in one pass."""
         names = [attribute.name for attribute in schema.published]
         rows = Rows(open_source(source, table=table), schema, outside=outside)
         parts: dict[str, list[Codes]] = {name: [] for name in names}
@@ -59,11 +59,11 @@ class TrueTable:
         return cls(schema, codes, len(codes[names[0]]) if names else 0)
 
     def codes(self, name: str) -> Codes:
-        """The codes of one attribute, row by row."""
+        """Return the codes of one attribute, row by row."""
         return self._codes[name]
 
     def distinct(self) -> TrueTable:
-        """The same without equal rows: what a set of tuples can tell of."""
+        """Return the table without duplicate rows."""
         names = list(self._codes)
         table = np.stack([self._codes[name].astype(np.int64) for name in names])
         kept = np.unique(table, axis=1)
@@ -71,14 +71,14 @@ class TrueTable:
         return TrueTable(self.schema, codes, kept.shape[1])
 
     def cube(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """How many rows every combination of these attributes has."""
+        """Return the contingency table of some attributes: how many rows each combination has."""
         shape = [self.schema[name].size for name in names]
         if not names:
             return np.array(self.rows)
         return np.bincount(self._cells(names), minlength=prod(shape)).reshape(shape)
 
     def counts(self, queries: Sequence[Query]) -> Floats:
-        """The true counts of questions without groups, in their order."""
+        """Return the true counts of questions without groups, in their order."""
         found = [
             self._counts(some, Clauses(self.schema, some, self._engine))
             for some in portions(self.schema, queries)
@@ -86,8 +86,8 @@ class TrueTable:
         return np.concatenate([np.empty(0), *found])
 
     def answers(self, queries: Sequence[Query]) -> list[Floats]:
-        """The true answer of every question: one number, or one for each combination of its groups'
-        values in the order of their domains. The average of no rows is NaN.
+        """Return the true answer of every question: one number, or one for each combination of its
+        groups' values in the order of their domains. The average of no rows is NaN.
         """
         portioned = portions(self.schema, queries)
         return [found for some in portioned for found in self._answers(some)]
@@ -104,7 +104,7 @@ class TrueTable:
         ]
 
     def _counts(self, queries: Sequence[Query], clauses: Clauses) -> Floats:
-        """Counts by prefix sums where that can be, and by rows where it cannot."""
+        """Count by prefix sums where that is possible, and by rows where it is not."""
         found = np.full(len(queries), np.nan)
         sides = CodeSets(self.schema, clauses)
         for places in same_shape(queries).values():
@@ -121,13 +121,13 @@ class TrueTable:
         return prod(self.schema[name].size for name in names) <= MOST_CELLS
 
     def _prefix_sums(self, names: tuple[str, ...]) -> BoxSums:
-        """Of the contingency table of these attributes; kept for the next workload."""
+        """Return the prefix sums of a contingency table, which are kept for the next workload."""
         return self._sums.get_or_make(
             names, self.schema.size(names), lambda: BoxSums(self.cube(names), len(names))
         )
 
     def _by_rows(self, query: Query, clauses: Clauses) -> Floats:
-        """The answer by looking at every row."""
+        """Answer a question by a pass over all rows."""
         cells = prod(self.schema[name].size for name in query.groups)
         if cells > MOST_GROUPS:
             raise QueryError(f"GROUP BY has {cells} groups; {MOST_GROUPS} can be compared.")
@@ -145,7 +145,7 @@ class TrueTable:
             return np.asarray(sums / np.bincount(group, known[holds], cells))
 
     def _amounts(self, query: Query) -> tuple[Floats, Floats]:
-        """What every row adds, and whether it has a number to add."""
+        """Return the number that every row adds, and whether it has one (1 or 0)."""
         argument = query.argument
         if argument is None:
             raise TypeError("a count adds ones")
@@ -164,7 +164,7 @@ class TrueTable:
         return np.asarray(flat[self._cells(expression.attributes)])
 
     def _cells(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The cell of every row in the product of some domains, the last name fastest."""
+        """Return the cell of every row in the product of some domains, in row-major order."""
         cells = np.zeros(self.rows, np.int64)
         for name in names:
             cells *= self.schema[name].size
@@ -172,13 +172,14 @@ class TrueTable:
         return cells
 
 
-# A synthetic stand-in for a private table: rows drawn from its public schema alone.
+# A synthetic table, drawn from the public schema alone.
 
 
 def stand_in(schema: Schema, rows: int, seed: int = 0) -> TrueTable:
-    """Columns that have nothing to do with each other: of a list the first values are the more
-    frequent ones (the n-th has a share in 1/n), of a scale those in the middle. One value in fifty
-    is missing where it may be.
+    """Return a table of `rows` rows with independent columns.
+
+    The n-th value of a category has a share proportional to 1/n; ordered attributes have a
+    triangular distribution. One value in fifty is missing where values may be missing.
     """
     generator = np.random.default_rng(seed)
     codes = {each.name: _column(each, rows, generator) for each in schema.published}

@@ -1,9 +1,7 @@
-"""Generators of questions.
+"""Generators of questions, as in the experiments of the papers, and the owner's questions.
 
-Workloads: the questions of the papers' experiments, or the owner's own.
-
-Generators draw from an ordinary generator with a seed: questions are no secret. Where one looks at
-private rows (for a selectivity, or for centres that people have) it takes them as a `TrueTable`.
+Questions are not secret: they are drawn with a seed of numpy's generator. A generator that needs
+private rows (for a selectivity, or for centres that people have) takes a `TrueTable`.
 """
 
 from __future__ import annotations
@@ -28,23 +26,21 @@ from scumble.private.summaries.workload_matrix import statements, unfinished
 from scumble.public.sql.normal_form import sql_name
 from scumble.public.sql.parse import parse
 
-# Boxes of codes as questions: conditions are written once and understood once.
-
 Interval = tuple[int, int]  # codes, both ends included
 
 _COUNT = "SELECT COUNT(*) FROM t"
 
 
-class Phrases:
-    """Counts over the attributes of one schema."""
+class CountWriter:
+    """Writes counts over the attributes of a schema; each condition is parsed once."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._known: dict[tuple[str, Interval], tuple[tuple[Expression, ...], str]] = {}
 
     def count(self, box: Mapping[str, Interval], groups: Sequence[str] = ()) -> Query:
-        """How many rows have a code in every interval, attributes in the order of the schema; for
-        each of some groups, if any.
+        """Return the question how many rows have a code in every interval of `box`, for each
+        combination of `groups`. Conditions are in the order of the schema.
         """
         parts = [self._part(name, box[name]) for name in self._schema.names if name in box]
         clauses = tuple(clause for part, _ in parts for clause in part)
@@ -72,7 +68,7 @@ Box = dict[str, Interval]
 Centres = Literal["data", "uniform"]
 
 _MOST = 1_000_000  # questions of one workload
-_LOOKS = 1_000_000_000  # at rows, to find the conjunctions of all sets of attributes
+_MOST_ROW_READS = 1_000_000_000  # to find the conjunctions of all sets of attributes
 
 
 class FloorError(ParameterError):
@@ -81,9 +77,7 @@ class FloorError(ParameterError):
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions, with a few words for all of them; `wanted` is how many were asked for, if that is
-    more than there are.
-    """
+    """Questions with a description; `wanted` is the number asked for, if there are fewer."""
 
     name: str
     queries: tuple[Query, ...]
@@ -101,12 +95,12 @@ def selections(
     most: int | None = None,
     seed: int = 0,
 ) -> QuestionSet:
-    """All selections by equality on one to `ways` attributes; or `most` of them, each as likely as
-    every other.
+    """Return all selections by equality on one to `ways` attributes, or `most` of them, drawn
+    uniformly.
     """
     sets = list(_sets(schema, attributes, range(1, ways + 1)))
-    phrases, boxes = Phrases(schema), _boxes(schema, sets, most, seed)
-    queries = tuple(phrases.count(box) for box in boxes)
+    writer, boxes = CountWriter(schema), _boxes(schema, sets, most, seed)
+    queries = tuple(writer.count(box) for box in boxes)
     return QuestionSet(f"selections by up to {ways} attributes", queries)
 
 
@@ -118,15 +112,15 @@ def marginals(
     most: int | None = None,
     seed: int = 0,
 ) -> QuestionSet:
-    """The tables of all sets of `ways` attributes, one GROUP BY each; or `most` of them."""
-    phrases = Phrases(schema)
+    """Return the tables of all sets of `ways` attributes, one GROUP BY each, or `most` of them."""
+    writer = CountWriter(schema)
     sets = list(_sets(schema, attributes, [ways]))
     if not sets:
         raise ParameterError.of("marginals", "ways", "a number of attributes that there are", ways)
     if most is not None and most < len(sets):
         chosen = np.random.default_rng(seed).choice(len(sets), most, replace=False)
         sets = [sets[place] for place in np.sort(chosen).tolist()]
-    return QuestionSet(f"{ways}-way marginals", tuple(phrases.count({}, names) for names in sets))
+    return QuestionSet(f"{ways}-way marginals", tuple(writer.count({}, names) for names in sets))
 
 
 def breakdowns(
@@ -138,22 +132,23 @@ def breakdowns(
     ways: int = 2,
     seed: int = 0,
 ) -> QuestionSet:
-    """Conjunctions of one to `ways` other attributes that at least a share `floor` of the rows
-    satisfy, every one as likely as every other, each broken down by some groups. All, if no count
-    is given.
+    """Return `count` conjunctions of one to `ways` attributes, each grouped by `groups`.
+
+    They are drawn uniformly from those that at least a share `floor` of the rows satisfy. All of
+    them are returned if `count` is None.
     """
-    schema, phrases = table.schema, Phrases(table.schema)
+    schema, writer = table.schema, CountWriter(table.schema)
     hidden = [attribute.name for attribute in schema.sensitive]
     others = [name for name in _names(schema, None) if name not in (*hidden, *groups)]
     by = " and ".join(groups)
     if not others:
-        return QuestionSet(f"counts by {by}", (phrases.count({}, groups),))
+        return QuestionSet(f"counts by {by}", (writer.count({}, groups),))
     generator = np.random.default_rng(seed)
-    reached = _reached(
+    reached = _frequent_conjunctions(
         table, others, ways, float(read_share("breakdowns", "floor", floor)), generator
     )
-    drawn = _picked(reached, generator.permutation(sum(len(each.codes) for each in reached)))
-    queries = tuple(phrases.count(box, groups) for box in islice(drawn, count))
+    drawn = _boxes_at(reached, generator.permutation(sum(len(each.codes) for each in reached)))
+    queries = tuple(writer.count(box, groups) for box in islice(drawn, count))
     words = f"conjunctions of up to {ways} attributes, by {by}"
     return _workload(f"{words}, selectivity at least {100 * float(floor):g} %", queries, count)
 
@@ -168,8 +163,9 @@ def conjunctions(
     ways: int = 3,
     seed: int = 0,
 ) -> QuestionSet:
-    """Random conjunctions of one to `ways` quasi-identifiers, each with every sensitive value;
-    those that at least a share `floor` of the rows satisfy. At most `count` questions.
+    """Return random conjunctions of one to `ways` quasi-identifiers with every sensitive value.
+
+    Only those are taken that at least a share `floor` of the rows satisfy, at most `count`.
     """
     schema = table.schema
     known = [schema[name] for name in attributes] if attributes else schema.quasi
@@ -178,14 +174,14 @@ def conjunctions(
     if not names or not hidden:
         raise ParameterError("Conjunctions need quasi-identifiers and a sensitive attribute.")
     part = float(read_share("conjunctions", "floor", floor))
-    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    generator, writer = np.random.default_rng(seed), CountWriter(schema)
     cells = list(np.ndindex(*(schema[name].size for name in hidden)))
-    # A conjunction that few rows satisfy has no value that more do.
-    reached = _reached(table, names, ways, part, generator)
-    drawn = _picked(reached, _even_widths(schema, reached, len(names), generator))
+    # Adding a sensitive value to a conjunction cannot select more rows.
+    reached = _frequent_conjunctions(table, names, ways, part, generator)
+    drawn = _boxes_at(reached, _even_widths(schema, reached, len(names), generator))
     found: list[Query] = []
     while len(found) < count and (boxes := list(islice(drawn, max(count, 100)))):
-        asked = [phrases.count(box | _points(hidden, cell)) for box in boxes for cell in cells]
+        asked = [writer.count(box | _points(hidden, cell)) for box in boxes for cell in cells]
         enough = table.counts(asked) >= part * table.rows
         found += [query for query, kept in zip(asked, enough, strict=True) if kept]
     if not found:
@@ -205,49 +201,51 @@ def ranges(
     table: TrueTable | None = None,
     seed: int = 0,
 ) -> QuestionSet:
-    """Boxes over two random attributes, each interval with a share √volume of the codes, around a
-    random person's values (`data`) or any values (`uniform`); moved inside the domain at its ends.
+    """Return boxes over two random attributes, whose intervals have a share √volume of the codes.
+
+    They are around the values of a random person (`centres="data"`) or around random values
+    ("uniform"), and are moved into the domain at its ends.
     """
     edge = sqrt(float(read_share("ranges", "volume", volume)))
     names = _names(schema, attributes)
     if len(names) < 2:
         raise ParameterError("Ranges of two attributes need two attributes.")
-    generator, phrases = np.random.default_rng(seed), Phrases(schema)
+    generator, writer = np.random.default_rng(seed), CountWriter(schema)
     queries = []
     for _ in range(count):
         pair = [names[place] for place in generator.permutation(len(names))[:2]]
         middles = _middles(schema, pair, centres, table, generator)
         box = {
-            name: _around(middle, schema[name].size, edge)
+            name: _interval_around(middle, schema[name].size, edge)
             for name, middle in zip(pair, middles, strict=True)
         }
-        queries.append(phrases.count(box))
+        queries.append(writer.count(box))
     return QuestionSet(
         f"boxes over two attributes, {100 * volume:g} % of the domain", tuple(queries)
     )
 
 
 def prefixes(schema: Schema, attribute: str) -> QuestionSet:
-    """All counts of an attribute's first codes."""
-    phrases, size = Phrases(schema), schema[attribute].size
-    queries = tuple(phrases.count({attribute: (0, last)}) for last in range(size))
+    """Return the counts of all prefixes of an attribute's codes."""
+    writer, size = CountWriter(schema), schema[attribute].size
+    queries = tuple(writer.count({attribute: (0, last)}) for last in range(size))
     return QuestionSet(f"prefixes of {attribute}", queries)
 
 
 def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> QuestionSet:
-    """Intervals of an attribute's codes, every one as likely as every other."""
-    phrases, size = Phrases(schema), schema[attribute].size
+    """Return intervals of an attribute's codes, drawn uniformly from all intervals."""
+    writer, size = CountWriter(schema), schema[attribute].size
     generator = np.random.default_rng(seed)
     lows, highs = np.triu_indices(size) if size <= 2000 else _drawn_pairs(size, count, generator)
     chosen = generator.integers(len(lows), size=count)
     pairs = zip(lows[chosen].tolist(), highs[chosen].tolist(), strict=True)
-    queries = tuple(phrases.count({attribute: pair}) for pair in pairs)
+    queries = tuple(writer.count({attribute: pair}) for pair in pairs)
     return QuestionSet(f"random ranges of {attribute}", queries)
 
 
 def from_sql(given: str | Path | Sequence[str], schema: Schema) -> QuestionSet:
-    """The owner's questions: a file of SQL, one question a line or with semicolons between, or a
-    list of them.
+    """Return the owner's questions from a list, or from a file of SQL with a question in each line
+    or semicolons between them.
     """
     queries = []
     for number, text in enumerate(statements(given), 1):
@@ -281,7 +279,7 @@ def _sets(
 def _boxes(
     schema: Schema, sets: Sequence[tuple[str, ...]], most: int | None, seed: int
 ) -> list[Box]:
-    """Every cell of every set, or some of them, each as likely as every other."""
+    """Return every cell of every set of attributes, or `most` of them, drawn uniformly."""
     sizes = [prod(schema[name].size for name in names) for names in sets]
     total = sum(sizes)
     if min(total, total if most is None else most) > _MOST:
@@ -309,14 +307,15 @@ def _workload(words: str, queries: tuple[Query, ...], count: int | None) -> Ques
     return QuestionSet(words, queries, count if missing else None)
 
 
-def _reached(
+def _frequent_conjunctions(
     table: TrueTable, names: Sequence[str], ways: int, floor: float, generator: np.random.Generator
 ) -> list[Frequent]:
-    """All conjunctions of values that a share of the rows satisfies; of very many sets of
-    attributes, those of some.
+    """Return all conjunctions of values that a share `floor` of the rows satisfy.
+
+    If there are very many sets of attributes, a random part of them is used.
     """
     sets = list(_sets(table.schema, names, range(1, ways + 1)))
-    most = max(_LOOKS // max(table.rows, 1), 100)
+    most = max(_MOST_ROW_READS // max(table.rows, 1), 100)
     if most < len(sets):
         chosen = generator.choice(len(sets), most, replace=False)
         sets = [sets[place] for place in np.sort(chosen).tolist()]
@@ -336,8 +335,10 @@ def _too_high(floor: float, words: str) -> FloorError:
 def _even_widths(
     schema: Schema, reached: Sequence[Frequent], attributes: int, generator: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """All conjunctions in the order in which they come if, again and again, a number of attributes
-    is drawn evenly, then the attributes, then any value of each.
+    """Return a random order of all conjunctions.
+
+    It is that of repeated draws of a number of attributes, then of the attributes, then of a value
+    of each, all uniformly and without replacement.
     """
     logs = [
         np.full(
@@ -347,13 +348,13 @@ def _even_widths(
         )
         for each in reached
     ]
-    # The largest of weights with Gumbel's noise is a draw by weight, the next one of the others.
+    # Sorting log weights with Gumbel noise is weighted sampling without replacement.
     weights = np.concatenate(logs)
     return np.argsort(-(weights + generator.gumbel(size=len(weights))))
 
 
-def _picked(reached: Sequence[Frequent], places: npt.NDArray[np.intp]) -> Iterator[Box]:
-    """Some conjunctions of all, in this order."""
+def _boxes_at(reached: Sequence[Frequent], places: npt.NDArray[np.intp]) -> Iterator[Box]:
+    """Yield the conjunctions at some places, in this order."""
     starts = np.cumsum([0, *(len(each.codes) for each in reached)])
     for place in places.tolist():
         at = int(np.searchsorted(starts, place, "right")) - 1
@@ -378,16 +379,17 @@ def _middles(
     return [int(table.codes(name)[person]) for name in pair]
 
 
-def _around(middle: int, size: int, edge: float) -> Interval:
-    """An interval of about a share `edge` of the codes, around a middle as far as it fits."""
+def _interval_around(middle: int, size: int, edge: float) -> Interval:
+    """Return an interval in the domain with about a share `edge` of the codes around `middle`."""
     length = min(max(round(edge * size), 1), size)
     low = min(max(middle - (length - 1) // 2, 0), size - length)
     return low, low + length - 1
 
 
 def _drawn_pairs(size: int, count: int, generator: np.random.Generator) -> tuple[Codes, Codes]:
-    """Pairs low ≤ high, all equally likely, of a domain too large to list them: two of size + 1
-    codes that differ, the larger less one.
+    """Draw pairs low ≤ high uniformly, for a domain too large to list them.
+
+    A pair is made of two different numbers among size + 1, the larger less one.
     """
     first = generator.integers(0, size + 1, count)
     second = generator.integers(0, size, count)
@@ -395,37 +397,32 @@ def _drawn_pairs(size: int, count: int, generator: np.random.Generator) -> tuple
     return np.minimum(first, second), np.maximum(first, second) - 1
 
 
-# Conjunctions that many rows satisfy: all of them, found without a look at the others.
-#
-# What few rows satisfy has no part that is worth a look: values are joined only if each of them
-# is frequent by itself, so that a column of thousands of rare values costs no more than any
-# other.
+# All conjunctions that many rows satisfy. Values are combined only if each of them is frequent by
+# itself, so that a column of thousands of rare values costs no more than any other.
 
 _LISTED = 1 << 22  # cells of a table that is counted as a whole
-_MOST_CELLS = 1 << 62  # that have a number
+_MOST_CELLS = 1 << 62  # cells that can be numbered
 
 
 @dataclass(frozen=True, eq=False)
 class Frequent:
-    """The cells of some attributes that enough rows are in, a row of codes for each."""
+    """The cells of some attributes with enough rows, as a row of codes for each cell."""
 
     names: tuple[str, ...]
     codes: Codes
 
 
 def frequent(table: TrueTable, sets: Iterable[tuple[str, ...]], least: float) -> Iterator[Frequent]:
-    """For each set of attributes its cells that at least so many rows (and one) are in; a set
-    without any is left out.
-    """
-    known = _Known(table, max(least, 1.0))
+    """Yield the cells with at least `least` rows (and one) of each set of attributes, if any."""
+    known = _FrequentValues(table, max(least, 1.0))
     for names in sets:
         codes = known.cells(names)
         if len(codes):
             yield Frequent(names, codes)
 
 
-class _Known:
-    """The frequent values of each attribute, and where among them every row stands."""
+class _FrequentValues:
+    """The frequent values of each attribute, and the place of every row's value among them."""
 
     def __init__(self, table: TrueTable, least: float) -> None:
         self._table = table
@@ -460,7 +457,7 @@ class _Known:
     def _rows(
         self, names: Sequence[str], shape: Sequence[int]
     ) -> tuple[npt.NDArray[np.bool_], Codes]:
-        """Which rows have a frequent value in all attributes, and the cell of each."""
+        """Return which rows have a frequent value in all attributes, and the cell of each row."""
         inside = np.ones(self._table.rows, bool)
         cell = np.zeros(self._table.rows, np.int64)
         for name, size in zip(names, shape, strict=True):
