@@ -22,11 +22,10 @@ from scumble.model.privacy.guarantee import (
     at_most,
     float_at_least,
     gamma_for_epsilon,
-    percent_at_least,
-    percent_at_most,
     read_positive,
     read_share,
 )
+from scumble.private.perturbation.guarantees import sensitive_values
 
 EPSILONS = (0.5, 1.0, 2.0)
 LIMITS: tuple[str, ...] = (
@@ -106,22 +105,9 @@ def local_profile(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarante
 
 def exposed(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarantee:
     """The success of the best guess."""
-    success = pool_exposure(law)
-    return Guarantee(
-        statement="p-exposure",
-        parameters={"p": success, "values": law.values},
-        scope="each single value",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof="Σ over bags of max P(bag|x) / d, the success of the best guess; computed exactly",
-        sentence=(
-            f"An attacker who must guess one of {law.values} equally likely values of {names}, and "
-            "knows everybody else's, is right with probability at most "
-            f"{percent_at_most(success)} (blind guessing: "
-            f"{percent_at_least(Fraction(1, law.values))})."
-        ),
-        limits=limits,
-    )
+    secret = sensitive_values(names, guessed=f"values of {names}", limits=limits)
+    proof = "Σ over bags of max P(bag|x) / d, the success of the best guess; computed exactly"
+    return secret.exposure(pool_exposure(law), law.values, proof)
 
 
 def close(closeness: Fraction, total: Fraction, names: str, limits: tuple[str, ...]) -> Guarantee:

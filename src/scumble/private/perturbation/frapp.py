@@ -21,20 +21,19 @@ from scumble.model.privacy.guarantee import (
     Guarantee,
     at_least,
     at_most,
-    epsilon_for_gamma,
     float_at_least,
     float_at_most,
     gamma_for_epsilon,
     gamma_for_rho,
     percent_at_least,
     percent_at_most,
-    posterior_at_most,
     read_positive,
     read_share,
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
+from scumble.private.perturbation.guarantees import Secret
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -152,11 +151,15 @@ class Frapp(Publisher):
         gamma, size = self.gamma(schema), schema.size()
         if self._reading == "local":
             prior = self._numbers.get("rho1", Fraction(1, 10))
-            first = local(gamma), from_prior(prior, gamma)
-            return (*first, exposure(gamma, size))
+            return (
+                ROW.amplification(gamma, RATIO, "Whatever is known"),
+                ROW.posterior(prior, gamma),
+                ROW.exposure(gamma / (gamma + size - 1), size, REACHED),
+            )
         counts = None if rows is None else self._counts(schema, rows)
         seen = published(self._numbers["k"], self._posterior(schema), counts)
-        return seen, local(gamma, anyway=True)
+        known = "Even to an attacker who knows which row is whose"
+        return seen, ROW.amplification(gamma, RATIO, known)
 
     def _posterior(self, schema: Schema) -> Fraction:
         """γ of the published reading."""
@@ -263,6 +266,20 @@ LOCAL_LIMITS = (
     "The promise is for one row of one release: more rows of a person, or more releases, add up.",
     "What the other rows tell about a person by statistics is not hidden.",
 )
+ROW = Secret(
+    shown="row of a person",
+    kind="rows",
+    property="a property of a person's row",
+    guessed="rows of a person",
+    neighbourhood="replace one person",
+    limits=LOCAL_LIMITS,
+    guess_scope="the whole release",
+)
+RATIO = (
+    "a row shows itself with p + (1−p)/m and any other with (1−p)/m, whose ratio is γ; computed "
+    "exactly from the published p"
+)
+REACHED = "p ≤ e^ε/(e^ε + d − 1), reached by uniform replacement"
 PUBLISHED_LIMITS = (
     "It is for an attacker who looks at how often one row is published, not at the other rows.",
     "To who knows other people's rows, or which row is whose, only the bound by ε is promised.",
@@ -337,63 +354,6 @@ def require(k: Fraction, gamma: Fraction, counts: Counts) -> None:
 
 def _advice() -> str:
     return f"Use a smaller k, publish more attributes, or use {setting('reading', 'local')}."
-
-
-def local(gamma: Fraction, *, anyway: bool = False) -> Guarantee:
-    """ε-LDP of a whole row; `anyway`: it is not what was asked for, but holds."""
-    epsilon = epsilon_for_gamma(gamma)
-    known = "Even to an attacker who knows which row is whose" if anyway else "Whatever is known"
-    return Guarantee(
-        statement="ε-LDP",
-        parameters={"epsilon": epsilon, "gamma": float_at_least(gamma)},
-        scope="the whole release",
-        neighbourhood="replace one person",
-        trust="local",
-        proof="a row shows itself with p + (1−p)/m and any other with (1−p)/m, whose ratio is γ; "
-        "computed exactly from the published p",
-        sentence=(
-            f"{known}, the published row of a person changes the odds between any two true rows by "
-            f"a factor of at most {at_most(gamma)} (ε = {at_most(epsilon)})."
-        ),
-        limits=LOCAL_LIMITS,
-    )
-
-
-def from_prior(prior: Fraction, gamma: Fraction) -> Guarantee:
-    """(ρ1, ρ2)-privacy, which follows from γ."""
-    end = posterior_at_most(prior, gamma)
-    return Guarantee(
-        statement="(ρ1, ρ2)-privacy",
-        parameters={"rho1": float_at_most(prior), "rho2": float_at_least(end)},
-        scope="each single value",
-        neighbourhood="replace one person",
-        trust="local",
-        proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
-        sentence=(
-            f"An attacker who knows everybody else's rows, and gave {percent_at_least(prior)} to a "
-            f"property of a person's row, can end at most at {percent_at_most(end)}."
-        ),
-        limits=LOCAL_LIMITS,
-    )
-
-
-def exposure(gamma: Fraction, size: int) -> Guarantee:
-    """The best guess of a whole row."""
-    success = gamma / (gamma + size - 1)
-    return Guarantee(
-        statement="p-exposure",
-        parameters={"p": float_at_least(success), "values": size},
-        scope="the whole release",
-        neighbourhood="replace one person",
-        trust="local",
-        proof="p ≤ e^ε/(e^ε + d − 1), reached by uniform replacement",
-        sentence=(
-            f"An attacker who must guess one of {size} equally likely rows of a person, and knows "
-            f"everybody else's, is right with probability at most {percent_at_most(success)} "
-            f"(blind guessing: {percent_at_least(Fraction(1, size))})."
-        ),
-        limits=LOCAL_LIMITS,
-    )
 
 
 def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:

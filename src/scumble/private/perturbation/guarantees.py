@@ -1,16 +1,21 @@
-"""LDP guarantees and expected errors shared by publishers.
+"""Promises and expected errors that publishers share.
 
-How wrong a count of one sensitive value will be: closed forms that need no data.
+`Secret` builds the promises that follow from an amplification γ: ε-LDP, (ρ1, ρ2)-privacy and
+p-exposure. `outlook_shown` and `outlook_drawn` say before anything is read how large the error of a
+count will be; they are closed forms that need no data.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from scumble.model.privacy.guarantee import (
     Guarantee,
+    Neighbourhood,
+    Scope,
     at_most,
     epsilon_for_gamma,
     float_at_least,
@@ -20,30 +25,132 @@ from scumble.model.privacy.guarantee import (
     posterior_at_most,
 )
 
+LIMITS = (
+    "Everybody can see who is in the table: other columns are published as they are.",
+    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
+    "What the other rows and columns tell about a person by statistics is not hidden.",
+)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What a channel hides about a person, in the words of its promises.
+
+    `shown` is what is published in its place, as "value of job in a row". `kind` is "values" or
+    "rows". `property` is what a prior is about, as "a value of job"; `guessed` is what an attacker
+    chooses from, as "values of a person". `guess_scope` is the scope of the p-exposure.
+    """
+
+    shown: str
+    kind: str
+    property: str
+    guessed: str
+    neighbourhood: Neighbourhood
+    limits: tuple[str, ...]
+    guess_scope: Scope = "each single value"
+
+    def amplification(
+        self, gamma: Fraction, proof: str, known: str = "Whatever an attacker knows"
+    ) -> Guarantee:
+        """ε-LDP with ε = ln γ: no two secrets explain what is shown with probabilities more than a
+        factor γ apart. `known` begins the sentence.
+        """
+        epsilon = epsilon_for_gamma(gamma)
+        sentence = (
+            f"{known}, the published {self.shown} changes the odds between any two true "
+            f"{self.kind} by a factor of at most {at_most(gamma)} (ε = {at_most(epsilon)})."
+        )
+        numbers = {"epsilon": epsilon, "gamma": float_at_least(gamma)}
+        return self._local("ε-LDP", numbers, "the whole release", proof, sentence)
+
+    def posterior(self, prior: Fraction, gamma: Fraction) -> Guarantee:
+        """(ρ1, ρ2)-privacy: the largest posterior after `prior`, which follows from γ."""
+        end = posterior_at_most(prior, gamma)
+        proof = "γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1"
+        sentence = (
+            f"An attacker who knows everybody else's {self.kind}, and gave "
+            f"{percent_at_least(prior)} to {self.property}, can end at most at "
+            f"{percent_at_most(end)}."
+        )
+        numbers = {"rho1": float_at_most(prior), "rho2": float_at_least(end)}
+        return self._local("(ρ1, ρ2)-privacy", numbers, "each single value", proof, sentence)
+
+    def exposure(self, success: Fraction | float, values: int, proof: str) -> Guarantee:
+        """p-exposure: the probability that the best guess of one of `values` equally likely secrets
+        is right. A float must have been rounded up already.
+        """
+        sentence = (
+            f"An attacker who must guess one of {values} equally likely {self.guessed}, and knows "
+            f"everybody else's, is right with probability at most {percent_at_most(success)} "
+            f"(blind guessing: {percent_at_least(Fraction(1, values))})."
+        )
+        above = success if isinstance(success, float) else float_at_least(success)
+        numbers = {"p": above, "values": values}
+        return self._local("p-exposure", numbers, self.guess_scope, proof, sentence)
+
+    def _local(
+        self, statement: str, numbers: dict[str, float], scope: Scope, proof: str, sentence: str
+    ) -> Guarantee:
+        return Guarantee(
+            statement=statement,
+            parameters=numbers,
+            scope=scope,
+            neighbourhood=self.neighbourhood,
+            trust="local",
+            proof=proof,
+            sentence=sentence,
+            limits=self.limits,
+        )
+
+
+def sensitive_values(
+    names: str,
+    *,
+    shown: str = "value",
+    guessed: str = "values of a person",
+    limits: tuple[str, ...] = LIMITS,
+) -> Secret:
+    """The secret of a channel on the sensitive attributes `names`, which publishes a value, a set
+    or a multiset (`shown`) in each row.
+    """
+    return Secret(
+        shown=f"{shown} of {names} in a row",
+        kind="values",
+        property=f"a value of {names}",
+        guessed=guessed,
+        neighbourhood="one person's sensitive values",
+        limits=limits,
+    )
+
+
 NINETEEN = 1.96  # standard errors that hold nineteen times in twenty
 _ASKED, _HAVING = 10_000, 1_000  # the example that an owner is told
 
 
 def shown_error(having: float, asked: float, own: float, other: float) -> float:
-    """The standard error of how many of the rows asked about have a value, if a row shows it with
-    probability `own` if it has it, with `other` if not.
+    """The standard error of the estimated number of rows that have a value.
+
+    `asked` rows are counted and `having` of them have the value. A row that has it shows it with
+    probability `own`, any other row with probability `other`.
     """
     spread = having * own * (1 - own) + (asked - having) * other * (1 - other)
     return math.sqrt(spread) / (own - other)
 
 
 def drawn_error(asked: float, draws: int, chance: float) -> float:
-    """The same, if each row shows its own value and some draws that hit the value by chance."""
+    """The same, if each row shows its own value and `draws` others, each of which is the value in
+    question with probability `chance`.
+    """
     return math.sqrt(draws * asked * chance * (1 - chance))
 
 
 def outlook_shown(names: Sequence[str], own: float, other: float) -> str:
-    """What an owner can expect of counts, in a sentence."""
+    """The error to expect of a count, in a sentence; `own` and `other` as for `shown_error`."""
     return _sentence(names, shown_error(_HAVING, _ASKED, own, other))
 
 
 def outlook_drawn(names: Sequence[str], draws: int, chance: float) -> str:
-    """The same for values that are shown among others."""
+    """The error to expect of a count, in a sentence; `draws`, `chance` as for `drawn_error`."""
     return _sentence(names, drawn_error(_ASKED, draws, chance))
 
 
@@ -54,68 +161,4 @@ def _sentence(names: Sequence[str], error: float) -> str:
     return (
         f"To expect: among {_ASKED:,} rows, a count of {_HAVING:,} that have {what} of "
         f"{', '.join(names)} will be within {reach} nineteen times in twenty."
-    )
-
-
-# Promises of channels that keep all odds within a factor γ, whatever an attacker knows.
-
-LIMITS = (
-    "Everybody can see who is in the table: other columns are published as they are.",
-    "The promise is for one row of one release: more rows of a person, or more releases, add up.",
-    "What the other rows and columns tell about a person by statistics is not hidden.",
-)
-
-
-def local(gamma: Fraction, names: str, shown: str, proof: str) -> Guarantee:
-    """No two values explain what is shown with probabilities more than γ apart."""
-    epsilon = epsilon_for_gamma(gamma)
-    return Guarantee(
-        statement="ε-LDP",
-        parameters={"epsilon": epsilon, "gamma": float_at_least(gamma)},
-        scope="the whole release",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof=proof,
-        sentence=(
-            f"Whatever an attacker knows, the published {shown} of {names} in a row changes the "
-            f"odds between any two true values by a factor of at most {at_most(gamma)} "
-            f"(ε = {at_most(epsilon)})."
-        ),
-        limits=LIMITS,
-    )
-
-
-def posterior(prior: Fraction, gamma: Fraction, names: str) -> Guarantee:
-    """Where an attacker who begins at `prior` can end."""
-    end = posterior_at_most(prior, gamma)
-    return Guarantee(
-        statement="(ρ1, ρ2)-privacy",
-        parameters={"rho1": float_at_most(prior), "rho2": float_at_least(end)},
-        scope="each single value",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof="γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1",
-        sentence=(
-            f"An attacker who knows everybody else's values, and gave {percent_at_least(prior)} to "
-            f"a value of {names}, can end at most at {percent_at_most(end)}."
-        ),
-        limits=LIMITS,
-    )
-
-
-def exposure(success: Fraction, values: int, proof: str) -> Guarantee:
-    """How often the best guess of one of `values` equally likely values is right."""
-    return Guarantee(
-        statement="p-exposure",
-        parameters={"p": float_at_least(success), "values": values},
-        scope="each single value",
-        neighbourhood="one person's sensitive values",
-        trust="local",
-        proof=proof,
-        sentence=(
-            f"An attacker who must guess one of {values} equally likely values of a person, and "
-            f"knows everybody else's, is right with probability at most {percent_at_most(success)} "
-            f"(blind guessing: {percent_at_least(Fraction(1, values))})."
-        ),
-        limits=LIMITS,
     )

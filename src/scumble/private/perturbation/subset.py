@@ -29,7 +29,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import exposure, local, outlook_shown, posterior
+from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -145,14 +145,15 @@ class Subset(Publisher):
         law, gamma = self.law(schema), self.gamma
         names = ", ".join(attribute.name for attribute in schema.sensitive)
         prior = self._numbers.get("rho1", Fraction(1, 10))
+        secret = sensitive_values(names, shown="set")
         if len(schema.sensitive) == 1:
             exact = "g/ω: the best guess is any member of the set; computed exactly"
-            guess = exposure(law.inclusion / law.size, law.values, exact)
+            guess = secret.exposure(law.inclusion / law.size, law.values, exact)
         else:
             values = min(attribute.size for attribute in schema.sensitive)
             bound = "p ≤ e^ε/(e^ε + d − 1) for any ε-LDP; the smallest attribute is the easiest"
-            guess = exposure(gamma / (gamma + values - 1), values, bound)
-        return local(gamma, names, "set", RATIO), posterior(prior, gamma, names), guess
+            guess = secret.exposure(gamma / (gamma + values - 1), values, bound)
+        return secret.amplification(gamma, RATIO), secret.posterior(prior, gamma), guess
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         law = self.law(schema)

@@ -17,7 +17,7 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import exposure, local, outlook_shown, posterior
+from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -141,10 +141,11 @@ class Uniform(Publisher):
         names = ", ".join(attribute.name for attribute in schema.sensitive)
         prior = self._numbers.get("rho1", Fraction(1, 10))
         values = min(attribute.size for attribute in schema.sensitive)
+        secret = sensitive_values(names)
         return (
-            local(gamma, names, "value", RATIO),
-            posterior(prior, gamma, names),
-            exposure(gamma / (gamma + values - 1), values, REACHED),
+            secret.amplification(gamma, RATIO),
+            secret.posterior(prior, gamma),
+            secret.exposure(gamma / (gamma + values - 1), values, REACHED),
         )
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
