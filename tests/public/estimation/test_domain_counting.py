@@ -289,7 +289,7 @@ def test_residues_are_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     factors = [Factor((i, i + 1), lambda i=i: values[i]) for i in range(6)]
     network = Network(factors, dict.fromkeys(range(7), 5), (0,))
     exact = np.linalg.multi_dot(values).sum(axis=1)
-    monkeypatch.setattr(domain_counting, "_WHOLE", 1 << 12)
+    monkeypatch.setattr(domain_counting, "_EXACT", 1 << 12)
     assert network.integers().tolist() == exact.tolist()
     assert min(exact) < 0 < max(exact)
 
