@@ -72,13 +72,13 @@ def advise(
         part=part,
         attributes=options.columns([attributes]) if attributes else None,
     )
-    told = [(each, each.command.replace("SCHEMA", str(schema))) for each in found]
+    advised = [(each, each.command.replace("SCHEMA", str(schema))) for each in found]
     if as_json:
-        console.print_json([{**asdict(each), "command": command} for each, command in told])
+        console.print_json([{**asdict(each), "command": command} for each, command in advised])
         return
     if any(each.error is not None for each in found):
         typer.echo(question.words)
-    for each, command in told:
+    for each, command in advised:
         kind = "" if each.private else " (not differentially private)"
         typer.echo(
             f"{each.method}, {each.setting}{kind}: {each.sentence(question, attacker_prior)}."

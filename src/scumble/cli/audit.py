@@ -129,8 +129,8 @@ def _show(reports: list[Report], output: Path | None, as_json: bool) -> None:
     if output is not None:
         output.write_text(page(reports[0]), "utf-8")
     if as_json:
-        told = [report.to_dict() for report in reports]
-        console.print_json(told[0] if len(told) == 1 else told)
+        fields = [report.to_dict() for report in reports]
+        console.print_json(fields[0] if len(fields) == 1 else fields)
     else:
         typer.echo("\n\n".join(map(str, reports)))
     if output is not None:

@@ -216,8 +216,8 @@ def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_jso
     else:
         console.say(f"The ledger is whole, with {seal.partition(' ')[0]} entries. Its seal:")
         typer.echo(seal)
-        told = f"scumble {verify} --seal '...'"
-        console.say(f"Keep it elsewhere: {told} holds the ledger against it.")
+        command = f"scumble {verify} --seal '...'"
+        console.say(f"Keep it elsewhere: {command} compares the ledger with it.")
     if findings:
         raise typer.Exit(LedgerError.exit_code)
 

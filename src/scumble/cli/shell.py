@@ -280,8 +280,8 @@ def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
     used = facts["used in each batch"]
     few = [str(number) for number in used[:_SHOWN_BATCHES]]
     more = ["..."] if len(used) > _SHOWN_BATCHES else []
-    told = f"{len(used)}, each with the promise; used in them: {', '.join(few + more)}"
-    return {"batches": told} if len(used) > 1 else {}
+    line = f"{len(used)}, each with the promise; used in them: {', '.join(few + more)}"
+    return {"batches": line} if len(used) > 1 else {}
 
 
 def show_history(entries: Sequence[Mapping[str, Any]]) -> None:

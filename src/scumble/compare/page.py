@@ -189,7 +189,7 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
     """Return what the columns of the tables mean, in sentences."""
     bound = max(SHARE * int(results.about["rows"]), 1.0)
     intervals = sorted({point.intervals for point in found})
-    looked = (
+    counted = (
         f"{intervals[0]:,}" if len(intervals) == 1 else f"{intervals[0]:,} to {intervals[-1]:,}"
     )
     return (
@@ -197,7 +197,7 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
         f"truth| / max(truth, {bound:,.3g}), so that a count of nearly nobody does not decide (no "
         "bound: / truth, where the truth is above 0); sums and averages are measured by "
         "themselves. Coverage is the share of the intervals of 95 % that held the truth, of "
-        f"{looked} for each setting. Biased is the share of the answers whose mean error over the "
+        f"{counted} for each setting. Biased is the share of the answers whose mean error over the "
         "repeats is further from 0 than chance takes one answer in a hundred. L1 of tables is the "
         "sum of |estimate − truth| over all cells of a GROUP BY, divided by their true total: 0 if "
         "all are right, 1 if all are said to be empty, more where the noise is larger. "
