@@ -1,6 +1,5 @@
-"""Workload matrix over merged cells, strategy and normal equations.
-
-Matrix: noisy sums of merged cells with whole coefficients, each row of the file with its own.
+"""The matrix mechanism: merged cells, a strategy of integer sums of cells, its noisy measurements
+as published, and the normal equations that answer a workload from them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ NOISY, CELLS, ENTRIES = "noisy", "cells", "entries"  # columns of the file
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Which cells were merged, and the noise, which is independent by row. Which sum a row of the
-    file is of stands in the row: the numbers of its merged cells, and their coefficients.
+    """The design of a workload release: the merged cells, and the noise, independent for each row.
+    Each row of the file names its sum: the numbers of its merged cells and their coefficients.
     """
 
     kind: ClassVar[str] = "matrix"
@@ -42,7 +41,9 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class MergedSums:
-    """A strategy on merged cells, as a map from the counts of all cells."""
+    """The transform from the counts of all cells to the measurements of a strategy on merged
+    cells.
+    """
 
     merged: MergedCells
     strategy: Strategy
@@ -54,12 +55,12 @@ class MergedSums:
         return self.strategy.apply(self.merged.merge(counts))
 
     def norms(self) -> list[tuple[int, int]]:
-        """Merging moves a row to one merged cell, so these are the norms of the strategy."""
+        """Return the norms of the strategy: a row is in exactly one merged cell."""
         return self.strategy.norms()
 
 
 def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
-    """What is published: every noisy sum, with what it is a sum of."""
+    """Return the table to publish: every noisy sum with its merged cells and coefficients."""
     import pyarrow as pa
 
     matrix = strategy.matrix.sorted_indices()
@@ -70,7 +71,9 @@ def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
 
 
 def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.int64]]:
-    """The strategy and the noisy sums that `to_table` wrote."""
+    """Return the strategy and the noisy sums that `to_table` wrote; `cells` is the number of merged
+    cells.
+    """
     from scipy.sparse import csr_array
 
     listed = table[CELLS].combine_chunks(), table[ENTRIES].combine_chunks()
@@ -80,10 +83,11 @@ def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.in
     return Strategy("published", matrix), table[NOISY].to_numpy()
 
 
-# Merged cells: cells of a product of domains that no question of a workload tells apart, as one.
+# --- merged cells --------------------------------------------------------------------------------
 #
+# Cells of a product of domains that no question of a workload distinguishes are merged into one.
 # First the values of every block of attributes are merged (attributes are in one block if a
-# condition compares them), then the cells of the product of what is left.
+# condition compares them), then the cells of the product of the resulting classes.
 
 Labels = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.int64]
@@ -91,8 +95,8 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class AttributeBlock:
-    """Attributes, and the class of every cell of the product of their domains, the last attribute
-    fastest. Classes are numbered as they appear.
+    """A block of attributes, and the class of every cell of the product of their domains, the last
+    attribute fastest. Classes are numbered in the order of their first cells.
     """
 
     names: tuple[str, ...]
@@ -104,24 +108,24 @@ class AttributeBlock:
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.float64]:
-        """How many cells are in each class."""
+        """The number of cells in each class."""
         return np.bincount(self.labels, minlength=self.classes).astype(np.float64)
 
     def first(self) -> Labels:
-        """A cell of every class."""
+        """Return the first cell of every class."""
         return np.unique(self.labels, return_index=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class MergedCells:
-    """Blocks, and the merged cell of every cell of the product of their classes."""
+    """Blocks of attributes, and the merged cell of every cell of the product of their classes."""
 
     blocks: tuple[AttributeBlock, ...]
     labels: Labels
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that questions tell apart, in the order of the counts to merge."""
+        """The attributes of all blocks, in the order of the counts to merge."""
         return tuple(name for block in self.blocks for name in block.names)
 
     @cached_property
@@ -133,14 +137,14 @@ class MergedCells:
         return tuple(block.classes for block in self.blocks)
 
     def merge(self, counts: Integers) -> Integers:
-        """The counts of the merged cells, from those of the product of `names`."""
+        """Return the counts of the merged cells from those of the product of `names`."""
         tensor = counts.reshape([len(block.labels) for block in self.blocks])
         for axis, block in enumerate(self.blocks):
             tensor = _added(tensor, axis, block.labels)
         return _added(tensor.reshape(-1), 0, self.labels)
 
     def total(self, by_class: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Sums over the merged cells of numbers given for the product of the classes."""
+        """Return the sum over each merged cell of numbers given for the product of the classes."""
         return np.asarray(np.bincount(self.labels, by_class.reshape(-1), self.cells), np.float64)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +158,7 @@ class MergedCells:
 
 
 def numbered_by_appearance(labels: npt.NDArray[Any]) -> Labels:
-    """The same classes, numbered as they appear."""
+    """Return the same classes, renumbered in the order of their first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -162,14 +166,14 @@ def numbered_by_appearance(labels: npt.NDArray[Any]) -> Labels:
 
 
 def _added(tensor: Integers, axis: int, labels: Labels) -> Integers:
-    """Whole numbers added up by the label of their place along an axis."""
+    """Return the sums, along `axis`, of the entries that have the same label."""
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))
     return np.add.reduceat(np.take(tensor, order, axis), starts, axis)
 
 
 def _runs(labels: Labels) -> list[list[int]]:
-    """Labels as runs [first, step, length] with steps of 0 or 1."""
+    """Return labels as runs [first, step, length] with steps of 0 or 1, for the manifest."""
     runs: list[list[int]] = []
     for label in labels.tolist():
         if runs:
@@ -189,23 +193,23 @@ def _labels(runs: Sequence[Sequence[int]]) -> Labels:
     return np.concatenate(parts).astype(np.int64)
 
 
-# Strategy: whole-number sums of cells that are measured in place of the questions of a workload.
+# --- strategies: integer sums of cells that are measured in place of the questions ---------------
 #
-# Measured is y = Ax + noise; every question w is answered by w·x̂ with x̂ the least squares
+# The measurement is y = Ax + noise. Every question w is answered by w·x̂ with x̂ the least squares
 # estimate. With independent noise of variance v its error has the variance v · w'(A'A)⁻¹w,
 # whatever the data.
 
 Floats = npt.NDArray[np.float64]
 
-GRID = 1 << 14  # the largest entry of a strategy that was found by optimisation
+GRID = 1 << 14  # the largest entry of a strategy found by optimisation
 
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """A matrix of whole numbers with one row a measurement, of full column rank.
+    """An integer matrix A of full column rank with one row for each measurement.
 
-    Its numbers are one group, and its norms are exact: they are those of the columns of the matrix
-    of whole numbers that is applied.
+    Its measurements are one group. Its norms are exact: those of the columns of the integer matrix
+    that is applied.
     """
 
     name: str
@@ -221,9 +225,8 @@ class Strategy:
 
     @property
     def signed(self) -> bool:
-        """Whether the columns of two cells may point away from each other. If no two do, the
-        difference of two columns has at most the sum of their squared lengths, as if no entry was
-        negative.
+        """Whether two columns have a negative inner product. If no two do, the squared norm of the
+        difference of two columns is at most the sum of their squared norms.
         """
         return bool(self.matrix.nnz) and (
             int(self.matrix.data.min()) < 0 and float(self.gram.min()) < 0
@@ -239,7 +242,7 @@ class Strategy:
 
     @cached_property
     def gram(self) -> Floats:
-        """A'A; whole numbers below 2^53, so that nothing is rounded."""
+        """A'A; its entries are integers below 2^53, so that nothing is rounded."""
         return np.asarray((self.matrix.T @ self.matrix).toarray(), np.float64)
 
     @cached_property
@@ -247,31 +250,31 @@ class Strategy:
         return normal_equations(self.matrix)
 
     def solve(self, right: Floats) -> Floats:
-        """(A'A)⁻¹ times a vector, or times every column of a matrix."""
+        """Return (A'A)⁻¹ times a vector, or times every column of a matrix."""
         return self._solver.solve(right)
 
     def estimate(self, noisy: npt.NDArray[Any]) -> Floats:
-        """The least squares estimate x̂ of the cells."""
+        """Return the least squares estimate x̂ of the cells from the noisy measurements."""
         return self.solve(np.asarray(self.matrix.T @ noisy, np.float64))
 
     def coefficients(self, weights: Floats) -> Floats:
-        """What each measurement adds to weights·x̂."""
+        """Return the coefficient of each measurement in weights·x̂."""
         return np.asarray(self.matrix @ self.solve(weights), np.float64)
 
     def total(self, workload: Floats) -> float:
-        """Σ over the questions of w'(A'A)⁻¹w, from W'W."""
+        """Return Σ over the questions of w'(A'A)⁻¹w, from `workload` = W'W."""
         return self._solver.trace(workload)
 
     def error(self, workload: Floats, *, gaussian: bool) -> float:
-        """The total squared error where a row of a person moves the measurements by 1 in all: in
-        the sum of squares (Gaussian noise), or in the sum of absolute values (Laplace noise).
+        """Return the total squared error of the workload W'W for noise of variance 1, with the
+        strategy scaled to column norm 1: L2 norm for Gaussian noise, L1 norm for Laplace noise.
         """
         absolute, squares = self.norms()[0]
         return (squares if gaussian else absolute * absolute) * self.total(workload)
 
 
 def integer_strategy(name: str, matrix: Any) -> Strategy:
-    """A matrix of whole numbers as it is."""
+    """Return the strategy with this integer matrix."""
     from scipy.sparse import csr_array
 
     found = csr_array(matrix, dtype=np.int64)
@@ -280,34 +283,33 @@ def integer_strategy(name: str, matrix: Any) -> Strategy:
 
 
 def rounded_strategy(name: str, matrix: Floats) -> Strategy:
-    """The nearest matrix on a grid with 2^14 steps up to the largest entry."""
+    """Return the strategy with the matrix scaled to a largest entry of 2^14 and rounded."""
     return integer_strategy(name, np.rint(matrix * (GRID / np.abs(matrix).max())).astype(np.int64))
 
 
-# Normal equations of a strategy, solved by the cheapest way that its matrix allows.
+# --- normal equations, solved by the cheapest method that the matrix allows ----------------------
 #
 # If every cell has a row of its own, A'A = D + B'B with D diagonal and B the other rows, and the
-# inverse takes one of the size of B only: (D + B'B)⁻¹ = D⁻¹ − D⁻¹B'(1 + BD⁻¹B')⁻¹BD⁻¹. Where
-# cells weigh so little that the difference would lose digits, and otherwise, A'A is factored as
-# it is.
+# inverse needs one of the size of B only: (D + B'B)⁻¹ = D⁻¹ − D⁻¹B'(1 + BD⁻¹B')⁻¹BD⁻¹. In other
+# cases, and where D is so small that the difference would lose digits, A'A is factored directly.
 
-_STEEPEST = 1e7  # of BD⁻¹B': the difference keeps eight digits
+_STEEPEST = 1e7  # largest diagonal entry of BD⁻¹B' with which the difference keeps eight digits
 
 
 class NormalEquations(Protocol):
-    """(A'A)⁻¹ without the matrix itself."""
+    """The solution of the normal equations: products with (A'A)⁻¹."""
 
     def solve(self, right: Floats) -> Floats:
-        """Times a vector, or times every column of a matrix."""
+        """Return (A'A)⁻¹ times a vector, or times every column of a matrix."""
         ...
 
     def trace(self, workload: Floats) -> float:
-        """tr((A'A)⁻¹ V) for a symmetric V."""
+        """Return tr((A'A)⁻¹ V) for a symmetric V = `workload`."""
         ...
 
 
 def normal_equations(matrix: Any) -> NormalEquations:
-    """For a matrix in compressed rows."""
+    """Return the normal equations of a matrix A in compressed rows."""
     single = np.diff(matrix.indptr) == 1
     others = int(np.sum(~single))
     weights = np.zeros(matrix.shape[1])
@@ -321,7 +323,7 @@ def normal_equations(matrix: Any) -> NormalEquations:
 
 
 class DiagonalPlusLowRank:
-    """Cells with rows of their own, and a few rows more."""
+    """A'A = D + B'B: every cell has a row of its own, and there are a few other rows B."""
 
     def __init__(self, weights: Floats, others: Floats) -> None:
         from scipy.linalg import cho_factor
@@ -352,7 +354,7 @@ class DiagonalPlusLowRank:
 
 
 class DenseCholesky:
-    """Any matrix of full column rank."""
+    """A'A of any matrix of full column rank, by Cholesky factorisation."""
 
     def __init__(self, gram: Floats) -> None:
         from scipy.linalg import cho_factor

@@ -1,6 +1,5 @@
-"""Residual basis: measure, solve, error.
-
-Residuals: noisy marginals of some attributes, or parts of marginals, all in one file.
+"""Noisy marginals and residuals: the design, the residual basis, least squares over all tables, and
+the error of weighted sums of estimated cells.
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ Form = Literal["marginal", "residual", "contrast"]
 
 @dataclass(frozen=True)
 class MarginalTable:
-    """What was measured of the marginal of some attributes, which are numbers into a list.
+    """One measured table: the marginal of the attributes with the indices `places`, or a part of
+    it.
 
-    A "marginal" is the count of every cell plus noise. A "residual" is the differences of such
-    noisy counts along every axis (see `residual_axis`): the noise was added before. A "contrast",
+    A "marginal" is the count of every cell plus noise. A "residual" is the differences (see
+    `differences`) of such noisy counts along every axis: the noise is added before. A "contrast",
     of attributes with two values each, is the one difference of the true counts plus one noise.
     """
 
@@ -35,7 +35,7 @@ class MarginalTable:
     law: NoiseLaw
 
     def numbers(self, sizes: tuple[int, ...]) -> int:
-        """How many numbers were published."""
+        """Return the number of published numbers; `sizes` are those of all attributes."""
         return prod(self.shape(sizes))
 
     def shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -43,14 +43,14 @@ class MarginalTable:
         return tuple(sizes[place] - less for place in self.places)
 
     def cells(self, sizes: tuple[int, ...]) -> int:
-        """How many cells the marginal has."""
+        """Return the number of cells of the marginal."""
         return prod(sizes[place] for place in self.places)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """Tables over some of `attributes`, whose numbers of values are `sizes`. The file holds their
-    numbers in the column `count`, table by table, the last attribute fastest.
+    """Tables over some of `attributes`, which have `sizes` values. The file holds the numbers in
+    the column `count`, table by table, the last attribute fastest.
     """
 
     kind: ClassVar[str] = "residuals"
@@ -62,16 +62,16 @@ class Residuals:
 
     @cached_property
     def sets(self) -> frozenset[frozenset[int]]:
-        """The sets of attributes of which something was measured."""
+        """The sets of attributes that have a table."""
         return frozenset(frozenset(table.places) for table in self.tables)
 
     @property
     def numbers(self) -> int:
-        """How many numbers the file has."""
+        """The number of rows of the file."""
         return sum(table.numbers(self.sizes) for table in self.tables)
 
     def slices(self) -> Iterator[slice]:
-        """Where the numbers of each table are."""
+        """Yield the slice of the file that each table has."""
         begin = 0
         for table in self.tables:
             end = begin + table.numbers(self.sizes)
@@ -102,19 +102,18 @@ class Residuals:
         return cls(tuple(data["attributes"]), tuple(data["sizes"]), tables, data["count"])
 
 
-# One axis of a table taken apart into its mean and its contrasts, and put together again.
+# --- the residual basis --------------------------------------------------------------------------
 #
-# `split` is an orthonormal change of coordinates (Helmert's): along an axis of n values,
-# coordinate 0 is their sum over √n, coordinate k the difference between the mean of the first k
-# values and the next one, scaled. So `join`, its transpose, is its inverse; noise that is
-# independent and of one variance stays so; and what a table says beyond its sums is in the
-# coordinates from 1 on.
+# `to_contrasts` is an orthonormal change of coordinates (Helmert's). Along an axis of n values,
+# coordinate 0 is their sum over √n; coordinate k is the scaled difference between the mean of the
+# first k values and the next one. So `from_contrasts`, its transpose, is its inverse. Independent
+# noise of one variance stays so. The coordinates from 1 on hold what a table has beyond its sums.
 
 Tensor = npt.NDArray[np.float64]
 
 
 def to_contrasts(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> Tensor:
-    """A table in orthonormal coordinates, along some axes (all by default)."""
+    """Return a table in orthonormal coordinates along `axes` (all by default)."""
     found = np.asarray(table, np.float64)
     for axis in range(found.ndim) if axes is None else axes:
         found = np.moveaxis(_split_last(np.moveaxis(found, axis, -1)), -1, axis)
@@ -122,7 +121,7 @@ def to_contrasts(table: npt.NDArray[Any], axes: Sequence[int] | None = None) -> 
 
 
 def from_contrasts(coordinates: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """The table that `split` took apart; also the transpose of that map."""
+    """Return the table with these coordinates: the inverse and transpose of `to_contrasts`."""
     found = coordinates
     for axis in range(found.ndim) if axes is None else axes:
         found = np.moveaxis(_join_last(np.moveaxis(found, axis, -1)), -1, axis)
@@ -152,8 +151,8 @@ def _join_last(coordinates: Tensor) -> Tensor:
 
 
 def differences(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The first value less each of the others, along every axis: whole numbers that say all that a
-    table says beyond its sums.
+    """Return the first value minus each of the others, along every axis: integers that determine
+    the residual of a table.
     """
     found = table
     for axis in range(table.ndim):
@@ -163,7 +162,7 @@ def differences(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def residual_of_differences(differences: npt.NDArray[Any]) -> Tensor:
-    """The table whose sums along every axis are 0 and whose differences are given."""
+    """Return the table whose sums along every axis are 0 and whose differences are given."""
     found = np.asarray(differences, np.float64)
     for axis in range(found.ndim):
         rest = np.moveaxis(found, axis, -1)
@@ -172,17 +171,17 @@ def residual_of_differences(differences: npt.NDArray[Any]) -> Tensor:
     return found
 
 
-# Least squares over noisy marginals: every marginal falls apart into independent residuals.
+# --- least squares: every marginal is a sum of independent residuals -----------------------------
 #
 # The counts of a set S of attributes are a sum of residuals, one for each A ⊆ S: tables over A
-# whose sums along every axis are 0. In the coordinates of `residual_axis` they do not overlap, so
-# noise of one variance s² on all cells of S is, for each A, noise of variance s² on a block of
-# its own. So generalised least squares over any set of tables is a weighted mean, residual by
-# residual: a table with N_S cells says the residual of A ⊆ S with a precision of N_A·t, where t =
-# 1/(s²·N_S).
+# whose sums along every axis are 0. In the coordinates of `to_contrasts` they do not overlap, so
+# noise of one variance s² on all cells of S is, for each A, noise of variance s² on a separate
+# block. So generalised least squares over any set of tables is a weighted mean, residual by
+# residual: a table with N_S cells measures the residual of A ⊆ S with a precision of N_A·t, where
+# t = 1/(s²·N_S). Below, t is called the rate of the table.
 
 Places = tuple[int, ...]
-_MOST_KEPT = 1 << 24  # coordinates of residuals that are kept for the next question
+_MOST_KEPT = 1 << 24  # most coordinates of residuals in the cache
 
 
 class ResidualSolver:
@@ -198,7 +197,7 @@ class ResidualSolver:
 
     @cached_property
     def rates(self) -> npt.NDArray[np.float64]:
-        """What `t` is for each table: the weight of what it says."""
+        """The rate `t` of each table: its weight in least squares."""
         found = [
             1 / (table.law.variance * (1 if table.form == "contrast" else self.cells(table.places)))
             for table in self.design.tables
@@ -212,18 +211,20 @@ class ResidualSolver:
 
     @cached_property
     def cell_numbers(self) -> npt.NDArray[np.float64]:
-        """How many cells the marginal of each table has."""
+        """The number of cells of the marginal of each table."""
         return np.array([float(table.cells(self.sizes)) for table in self.design.tables])
 
     @cached_property
     def wholes(self) -> npt.NDArray[np.intp]:
-        """The numbers of the tables that are marginals: they tell of all their subsets."""
+        """The indices of the tables that are marginals: they measure the residuals of all
+        subsets.
+        """
         tables = enumerate(self.design.tables)
         return np.array([number for number, table in tables if table.form == "marginal"], np.intp)
 
     @cached_property
     def members(self) -> npt.NDArray[np.bool_]:
-        """Which attribute is in which of the marginals."""
+        """Whether each marginal (row) contains each attribute (column)."""
         found = np.zeros((len(self.wholes), len(self.sizes)), bool)
         for line, number in enumerate(self.wholes):
             found[line, list(self.design.tables[number].places)] = True
@@ -231,7 +232,7 @@ class ResidualSolver:
 
     @cached_property
     def singles(self) -> dict[Places, list[int]]:
-        """The numbers of the tables that tell one residual only."""
+        """The indices of the tables that measure one residual only, by its attributes."""
         found: dict[Places, list[int]] = {}
         for number, table in enumerate(self.design.tables):
             if table.form != "marginal":
@@ -242,7 +243,7 @@ class ResidualSolver:
         return prod(self.sizes[place] for place in places)
 
     def determines(self, places: Places) -> bool:
-        """Whether the marginal of these attributes follows from what was measured."""
+        """Return whether the measured tables determine the marginal of these attributes."""
         subsets = (
             chosen for size in range(len(places) + 1) for chosen in combinations(places, size)
         )
@@ -250,15 +251,17 @@ class ResidualSolver:
         return bool(whole or all(self.rate(each) > 0 for each in subsets))
 
     def rate(self, places: Places) -> float:
-        """The sum of `t` over all tables that tell the residual of these attributes."""
+        """Return the sum of `t` over all tables that measure the residual of these attributes."""
         if places not in self._rates:
             found = float(self.rates[self._telling(places)].sum())
-            empty = any(self.sizes[place] == 1 for place in places)  # nothing is left to be told
+            empty = any(self.sizes[place] == 1 for place in places)  # the residual is 0
             self._rates[places] = 1.0 if empty else found
         return self._rates[places]
 
     def block_rates(self, places: Places) -> Tensor:
-        """`rate` of every subset, over the coordinates of the table of all."""
+        """Return the `rate` of every subset, as a tensor over the coordinates of the whole
+        table.
+        """
         narrow = np.empty((2,) * len(places))
         for size in range(len(places) + 1):
             for chosen in combinations(range(len(places)), size):
@@ -269,7 +272,7 @@ class ResidualSolver:
         return wide
 
     def marginal(self, places: Places) -> Tensor:
-        """The estimated counts of all cells of these attributes."""
+        """Return the estimated counts of all cells of these attributes."""
         coordinates = np.zeros([self.sizes[place] for place in places])
         for size in range(len(places) + 1):
             for chosen in combinations(range(len(places)), size):
@@ -281,7 +284,7 @@ class ResidualSolver:
         return from_contrasts(coordinates)
 
     def residual(self, places: Places) -> Tensor:
-        """The estimated residual of these attributes in orthonormal coordinates."""
+        """Return the estimated residual of these attributes in orthonormal coordinates."""
         size = prod(self.sizes[place] - 1 for place in places)
         return self._residuals.get_or_make(places, size, lambda: self._weighed(places))
 
@@ -297,7 +300,7 @@ class ResidualSolver:
         return np.concatenate([whole, np.array(self.singles.get(places, []), np.intp)])
 
     def _told(self, number: int, places: Places) -> Tensor:
-        """A table over these attributes whose residual is what one measured table says of it."""
+        """Return a table over these attributes whose residual is that of one measured table."""
         table = self.design.tables[number]
         numbers = self._numbers[self._slices[number]].reshape(table.shape(self.sizes))
         if table.form == "marginal":
@@ -306,13 +309,13 @@ class ResidualSolver:
         return residual_of_differences(numbers)
 
 
-# The error of a weighted sum of estimated cells: its variance, and what its tails depend on.
+# --- errors of weighted sums of estimated cells --------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SumError:
-    """A sum of independent noises with coefficients cᵢ and fourth cumulants κᵢ: its variance,
-    Σ κᵢ cᵢ⁴, and the largest |cᵢ|.
+    """Moments of a sum of independent noises with coefficients cᵢ and fourth cumulants κᵢ: its
+    variance, its fourth cumulant Σ κᵢ cᵢ⁴, and the largest |cᵢ|.
     """
 
     variance: float
@@ -321,11 +324,11 @@ class SumError:
 
 
 def sum_error(solver: ResidualSolver, places: Places, weights: Tensor) -> SumError:
-    """Of Σ weights · estimated counts, over the cells of these attributes.
+    """Return the error of Σ weights · estimated counts, over the cells of these attributes.
 
     Let ω be the weights in orthonormal coordinates and g = ω/rate, block by block. The variance is
     Σ ω·g/N. A marginal over S has its noise multiplied by t·g restricted to the attributes C that
-    it shares with the question, turned back into a table over C and repeated along the others.
+    it shares with the question, transformed back into a table over C and repeated along the others.
     """
     cells = solver.cells(places)
     omega = to_contrasts(weights)
@@ -341,7 +344,9 @@ def sum_error(solver: ResidualSolver, places: Places, weights: Tensor) -> SumErr
 def sum_covariance(
     solver: ResidualSolver, first: tuple[Places, Tensor], second: tuple[Places, Tensor]
 ) -> float:
-    """Of the errors of two such sums."""
+    """Return the covariance of the errors of two weighted sums, each given by its attributes and
+    weights.
+    """
     common = tuple(place for place in first[0] if place in second[0])
     one, other = (
         _along(to_contrasts(weights), [places.index(place) for place in common])
@@ -352,7 +357,9 @@ def sum_covariance(
 
 
 def _wholes(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[float, float]:
-    """What the noises of whole marginals add; those that share the same attributes at once."""
+    """Return the fourth cumulant and the largest coefficient of the noise of marginals. Marginals
+    that share the same attributes with the question are handled together.
+    """
     fourth = largest = 0.0
     shared = solver.members[:, list(places)] @ (1 << np.arange(len(places)))
     for code in np.unique(shared):
@@ -371,7 +378,9 @@ def _wholes(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[flo
 
 
 def _singles(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[float, float]:
-    """What the noises of tables that tell one residual only add."""
+    """Return the fourth cumulant and the largest coefficient of the noise of residuals and
+    contrasts.
+    """
     fourth = largest = 0.0
     for size in range(len(places) + 1):
         for axes in combinations(range(len(places)), size):
@@ -385,7 +394,7 @@ def _singles(solver: ResidualSolver, places: Places, scaled: Tensor) -> tuple[fl
 
 
 def _coefficients(solver: ResidualSolver, number: int, scaled: Tensor) -> Tensor:
-    """Up to the table's rate and 1/√N, the coefficients of the noises of one residual."""
+    """Return the coefficients of the noise of one residual, up to the table's rate and 1/√N."""
     inner = (slice(1, None),) * scaled.ndim
     table = solver.design.tables[number]
     if table.form == "contrast":
@@ -396,6 +405,6 @@ def _coefficients(solver: ResidualSolver, number: int, scaled: Tensor) -> Tensor
 
 
 def _along(coordinates: Tensor, axes: Any) -> Tensor:
-    """The coordinates that are 0 along all axes but these."""
+    """Return the coordinates with index 0 along all axes except `axes`."""
     index = tuple(slice(None) if axis in axes else 0 for axis in range(coordinates.ndim))
     return np.asarray(coordinates[index])

@@ -1,6 +1,5 @@
-"""Matrix-mechanism strategies: fixed, convex, eigen, weighted sums.
-
-Which strategy to measure for a workload: the best of those known and those optimised for it.
+"""Strategies of the matrix mechanism: the best for a workload of fixed ones (cells, hierarchies,
+the wavelet) and optimised ones (convex program, eigen-design, weighted sums).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from scumble.model.designs.matrix import (
     rounded_strategy,
 )
 
-_SMALL = 1024  # cells up to which no time is saved
+_SMALL = 1024  # most cells for which all strategies are tried
 _MOST_SUMS = 512
 _CELLS_A_SUM = 12
 _LARGE_FANOUTS = (8, 16)
@@ -28,8 +27,8 @@ _LARGE_FANOUTS = (8, 16)
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The strategy with the least total error, the errors of all that were tried, and what no
-    strategy goes below; all for noise of variance 1 where a row changes the numbers by 1.
+    """The strategy with the least total error, the errors of all that were tried, and a lower bound
+    on the error of any strategy; all for noise of variance 1 and strategies of column norm 1.
     """
 
     strategy: Strategy
@@ -48,8 +47,8 @@ def choose_strategy(
     gaussian: bool,
     signed_price: float = 1.0,
 ) -> Choice:
-    """The best strategy for W'W; `questions` are rows of W to begin a search with, if few. The
-    error of a signed strategy counts `signed_price` times.
+    """Return the best strategy for `workload` = W'W. `questions` are rows of W, with which a search
+    starts if they are few. The error of a signed strategy is multiplied by `signed_price`.
     """
     cells = len(workload)
     choice = _Search(workload, gaussian, signed_price, identity(cells))
@@ -74,7 +73,7 @@ def choose_strategy(
 
 
 class _Search:
-    """What was tried until now."""
+    """The strategies tried so far, with their errors."""
 
     def __init__(
         self, workload: Floats, gaussian: bool, signed_price: float, first: Strategy
@@ -100,8 +99,8 @@ class _Search:
 
 
 def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
-    """Fixed strategies. Beyond some size only those that have a chance: the wavelet has none with
-    Laplace noise, and hierarchies of other fan-outs than these have little.
+    """Yield fixed strategies. For many cells only those that may be best: the wavelet never is with
+    Laplace noise, and hierarchies of other fan-outs than 8 and 16 rarely are.
     """
     small = cells <= _SMALL
     if gaussian or small:
@@ -112,8 +111,8 @@ def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
 
 
 def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> Iterator[Floats]:
-    """Sums to begin with: the inner nodes of the best hierarchy, and the questions themselves."""
-    most = max(cells // _CELLS_A_SUM, 8)  # more sums take longer, and were no better
+    """Yield starting sums: the inner nodes of the best hierarchy, and the questions themselves."""
+    most = max(cells // _CELLS_A_SUM, 8)  # more sums take longer and were not better in trials
     inner = {fanout: widths(cells, fanout)[1:-1] or [cells] for fanout in FANOUTS}
     few = [f for f in FANOUTS if sum(-(-cells // width) for width in inner[f]) <= most]
     best = min(few, key=lambda fanout: tried.get(hierarchy_name(fanout), np.inf))
@@ -122,7 +121,7 @@ def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> It
         yield questions
 
 
-# The best strategy for Gaussian noise: a convex program, with a proof of how near to best it is.
+# --- Gaussian noise: a convex program with a lower bound -----------------------------------------
 #
 # With X = A'A the total error is tr(V X⁻¹), V = W'W, and a row changes the measurements by at
 # most max X_ii in squares: minimise tr(V X⁻¹) subject to X_ii ≤ 1 (Li et al. 2010; Yuan et al.
@@ -131,33 +130,34 @@ def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> It
 #
 #     X = Λ^-½ (Λ^½ V Λ^½)^½ Λ^-½,    with the bound    error ≥ (tr (Λ^½ V Λ^½)^½)² / Σ λ,
 #
-# the best multiple of λ; λ = 1 gives the singular value bound of Li and Miklau. At the optimum is
-# X_ii = 1 where λ_i > 0. If X were diagonal, λ_i X_ii² would be that λ: iterated, it gains a
-# digit or more a step. Every step gives a feasible X (scaled to X_ii = 1) and a bound, so an
-# early end costs accuracy of the strategy, and is seen; nothing is claimed that was not reached.
+# for the best multiple of λ; λ = 1 gives the singular value bound of Li and Miklau. At the optimum
+# X_ii = 1 where λ_i > 0. If X were diagonal, λ_i X_ii² would be the optimal λ; iterating this gains
+# a digit or more per step. Every step gives a feasible X (scaled to X_ii = 1) and a bound, so that
+# stopping early costs accuracy of the strategy, and the gap to the bound shows it.
 
 _CONVEX_STEPS = 20
-_CONVEX_RIDGE = (
-    1e-6  # of the mean of the diagonal: questions that the workload never asks stay answerable
-)
+# Relative to the mean of the diagonal. Questions that the workload never asks stay answerable.
+_CONVEX_RIDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class OptimalGram:
-    """A feasible X with its total error, and what no strategy goes below."""
+    """A feasible X = A'A with its total error, and a lower bound on the error of any strategy."""
 
     gram: Floats
     error: float
     bound: float
 
     def strategy(self) -> Strategy:
-        """A triangular matrix A with A'A = X, on a grid of whole numbers."""
+        """Return a triangular A with A'A = X, rounded to integers."""
         triangle: Floats = np.asarray(np.linalg.cholesky(self.gram).T, np.float64)
         return rounded_strategy("optimised", triangle)
 
 
 def optimal_gram(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_STEPS) -> OptimalGram:
-    """The best X for W'W; it stops when the error is within `gap` of the lower bound."""
+    """Return the best X for `workload` = W'W; the iteration stops when the error is within `gap` of
+    the lower bound, or after `steps` steps.
+    """
     multipliers = np.ones(len(workload))
     best, diagonal = _at(workload, multipliers)
     bound = best.bound
@@ -173,8 +173,8 @@ def optimal_gram(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_ST
 
 
 def _at(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
-    """The X of some multipliers, made feasible, with its error and their bound; and the diagonal
-    that it had before.
+    """Return the X of the given multipliers, scaled to be feasible, with its error and the bound of
+    the multipliers; and the diagonal of X before scaling.
     """
     ridge = _CONVEX_RIDGE * float(np.trace(workload)) / len(workload)
     root = np.sqrt(multipliers)
@@ -193,35 +193,37 @@ def _at(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
 
 
 def singular_value_bound(workload: Floats) -> float:
-    """(Σ singular values of W)² / n, what no strategy goes below with Gaussian noise."""
+    """Return (Σ singular values of W)² / n, a lower bound on the error with Gaussian noise."""
     values = np.maximum(np.linalg.eigvalsh(workload), 0.0)
     return float(np.sqrt(values).sum()) ** 2 / len(workload)
 
 
-# Strategies that are known beforehand: cells, hierarchies of intervals, and Haar's wavelet.
+# --- fixed strategies: cells, hierarchies of intervals, the Haar wavelet -------------------------
 
 FANOUTS = (2, 4, 8, 16, 32, 64)
 
 
 def identity(cells: int) -> Strategy:
-    """Every cell by itself."""
+    """Return the strategy that measures every cell by itself."""
     from scipy.sparse import eye_array
 
     return integer_strategy("cells", eye_array(cells, dtype=np.int64))
 
 
 def hierarchy(cells: int, fanout: int) -> Strategy:
-    """Every cell, every interval of `fanout` cells, of `fanout`² cells, ..., and all cells."""
+    """Return the hierarchy: every cell, every interval of `fanout`, `fanout`², ... cells, and all
+    cells.
+    """
     return integer_strategy(hierarchy_name(fanout), _stacked(cells, widths(cells, fanout)))
 
 
 def hierarchy_name(fanout: int) -> str:
-    """How it is called among others."""
+    """Return the name of the hierarchy of this fan-out in a `Choice`."""
     return f"hierarchy of fan-out {fanout}"
 
 
 def widths(cells: int, fanout: int) -> list[int]:
-    """The widths of the intervals of a hierarchy, from 1 to one that holds all cells."""
+    """Return the widths of the intervals of a hierarchy, from 1 to one that holds all cells."""
     found = [1]
     while found[-1] < cells:
         found.append(found[-1] * fanout)
@@ -229,12 +231,14 @@ def widths(cells: int, fanout: int) -> list[int]:
 
 
 def intervals(cells: int, widths: Sequence[int]) -> Integers:
-    """One row of ones and zeros for every interval of some widths."""
+    """Return one row of ones and zeros for every interval of the given widths."""
     return np.asarray(_stacked(cells, widths).toarray(), np.int64)
 
 
 def wavelet(cells: int) -> Strategy:
-    """The sum of all cells; and of every interval, halved again and again, left half less right."""
+    """Return the Haar wavelet: the sum of all cells, and, for every interval of repeated halving,
+    the left half minus the right half.
+    """
     from scipy.sparse import csr_array
 
     rows, columns, entries = [np.zeros(cells, np.int64)], [np.arange(cells)], [np.ones(cells, int)]
@@ -269,22 +273,23 @@ def _stacked(cells: int, widths: Sequence[int]) -> Any:
     return csr_array((ones, (rows, np.tile(every, len(widths)))), shape=(firsts[-1], cells))
 
 
-# Cells beside a few weighted sums of cells: a good strategy for Laplace noise.
+# --- Laplace noise: all cells, and a few weighted sums of cells ----------------------------------
 #
 # The columns of A = [1; Θ]·diag(s)⁻¹, s_j = 1 + Σ_i Θ_ij, have L1 norm 1 for every Θ ≥ 0, so the
 # sensitivity needs no constraint (McKenna et al., VLDB 2018). The total error
 #
 #     f(Θ) = tr((1 + Θ'Θ)⁻¹ · diag(s) W'W diag(s))
 #
-# takes an inverse of the size of the number of sums only, and so does its gradient; Θ is found by
-# L-BFGS, from sums that are good by themselves: intervals of a hierarchy, or the questions asked.
+# and its gradient need an inverse of the size of the number of sums only. Θ is found by L-BFGS,
+# starting from intervals of a hierarchy or from the questions asked.
 
-_SUMS_RIDGE = 1e-4  # of the mean of the diagonal
+_SUMS_RIDGE = 1e-4  # relative to the mean of the diagonal
 
 
 def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strategy:
-    """Cells and as many sums as `start` has rows, for W'W; hardly worse than with `start` itself:
-    cells keep some weight, so that questions that the workload never asks stay answerable.
+    """Return the strategy of all cells and as many sums as `start` has rows, optimised for
+    `workload` = W'W from `start`. Cells keep some weight, so that questions that the workload never
+    asks stay answerable; the error may therefore be slightly above that of `start` itself.
     """
     from scipy.optimize import Bounds, minimize
 
@@ -307,7 +312,7 @@ def weighted_sums(workload: Floats, start: Floats, *, steps: int = 150) -> Strat
 
 
 def weighted_sums_objective(workload: Floats, sums: Floats) -> tuple[float, Floats]:
-    """f and its gradient."""
+    """Return f and its gradient at Θ = `sums`, for V = `workload`."""
     scale = 1 + sums.sum(axis=0)
     inner = np.linalg.inv(np.eye(len(sums)) + sums @ sums.T)
     product = scale[:, None] * (workload @ (scale * sums).T)  # diag(s) V diag(s) Θ'
@@ -320,18 +325,18 @@ def weighted_sums_objective(workload: Floats, sums: Floats) -> tuple[float, Floa
     return value, (through_sums + through_scale).reshape(-1)
 
 
-# Eigen-design: the eigenvectors of a workload as measurements, with the best weights for them.
+# --- eigen-design: the eigenvectors of a workload as measurements, optimally weighted ------------
 #
 # Li and Miklau, VLDB 2012: with W'W = Q'DQ minimise Σ d_i / u_i subject to Σ_i u_i Q_ij² ≤ 1, a
-# small convex program; then fill up every column to norm 1 with rows of single cells, which is
-# free.
+# small convex program. Then every column is filled up to norm 1 with rows of single cells, which
+# does not increase the sensitivity.
 
 _EIGEN_STEPS = 100
 _EIGEN_RIDGE = 1e-6
 
 
 def eigen_design(workload: Floats) -> Strategy:
-    """The eigen-design of W'W for Gaussian noise."""
+    """Return the eigen-design of `workload` = W'W for Gaussian noise."""
     values, vectors = np.linalg.eigh(workload)
     values = np.maximum(values, _EIGEN_RIDGE * values.mean())
     squares = vectors * vectors  # a row a cell
