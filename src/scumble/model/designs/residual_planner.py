@@ -1,9 +1,8 @@
-"""Which marginals to measure, at which price; data-cube selection.
+"""Plans of marginals: which tables to measure for a workload and with how much noise, the privacy
+cost of tables with its proof, and the choice of cuboids of a data cube.
 
-Plans: which tables to measure for a workload of marginals, and with how much noise each.
-
-A workload is sets of attributes with weights; its loss is the weighted sum of the variances of all
-cells of all its marginals.
+A workload is sets of attributes with weights. Its total variance is the weighted sum of the
+variances of all cells of all its marginals; plans minimise it for a given privacy cost.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 Places = tuple[int, ...]
 MarginalWeights = Mapping[Places, float]
 
-_STEP = math.log(1.02)  # noise on a grid: 1 % off the best noise costs 1 part in 10^4
+_STEP = math.log(1.02)  # step of the noise grid: 1 % off the best noise costs 1 part in 10^4
 _BITS = 20  # binary digits of a scale or variance
-_MARGIN = 1 - 2.0**-19  # what rounding noise up to so many digits gives back is not used
+_MARGIN = 1 - 2.0**-19  # leaves room for rounding the noise up to `_BITS` digits
 
 
 def closure(sets: Sequence[Places]) -> list[Places]:
-    """All subsets of the sets, the empty one first."""
+    """Return all subsets of the sets, by size and then in order."""
     found = {
         chosen for each in sets for size in range(len(each) + 1)
         for chosen in combinations(each, size)
@@ -43,10 +42,11 @@ def closure(sets: Sequence[Places]) -> list[Places]:
 def plan_residuals(
     workload: MarginalWeights, sizes: Sequence[int], unit: PrivacyUnit, rho: Fraction
 ) -> list[MarginalTable]:
-    """The residuals of all subsets with the Gaussian noise that makes the loss least for ρ.
+    """Return the residuals of all subsets with the Gaussian noise that minimises the total variance
+    for a privacy cost of ρ.
 
-    The loss is Σ v σ² and the price Σ p/2σ², so σ² ∝ √(p/v). Where so little noise is due that the
-    lower price of a residual is not proven, the whole marginal is measured at its own price.
+    The total variance is Σ v σ² and the cost Σ p/2σ², so σ² ∝ √(p/v). Where the noise is so small
+    that the lower cost of a residual is not proven, the whole marginal is measured at its own cost.
     """
     needs = _needs(workload, sizes)
     wholes: set[Places] = set()
@@ -74,9 +74,9 @@ def plan_marginals(
     *,
     gaussian: bool,
 ) -> list[MarginalTable]:
-    """The marginals of the workload themselves, with the noise of least loss if each is read from
-    its own table: budgets ∝ s^(1/3) for pure ε, where s is the weight of all its cells, and ∝ √s
-    for Gaussian noise.
+    """Return the marginals of the workload themselves, with the noise of least total variance if
+    each is read from its own table: budgets ∝ s^(1/3) for pure ε, and ∝ √s for Gaussian noise,
+    where s is the weight of all cells of a marginal.
     """
     needs = {places: weight * prod(sizes[p] for p in places) for places, weight in workload.items()}
     return _scaled(needs, "marginal", sizes, unit, loss, gaussian=gaussian)
@@ -90,28 +90,29 @@ def plan_equal_noise(
     *,
     gaussian: bool,
 ) -> list[MarginalTable]:
-    """Marginals that all have the same noise."""
+    """Return the marginals of `sets`, all with the same noise."""
     return _scaled(dict.fromkeys(sets, 1.0), "marginal", sizes, unit, loss, gaussian=gaussian)
 
 
 def plan_contrasts(
     workload: MarginalWeights, sizes: Sequence[int], unit: PrivacyUnit, epsilon: Fraction
 ) -> list[MarginalTable]:
-    """The one contrast of every subset, for attributes of two values, with budgets ∝ s^(1/3). A
-    cell of a marginal of k attributes has 1/2^k of each, so that s is Σ weight/2^k.
+    """Return the one contrast of every subset, for attributes of two values, with budgets
+    ∝ s^(1/3). A cell of a marginal of k attributes has 1/2^k of each contrast, so that
+    s is Σ weight/2^k.
     """
     needs = {places: need / 2 ** len(places) for places, need in _needs(workload, sizes).items()}
     return _scaled(needs, "contrast", sizes, unit, epsilon, gaussian=False)
 
 
 def ordered(tables: Sequence[MarginalTable]) -> list[MarginalTable]:
-    """Tables with the same noise one after the other: samplers are made once for each."""
+    """Return the tables sorted by noise, so that a sampler is made once for each law."""
     return sorted(tables, key=lambda table: (_size(table.law), len(table.places), table.places))
 
 
 def _needs(workload: MarginalWeights, sizes: Sequence[int]) -> dict[Places, float]:
-    """What the loss has for one unit of variance of each residual, Σ over the marginals B ⊇ A of
-    weight · Π_A (n-1) / Π_(B∖A) n; residuals that say nothing are left out.
+    """Return, for each residual A, the total variance per unit of its variance: Σ over the
+    marginals B ⊇ A of weight · Π_A (n-1) / Π_(B∖A) n. Residuals that are always 0 are left out.
     """
     found: dict[Places, float] = {}
     for whole, weight in workload.items():
@@ -135,7 +136,7 @@ def _scaled(
     *,
     gaussian: bool,
 ) -> list[MarginalTable]:
-    """Tables of one form whose noise follows from what each is needed for."""
+    """Return tables of one form with the noise that is optimal for their `needs`."""
     power = -1 / 2 if gaussian else -1 / 3
     spread = {places: _rounded(need**power) for places, need in needs.items()}
     turning = form == "contrast"
@@ -159,12 +160,12 @@ def _near(table: MarginalTable, sizes: Sequence[int]) -> bool:
 
 
 def _rounded(number: float) -> float:
-    """The nearest number of a grid whose steps are 2 %."""
+    """Return the nearest number of a grid whose steps are 2 %."""
     return math.exp(round(math.log(number) / _STEP) * _STEP)
 
 
 def _above(number: float) -> Fraction:
-    """A fraction of few digits just above a number."""
+    """Return a fraction of `_BITS` binary digits just above a number."""
     exponent = _BITS - math.frexp(number)[1]
     scaled = Fraction(number) * Fraction(2) ** exponent
     return Fraction(math.ceil(scaled)) / Fraction(2) ** exponent
@@ -174,18 +175,17 @@ def _size(law: NoiseLaw) -> Fraction:
     return law.scale if isinstance(law, DiscreteLaplace) else law.parameter
 
 
-# What noisy marginals and residuals cost: how far one person moves them, against their noise.
+# --- the privacy cost of noisy marginals and residuals -------------------------------------------
 #
-# A person has at most c rows. All that is charged for is convex in the change of the counts, so
-# the worst change has all its rows in one cell u, taken away, added, or moved to another cell v.
-# With replacement, let D be the attributes in which u and v differ; `_swapped` tries every D,
-# where there are not too many, since no choice of u and v is the worst one for all tables at
-# once.
+# A person has at most c rows. The cost is convex in the change of the counts, so the worst change
+# has all its rows in one cell u, removed, added, or moved to another cell v. With replacement, let
+# D be the attributes in which u and v differ. `_swapped` tries every D, where there are not too
+# many, since no choice of u and v is the worst one for all tables at once.
 #
-# Residuals with Gaussian noise cost less than the marginals they come from. Published are the
-# differences `Sz` of a table of N cells with independent discrete Gaussian noise z of parameter
-# σ². Let P project on the tables whose sums along every axis are 0, and K be the whole tables
-# that S turns into 0. Summing over all z with the same differences,
+# Residuals with Gaussian noise cost less than the marginals they come from. The release has the
+# differences `Sz` of a table of N cells with independent discrete Gaussian noise z of parameter σ².
+# Let P project on the tables whose sums along every axis are 0, and let K be the integer tables
+# that S maps to 0. Summing over all z with the same differences,
 #
 #     P(Sz = v) ∝ exp(-|P z_v|²/2σ²) · Σ_{k ∈ K} exp(-|k + (1-P) z_v|²/2σ²),   with S z_v = v.
 #
@@ -193,28 +193,28 @@ def _size(law: NoiseLaw) -> Fraction:
 # the lattice vector d shifts: ρ = |d|²/2σ² (the proof of Canonne, Kamath and Steinke for Z holds
 # on any lattice), and |P e_u|² = Π(n-1)/n. The second factor is nearly constant. Lines (ones
 # along one axis) span K: take as many independent ones as K has dimensions, axis by axis, and sum
-# along one after the other. Each is a sum of exp(-b²(t+θ)²/2σ²) over whole t, where b² is the
-# squared length of what the line has beyond those before it: at most n·Π(m-1)/m, n being the size
-# of its axis and m those of the axes before, N/n·Π(m-1)/m of them. By Poisson's formula it is
-# σ√2π/b · (1 ± e), with e = 2q/(1-q) and q = exp(-2π²σ²/b²), whatever θ is. So the whole factor
+# along one after the other. Each is a sum of exp(-b²(t+θ)²/2σ²) over integers t, where b² is the
+# squared norm of the part of the line orthogonal to those before it: at most n·Π(m-1)/m, n being
+# the size of its axis and m those of the axes before, N/n·Π(m-1)/m of them. By Poisson's formula it
+# is σ√2π/b · (1 ± e), with e = 2q/(1-q) and q = exp(-2π²σ²/b²), whatever θ is. So the whole factor
 # varies by at most Π (1+e)/(1-e) = e^τ (cosets of the lattice that the lines span make up K, and
 # each has the same bounds). All probabilities are then within factors of e^±τ of those of the
-# lattice Gaussian; if those are (ε, δ)-DP, these are (ε + 2τ, e^τ δ)-DP. A lower price is paid
-# only where τ < 2^-100; otherwise that of the whole table.
+# lattice Gaussian; if those are (ε, δ)-DP, these are (ε + 2τ, e^τ δ)-DP. The lower cost is charged
+# only where τ < 2^-100; otherwise the cost of the whole table is charged.
 
 NEAR = 2.0**-100
-MOST_JOINT = 20  # attributes of which every set D is tried
+MOST_JOINT = 20  # most attributes for which every set D is tried
 _POISSON = 19.7392  # just below 2π²
-_ROUNDING = 2.0**-40  # far more than floating point can lose in the sums below
+_ROUNDING = 2.0**-40  # far more than the relative rounding error of the sums below
 
 
 @lru_cache(maxsize=1 << 12)
 def closeness(sizes: tuple[int, ...], variance: float) -> float:
-    """A bound on τ: how far, as a factor e^τ, the differences of noise with this parameter are from
-    the lattice Gaussian.
+    """Return a bound on τ: the probabilities of the differences of noise with this parameter are
+    within a factor e^τ of those of the lattice Gaussian.
     """
     found, length, lines = 0.0, 1.0, prod(sizes)
-    for size in sorted(sizes):  # long lines come last, when most of them is known already
+    for size in sorted(sizes):  # long lines come last, when their orthogonal part is shortest
         lines //= size
         q = math.exp(-_POISSON * variance / (length * size))
         if 3 * q >= 1:
@@ -223,21 +223,21 @@ def closeness(sizes: tuple[int, ...], variance: float) -> float:
         found += lines * (math.log1p(e) - math.log1p(-e))
         lines, length = lines * (size - 1), length * (size - 1) / size
         if size == 1:
-            break  # all of the table is its sums
+            break  # the residual is 0
     return found * (1 + 1e-9)
 
 
 @lru_cache(maxsize=1 << 12)
 def row_share(sizes: tuple[int, ...]) -> Fraction:
-    """The squared length of one row in the residual of attributes of these sizes."""
+    """Return the squared norm of one row in the residual of attributes of these sizes."""
     return prod((Fraction(size - 1, size) for size in sizes), start=Fraction(1))
 
 
 @dataclass(frozen=True)
 class TableCost:
-    """A table as its price sees it: `unit` is the cost of a change of length 1, `moved` that of one
-    row in these terms. `turning` tables are moved by a swap according to the signs of a contrast,
-    the others by twice what a row moves them.
+    """The cost of one table: `unit` is the cost of a change of norm 1, `moved` the squared norm of
+    the change by one row (1 for pure costs). Replacing a row changes `turning` tables according to
+    the inner product of the two rows, and the others by twice the change of one row.
     """
 
     places: tuple[int, ...]
@@ -247,7 +247,7 @@ class TableCost:
 
 
 def table_cost(table: MarginalTable, sizes: Sequence[int]) -> TableCost:
-    """How a table is priced; whether a residual has the lower price follows from its noise."""
+    """Return the cost of a table; its noise decides whether a residual has the lower cost."""
     contrast = table.form == "contrast"
     if isinstance(table.law, DiscreteLaplace):
         return TableCost(table.places, float(1 / table.law.scale), 1.0, contrast)
@@ -261,10 +261,12 @@ def table_cost(table: MarginalTable, sizes: Sequence[int]) -> TableCost:
 def privacy_cost(
     tables: Sequence[MarginalTable], sizes: Sequence[int], unit: PrivacyUnit
 ) -> PrivacyLoss:
-    """The loss of publishing all tables: pure ε for Laplace noise, ρ for Gaussian noise."""
+    """Return the privacy loss of publishing all tables: a pure ε for Laplace noise, a ρ for
+    Gaussian noise.
+    """
     pure = all(isinstance(table.law, DiscreteLaplace) for table in tables)
     if not pure and not all(isinstance(table.law, DiscreteGaussian) for table in tables):
-        raise ValueError("tables with noise of two kinds have no common price")
+        raise ValueError("tables with noise of two kinds have no common cost")
     found = largest_cost([table_cost(table, sizes) for table in tables], sizes, unit, pure=pure)
     loss = Fraction(found)
     return PrivacyLoss(loss) if pure else PrivacyLoss(rho=loss)
@@ -273,7 +275,7 @@ def privacy_cost(
 def largest_cost(
     tables: Sequence[TableCost], sizes: Sequence[int], unit: PrivacyUnit, *, pure: bool
 ) -> float:
-    """The largest cost over all changes of one person's rows, rounded up."""
+    """Return the largest cost over all changes of one person's rows, rounded up."""
     found = math.fsum(each.unit * each.moved for each in tables)
     if unit.neighbours == "replace":
         found = max(found, _swapped(tables, sizes, pure=pure))
@@ -281,11 +283,11 @@ def largest_cost(
 
 
 def _swapped(tables: Sequence[TableCost], sizes: Sequence[int], *, pure: bool) -> float:
-    """The largest cost of moving one row to another cell.
+    """Return the largest cost of moving one row to another cell.
 
     In a residual of A the two rows have the inner product |P e_u|² · Π over A∩D of -1/(n-1), so
-    their difference has the squared length 2·moved·(1 - Π). A contrast is the case of n = 2; with
-    pure costs it counts by its absolute change.
+    their difference has the squared norm 2·moved·(1 - Π). A contrast is the case of n = 2; with
+    pure costs its absolute change counts.
     """
     steady = math.fsum(2 * each.unit * each.moved for each in tables if not each.turning)
     turning = [each for each in tables if each.turning]
@@ -307,15 +309,17 @@ def _swapped(tables: Sequence[TableCost], sizes: Sequence[int], *, pure: bool) -
 
 
 def _least(sizes: Sequence[int]) -> float:
-    """The least that Π over A∩D of -1/(n-1) can be: one attribute of the fewest values differs."""
+    """Return the least value of Π over A∩D of -1/(n-1): only one attribute, with the fewest values,
+    differs.
+    """
     return -1 / (min(sizes) - 1) if sizes else 1.0
 
 
-# Cuboids: which marginals of a data cube to measure, so that all others follow from them well.
+# --- data cubes: which cuboids (marginals) to measure, so that the others are derived well -------
 #
 # A cube of d attributes has 2^d cuboids, one for each set of attributes, numbered by the bits of
-# the set. A cuboid that is measured with noise of variance v tells a smaller one with variance v
-# times the number of its cells that fall together; s measured ones share the budget.
+# the set. A cuboid that is measured with noise of variance v gives a smaller one with variance v
+# times the number of its cells that are added up; all measured cuboids share the budget.
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -326,8 +330,8 @@ _MOST_TRIED = 64
 
 @dataclass(frozen=True)
 class CuboidLattice:
-    """The lattice of cuboids: `asked` are to be answered, `possible` may be measured; `noise` is
-    the variance of each of so many measured ones, up to a factor.
+    """The lattice of cuboids. `asked` marks those to be answered, `possible` those that may be
+    measured. `noise(count)` is the variance of each of `count` measured cuboids, up to a factor.
     """
 
     sizes: tuple[int, ...]
@@ -337,12 +341,12 @@ class CuboidLattice:
 
     @property
     def cells(self) -> Floats:
-        """How many cells each cuboid has."""
+        """The number of cells of each cuboid."""
         return _products(self.sizes)
 
     def together(self) -> Floats:
-        """How many cells of a cuboid (line) make one of another (column); infinite if it does not
-        follow.
+        """Return how many cells of one cuboid (row) add up to a cell of another (column); infinite
+        if the first does not determine the second.
         """
         number = np.arange(1 << len(self.sizes))
         inside = (number[None, :] & ~number[:, None]) == 0
@@ -350,7 +354,9 @@ class CuboidLattice:
         return ratio
 
     def least_worst(self) -> list[Places]:
-        """The cuboids to measure for a small largest variance of all that is asked (BMAX)."""
+        """Return cuboids to measure that make the largest variance of the asked ones small
+        (BMAX).
+        """
         ratios = self.together()[self.possible][:, self.asked]
         steps = np.unique(ratios[np.isfinite(ratios)])
         if len(steps) > _MOST_TRIED:
@@ -359,7 +365,9 @@ class CuboidLattice:
         return self._best(plans, lambda variances: float(variances.max()))
 
     def most_within(self, variance: float) -> list[Places]:
-        """The cuboids to measure so that many that are asked have at most this variance (PMOST)."""
+        """Return cuboids to measure with which many asked ones have at most this variance
+        (PMOST).
+        """
         ratios = self.together()[self.possible][:, self.asked]
         plans = []
         for count in range(1, 1 + min(len(ratios), _MOST_TRIED)):
@@ -377,7 +385,7 @@ class CuboidLattice:
         return [places_of(int(number)) for number in best]
 
     def variances(self, measured: npt.NDArray[np.intp]) -> Floats:
-        """The variance of a cell of every cuboid after least squares over the measured ones.
+        """Return the variance of a cell of every cuboid after least squares over the measured ones.
 
         It is Σ over A ⊆ C of Π_A (n-1) / (N_C² rate_A), where rate_A is the sum of 1/(v N_S) over
         the measured S ⊇ A.
@@ -401,7 +409,7 @@ class CuboidLattice:
 
 
 def _products(numbers: Sequence[int]) -> Floats:
-    """For every set of numbers their product, by the bits of the set."""
+    """Return the product of every subset of the numbers, indexed by the bits of the subset."""
     found = np.ones(1)
     for number in numbers:
         found = np.concatenate([found, found * number])
@@ -409,8 +417,8 @@ def _products(numbers: Sequence[int]) -> Floats:
 
 
 def _cover(covers: Flags, most: int) -> list[int]:
-    """Lines that together cover all columns that any of them covers, each the one that adds most
-    (greedy: at most ln of the number of columns + 1 times as many as needed).
+    """Return rows that together cover all columns that any row covers, at most `most`, chosen
+    greedily: at most ln(number of columns) + 1 times as many as needed.
     """
     left = covers.any(axis=0)
     chosen: list[int] = []
@@ -423,5 +431,5 @@ def _cover(covers: Flags, most: int) -> list[int]:
 
 
 def places_of(number: int) -> Places:
-    """The set of attributes behind a number."""
+    """Return the set of attributes that the bits of `number` denote."""
     return tuple(bit for bit in range(number.bit_length()) if number >> bit & 1)

@@ -8,7 +8,7 @@ import pytest
 from scumble.model.designs.box_tree import TreeEstimator
 
 
-def _forest(rng: np.random.Generator) -> TreeEstimator:
+def _tree(rng: np.random.Generator) -> TreeEstimator:
     """Up to 30 nodes in any shape, chains and several roots among them; inner nodes that were not
     measured too.
     """
@@ -23,21 +23,21 @@ def _forest(rng: np.random.Generator) -> TreeEstimator:
     return TreeEstimator(np.array(parents), variances)
 
 
-def _sums(forest: TreeEstimator) -> np.ndarray:
+def _sums(tree: TreeEstimator) -> np.ndarray:
     """Every node as a sum of leaves."""
-    leaves = np.flatnonzero(forest.leaves)
-    sums = np.zeros((len(forest.parents), len(leaves)))
+    leaves = np.flatnonzero(tree.leaves)
+    sums = np.zeros((len(tree.parents), len(leaves)))
     for column, leaf in enumerate(leaves):
         node = leaf
         while node >= 0:
             sums[node, column] = 1
-            node = forest.parents[node]
+            node = tree.parents[node]
     return sums
 
 
-def _dense(forest: TreeEstimator) -> np.ndarray:
+def _dense(tree: TreeEstimator) -> np.ndarray:
     """The matrix that takes noisy numbers to least-squares estimates of all nodes."""
-    sums, precisions = _sums(forest), 1 / forest.variances
+    sums, precisions = _sums(tree), 1 / tree.variances
     weighted = sums.T * precisions
     return sums @ np.linalg.solve(weighted @ sums, weighted)
 
@@ -45,28 +45,28 @@ def _dense(forest: TreeEstimator) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(60))
 def test_equals_dense_least_squares(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    forest = _forest(rng)
-    dense = _dense(forest)
-    noisy, weights = rng.normal(size=(2, len(forest.parents))) * 10
-    assert np.allclose(forest.estimates(noisy), dense @ noisy, rtol=1e-9, atol=1e-9)
-    assert np.allclose(forest.coefficients(weights), weights @ dense, rtol=1e-9, atol=1e-9)
-    measured = np.isfinite(forest.variances)
-    covariance = dense[:, measured] * forest.variances[measured] @ dense[:, measured].T
-    assert forest.variance(weights) == pytest.approx(weights @ covariance @ weights, rel=1e-9)
+    tree = _tree(rng)
+    dense = _dense(tree)
+    noisy, weights = rng.normal(size=(2, len(tree.parents))) * 10
+    assert np.allclose(tree.estimates(noisy), dense @ noisy, rtol=1e-9, atol=1e-9)
+    assert np.allclose(tree.coefficients(weights), weights @ dense, rtol=1e-9, atol=1e-9)
+    measured = np.isfinite(tree.variances)
+    covariance = dense[:, measured] * tree.variances[measured] @ dense[:, measured].T
+    assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights, rel=1e-9)
 
 
-def _by_depth(forest: TreeEstimator) -> list[np.ndarray]:
-    depth = np.zeros(len(forest.parents), int)
-    for node, parent in enumerate(forest.parents):
+def _by_depth(tree: TreeEstimator) -> list[np.ndarray]:
+    depth = np.zeros(len(tree.parents), int)
+    for node, parent in enumerate(tree.parents):
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     return [np.flatnonzero(depth == level) for level in range(depth.max() + 1)]
 
 
-def _reference(forest: TreeEstimator, noisy: np.ndarray) -> np.ndarray:
+def _reference(tree: TreeEstimator, noisy: np.ndarray) -> np.ndarray:
     """The two passes level by level, in plain numpy."""
-    parents, precisions = forest.parents, 1 / forest.variances
+    parents, precisions = tree.parents, 1 / tree.variances
     own, below, sums, found = (np.zeros(len(parents)) for _ in range(4))
-    levels = _by_depth(forest)
+    levels = _by_depth(tree)
     for nodes in reversed(levels):
         inner = below[nodes] > 0
         down = np.divide(1, below[nodes], where=inner, out=np.zeros(len(nodes)))
@@ -84,30 +84,30 @@ def _reference(forest: TreeEstimator, noisy: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(20))
 def test_compiled_passes_equal_the_reference(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
-    forest = _forest(rng)
-    noisy = rng.normal(size=len(forest.parents))
-    assert np.allclose(forest.estimates(noisy), _reference(forest, noisy), rtol=1e-12, atol=1e-12)
+    tree = _tree(rng)
+    noisy = rng.normal(size=len(tree.parents))
+    assert np.allclose(tree.estimates(noisy), _reference(tree, noisy), rtol=1e-12, atol=1e-12)
 
 
 def test_a_node_is_the_sum_of_its_children() -> None:
     rng = np.random.default_rng(7)
-    forest = _forest(rng)
-    found = forest.estimates(rng.normal(size=len(forest.parents)))
-    for node in np.flatnonzero(~forest.leaves):
-        assert found[node] == pytest.approx(found[forest.parents == node].sum(), abs=1e-9)
+    tree = _tree(rng)
+    found = tree.estimates(rng.normal(size=len(tree.parents)))
+    for node in np.flatnonzero(~tree.leaves):
+        assert found[node] == pytest.approx(found[tree.parents == node].sum(), abs=1e-9)
 
 
 def test_nodes_under_marked_ones() -> None:
-    forest = TreeEstimator(np.array([-1, 0, 0, 1, 3, -1]), np.ones(6))
+    tree = TreeEstimator(np.array([-1, 0, 0, 1, 3, -1]), np.ones(6))
     marked = np.array([False, True, False, False, True, True])
-    assert forest.under(marked).tolist() == [False, False, False, True, True, False]
+    assert tree.under(marked).tolist() == [False, False, False, True, True, False]
 
 
 def test_a_leaf_alone_is_what_was_measured() -> None:
-    forest = TreeEstimator(np.array([-1, -1]), np.array([1.0, 4.0]))
-    assert forest.estimates(np.array([3, 5])).tolist() == [3.0, 5.0]
-    assert forest.coefficients(np.array([2.0, 0.5])).tolist() == [2.0, 0.5]
-    assert forest.variance(np.array([2.0, 0.5])) == 5.0
+    tree = TreeEstimator(np.array([-1, -1]), np.array([1.0, 4.0]))
+    assert tree.estimates(np.array([3, 5])).tolist() == [3.0, 5.0]
+    assert tree.coefficients(np.array([2.0, 0.5])).tolist() == [2.0, 0.5]
+    assert tree.variance(np.array([2.0, 0.5])) == 5.0
 
 
 @pytest.mark.parametrize(
