@@ -33,7 +33,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "suppress": ("flag", "--suppress", "", "anatomy: leave out rows of values that are too frequent.", ""),
     "f": ("number", "--f", "SHARE", "aroma: share of the values that a count asks about; goes with --epsilon.", ""),
     "pool": ("json", "--pool", "FILE", "aroma: uniform, or JSON with public weights of the values.", "uniform"),
-    "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values are as close to the pool as those of this number of rows.", ""),
+    "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
     "attributes": ("names", "--attributes -a", "COLUMNS", "histogram and all after it in `scumble methods`: what to count by, as age,sex.", ""),
     "neighbours": ("choice", "--neighbours", "RELATION", "with --attributes: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),

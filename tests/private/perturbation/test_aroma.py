@@ -14,7 +14,7 @@ import scumble as sc
 from scumble.private.perturbation.aroma import Aroma
 from scumble.private.perturbation.aroma_guarantee import k_bounds, k_for
 from scumble.private.perturbation.aroma_views import bytes_per_row
-from tests.support.mechanisms.pool_bags import bags
+from tests.support.mechanisms.pool_multisets import bags
 from tests.support.people import JOBS, people, schema
 
 FIFTEEN = schema(jobs=[f"job {number:02}" for number in range(15)])

@@ -15,7 +15,7 @@ from scumble.private.perturbation.aroma_guarantee import (
     pool_exposure,
     profile,
 )
-from tests.support.mechanisms.pool_bags import SMALL, bags, pool_law
+from tests.support.mechanisms.pool_multisets import SMALL, bags, pool_law
 
 every_pool = pytest.mark.parametrize(("weights", "k", "closeness"), SMALL)
 

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 import scumble as sc
 from scumble.model.evidence.channels import PoolLaw
 from scumble.private.perturbation import aroma_views
-from tests.support.mechanisms.pool_bags import drawn
+from tests.support.mechanisms.pool_multisets import drawn
 from tests.support.people import JOBS, people, schema
 
 THREE = schema(ages=100_000, jobs=JOBS[:3])

@@ -1,7 +1,5 @@
-"""AlphaBeta.
-
-αβ: publish true tuples with one probability, and every other tuple of the domain with
-another.
+"""AlphaBeta (the αβ algorithm): publish true tuples with probability α + β, and every other tuple
+of the domain with probability β.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positi
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.alphabeta_guarantee import Promise, Request, in_shares
+from scumble.private.perturbation.alphabeta_guarantee import PrivacyParameters, Promise, in_shares
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -110,11 +108,11 @@ class AlphaBeta(Publisher):
             raise ParameterError("AlphaBeta either collapses equal rows or tells them apart.")
         self._keep, self._sources = keep, sources
         self._views = parameters.whole("AlphaBeta", "views", views, 1, MOST_VIEWS)
-        self._asked = self._request()
+        self._asked = self._privacy_parameters()
         if not {"d", "epsilon"}.isdisjoint(self._given) and sources is None:
             self._try(1, 0)  # whether it is possible does not depend on the domain
 
-    def _request(self) -> Request:
+    def _privacy_parameters(self) -> PrivacyParameters:
         numbers = {name: _number(name, value) for name, value in self._given.items()}
         exclusive = self._adversary == "exclusive"
         keep = _HALF if self._keep is None else read_share("AlphaBeta", "keep", self._keep)
@@ -141,7 +139,9 @@ class AlphaBeta(Publisher):
                 f"AlphaBeta takes {named('sources')} for one view and independent attackers only."
             )
         sources = None if self._sources is None else _shares(self._sources)
-        return Request(keep, exclusive=exclusive, views=self._views, sources=sources, **numbers)
+        return PrivacyParameters(
+            keep, exclusive=exclusive, views=self._views, sources=sources, **numbers
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -301,7 +301,7 @@ def _plain(weights: Sequence[float]) -> list[Any]:
 FAILURE = 0.05
 
 
-def report(asked: Request, law: InclusionProbabilities, size: int) -> dict[str, Any]:
+def report(asked: PrivacyParameters, law: InclusionProbabilities, size: int) -> dict[str, Any]:
     """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
     the rest to the nearest.
     """
@@ -327,7 +327,7 @@ def report(asked: Request, law: InclusionProbabilities, size: int) -> dict[str, 
     }
 
 
-def rho(asked: Request, law: InclusionProbabilities, size: int) -> float:
+def rho(asked: PrivacyParameters, law: InclusionProbabilities, size: int) -> float:
     """ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own choice of a, else theorem 4.4."""
     rows = max(law.rows, 1)
     plain = not asked.exclusive and law.most == 1 and not law.sources

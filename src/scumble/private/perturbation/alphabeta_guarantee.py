@@ -1,6 +1,7 @@
-"""Its parameters, odds and guarantee.
+"""The privacy parameters of AlphaBeta, the odds that its views can reach, and its guarantees.
 
-What AlphaBeta promises, in sentences that stay true: from the odds alone.
+The guarantees are computed from the odds alone. `PrivacyParameters` finds the probabilities that
+keep what is asked for, or says why none can.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _DUPLICATES = {
 class Promise:
     """The probabilities of a release, and what they were made for."""
 
-    asked: Request
+    asked: PrivacyParameters
     found: InclusionProbabilities
     size: int
     duplicates: str
@@ -293,7 +294,7 @@ _FADE_DIGITS = 10**6
 
 
 @dataclass(frozen=True)
-class Request:
+class PrivacyParameters:
     """The numbers asked for: `gamma` with `k` or `d`, or `epsilon`, or else `alpha` with `beta`.
 
     With k, an attacker has a prior of at most d = k·n/m, or with `sources` of at most k·n·p(t); n

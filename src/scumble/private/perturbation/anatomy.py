@@ -1,6 +1,5 @@
-"""Anatomy and its grouping.
-
-Anatomy: rows and their sensitive values in two tables, joined only by groups of rows.
+"""Anatomy: publish rows and their sensitive values in two tables that are joined by groups of rows
+only; and the algorithm that makes the groups.
 """
 
 from __future__ import annotations

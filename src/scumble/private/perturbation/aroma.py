@@ -1,6 +1,5 @@
-"""Aroma and its pool.
-
-Aroma: every row shows k values, the true one among draws from a public pool.
+"""Aroma: every row shows k values, the true one among draws from a public pool; and the pool as its
+owner writes it.
 """
 
 from __future__ import annotations
@@ -138,38 +137,40 @@ class Aroma(Publisher):
     (`k_for`). The `pool` is "uniform", a list of weights in the order of the domain, or a table of
     weights by value: a public prior, which must not come from the private table. Several sensitive
     attributes are one compound value. `closeness` N, in the unit of the weights, draws again while
-    some value is in a bag more often than k times its weight over N. `identifier` names a column
-    whose values tell records apart; the release can then be updated with its private book, and a
-    record that comes back with the same value shows the same bag. `publish_levels(levels=[k1, k2])`
-    makes nested views, `k` the largest of them: who has several knows no more than the one with the
-    smallest k tells. In the file, columns such as "job=cook" say how often a value is in the bag,
-    unless the codes of its members, ascending in "job 1" to "job k", take less room.
+    some value is in a multiset more often than k times its weight over N. `identifier` names a
+    column whose values tell records apart; the release can then be updated with its private `book`,
+    and a record that comes back with the same value shows the same multiset.
+    `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest of them: who has several
+    knows no more than the one with the smallest k tells. In the file, columns such as "job=cook"
+    say how often a value is in the multiset, unless the codes of its members, ascending in "job 1"
+    to "job k", take less room.
 
     Parameters:
         k: values per row.
         epsilon: Privacy loss of one person.
         f: share of the values that a count asks about; goes with `epsilon`.
         pool: uniform, or public weights of the values.
-        closeness: draw again until the values are as close to the pool as those of this number of
-            rows.
+        closeness: draw again until the values of a row are as close to the pool as n = this number
+            of members of it are.
         identifier: identifier of a record, for updates; needs `book`.
 
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
-        `closeness`, (n, 0)-closeness. Proof: a bag c has probability c_x W(c)/E_x if x is the true
-        value, W the multinomial law of k draws cut at the caps and E_x its mean count of x; δ(ε)
-        and the best guess are finite sums of that, computed exactly and rounded up. The true value
-        is always shown, so that a value not shown is excluded for certain: the view is not ε-DP
-        for any ε.
-    Estimate: w = c_A − (k−1)P(A) for a row whose bag has c_A members in A, or with `closeness` the
-        weights that invert the exact means of bags drawn again; unbiased for counts and sums, with
-        variance (k−1)P(A)(1−P(A)) a row; averages by Fieller's theorem.
+        `closeness`, (n, 0)-closeness. Proof: a multiset c has probability c_x W(c)/E_x if x is the
+        true value, W the multinomial law of k draws cut at the caps and E_x its mean count of x;
+        δ(ε) and the best guess are finite sums of that, computed exactly and rounded up. The true
+        value is always shown, so that a value not shown is excluded for certain: the view is not
+        ε-DP for any ε.
+    Estimate: w = c_A − (k−1)P(A) for a row whose multiset has c_A members in A, or with `closeness`
+        the weights that invert the exact means of multisets drawn again; unbiased for counts and
+        sums, with variance (k−1)P(A)(1−P(A)) a row; averages by Fieller's theorem.
     Reference: Aroma in "Aroma: a new data protection method with differential privacy and accurate
         query answering" (CIKM 2014); closeness: its Theorem 4.1; `k_for`: its Theorem 4.4.
     Differs: the paper claims ε-DP from a normal approximation of one count; the view has none, and
-        what is promised here is what its bags really tell. Resampling is in the estimator, which
-        has no systematic error. A record that comes back with another value gets an independent
-        bag: draws shared by two bags would show which member changed. Levels go without
-        `closeness`, since drawing again until all views comply would change the law of each.
+        what is promised here is what its multisets really tell. Resampling is in the estimator,
+        which has no systematic error. A record that comes back with another value gets an
+        independent multiset: draws shared by two multisets would show which member changed. Levels
+        go without `closeness`, since drawing again until all views comply would change the law of
+        each.
     """
 
     name = "aroma"
@@ -248,10 +249,10 @@ class Aroma(Publisher):
             raise ParameterError.of("Aroma", "closeness", allowed, given)
 
     def law(self, schema: Schema) -> PoolLaw:
-        """How bags come about: public, and all that an estimator needs to know."""
+        """How multisets come about: public, and all that an estimator needs to know."""
         weights = self._pool.weights(schema.sensitive)
         caps = self._caps(weights)
-        if caps is None or min(caps) >= self.k:  # no bag can have more
+        if caps is None or min(caps) >= self.k:  # no multiset can have more
             return PoolLaw(whole_weights(weights), self.k)
         cut = tuple(min(self.k, int(cap)) for cap in caps)
         return PoolLaw(whole_weights(weights), self.k, cut)
@@ -383,7 +384,7 @@ class Aroma(Publisher):
     def delete(
         self, evidence: Records, published: Path, ids: Iterable[Any], book: Path, folder: Path
     ) -> Records:
-        """The release without some records, whose bags stay in the book."""
+        """The release without some records, whose multisets stay in the private record."""
         from scumble.private.perturbation.aroma_views import delete
 
         self._updatable()
@@ -417,6 +418,6 @@ class Aroma(Publisher):
 
 
 def _packed_bits(law: PoolLaw) -> int:
-    """The bits of a bag whose numbers stand side by side: counts, or codes if those are fewer."""
+    """The bits of a multiset in a packed row: as counts, or as codes if those take fewer."""
     counts = law.values * law.size.bit_length()
     return min(counts, law.size * (law.values - 1).bit_length())

@@ -1,6 +1,5 @@
-"""Exact risk and guarantee.
-
-What Aroma promises: exact figures of its bags, and the paper's condition as what it is.
+"""The guarantees of Aroma: exact figures of what its multisets tell, and the paper's condition for
+one count.
 """
 
 from __future__ import annotations
@@ -148,15 +147,15 @@ def per_count(epsilon: Fraction, part: Fraction, size: int, limits: tuple[str, .
     )
 
 
-# What bags of a pool tell about their true values: exact figures, rounded up.
+# What multisets of a pool tell about their true values: exact figures, rounded up.
 #
 # All of them are sums of positive terms in floating point. Each rounding is at most 2^-53 of what
 # it rounds; the longest chain of them has fewer than 10^6 links; so no relative error reaches
 # 10^-9, which is added to every figure.
 #
-# With W(c) the multinomial probability of a bag c of k (0 beyond the caps), and E_x = Σ_c c_x
-# W(c), a bag has probability c_x W(c) / E_x if x is the true value: x may be any of its c_x equal
-# members.
+# With W(c) the multinomial probability of a multiset c of k (0 beyond the caps), and E_x = Σ_c c_x
+# W(c), a multiset has probability c_x W(c) / E_x if x is the true value: x may be any of its c_x
+# equal members.
 
 Floats = npt.NDArray[np.float64]
 SLACK = 1e-9
@@ -199,9 +198,9 @@ def again_in_paper(weights: Sequence[int], size: int, caps: Sequence[float]) -> 
 def profile(law: PoolLaw, epsilons: tuple[float, ...]) -> tuple[float, ...]:
     """The least δ of (ε, δ)-LDP for each ε: max over x ≠ y of Σ_c max(0, P(c|x) − e^ε P(c|y)).
 
-    Without caps the two values with the smallest weights are the worst: a bag of theirs turns into
-    one with larger weights for two other values if each further member becomes one of the two with
-    fixed probabilities, and what is made of a bag tells no more than the bag.
+    Without caps the two values with the smallest weights are the worst: a multiset of theirs turns
+    into one with larger weights for two other values if each further member becomes one of the two
+    with fixed probabilities, and what is made of a multiset tells no more than the multiset.
     """
     # A little below e^ε, so that the δ is not too small.
     ratios = np.exp(np.array(epsilons)) * (1 - 1e-12)
@@ -224,8 +223,8 @@ def profile(law: PoolLaw, epsilons: tuple[float, ...]) -> tuple[float, ...]:
 def pool_exposure(law: PoolLaw) -> float:
     """The success of the best guess of a value that was chosen uniformly: Σ_c max_x P(c|x) / d.
 
-    Σ_c W(c) max_x c_x/E_x, by thresholds: W of all bags with c_x ≤ t E_x for every x is one product
-    of short polynomials, of which a step of t changes a single one.
+    Σ_c W(c) max_x c_x/E_x, by thresholds: W of all multisets with c_x ≤ t E_x for every x is one
+    product of short polynomials, of which a step of t changes a single one.
     """
     kinds, size = _kinds(law), law.size
     moments = _moments(kinds, size)
@@ -351,7 +350,7 @@ def _without_each(kinds: Sequence[_Kind]) -> list[Floats]:
 
 
 def _joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
-    """W of all bags in which two values come i and j times, up to their caps."""
+    """W of all multisets in which two values come i and j times, up to their caps."""
     counts = np.arange(one.cap + 1)[:, None] + np.arange(other.cap + 1)
     tail = np.where(counts <= one.size, rest[np.maximum(one.size - counts, 0)], 0.0)
     joint: Floats = np.outer(one.terms[: one.cap + 1], other.terms[: other.cap + 1]) * tail

@@ -1,6 +1,7 @@
-"""Bags written, private book, updates.
+"""The files of an Aroma release: the rows with their multisets, and the private record that its
+owner keeps if the release is to be updated.
 
-The files of an Aroma release: rows with their bags, and a private book if it is to go on.
+The private record is the file that the public parameter `book` and the option --book name.
 """
 
 from __future__ import annotations
@@ -26,36 +27,37 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
-from scumble.private.perturbation.subset import bag_attributes, bag_channel, counted
+from scumble.private.perturbation.subset import counted, multiset_attributes, multiset_channel
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.rows import Rows, identifiers
 from scumble.private.tables.sorted_keys import sort_keys
 from scumble.private.tables.writer import RECORDS, ViewWriter
 
-_COMPRESSION = "zstd"  # bags are small numbers, which it packs into half of what others need
+_COMPRESSION = "zstd"  # multisets are small numbers, which it packs into half of what others need
 
 Codes = npt.NDArray[Any]
-# Identifiers (nulls without a book), the columns that stay as they are, and the true values.
+# Identifiers (nulls without a private record), the columns that stay as they are, and the true
+# values.
 Batch = tuple[pa.Array, list[Codes], Codes]
 
 
 def write(
     law: PoolLaw, rows: Rows, identifier: str | None, noise: Keystream, folder: Path
 ) -> Records:
-    """One view, and its book if records have an identifier."""
+    """Write one view, and its private record if records have an identifier."""
     channel = _channel(rows.schema, law)
     columns = shown_attributes(rows.schema, channel)
     with ExitStack() as stack:
         view = stack.enter_context(view_writer(folder, columns))
-        book = None
+        record = None
         if identifier is not None:
-            book = stack.enter_context(PrivateRecordWriter(folder / BOOK, columns))
+            record = stack.enter_context(PrivateRecordWriter(folder / BOOK, columns))
         for people, others, true in batches(rows, identifier):
             shown = [*others, *draw(noise, law, true).T]
             view.add(shown)
-            if book is not None:
-                book.add(people, true, np.ones(len(true), bool), shown)
+            if record is not None:
+                record.add(people, true, np.ones(len(true), bool), shown)
     _remark(rows, folder, channel)
     return _records(rows.schema, channel, view.rows)
 
@@ -63,7 +65,7 @@ def write(
 def write_levels(
     laws: Sequence[PoolLaw], rows: Rows, noise: Keystream, folders: Mapping[int, Path]
 ) -> dict[int, Records]:
-    """Views of one pass over the rows, the bags of each within those of the next."""
+    """Views of one pass over the rows, the multisets of each within those of the next."""
     sizes = [law.size for law in laws]
     channels = [_channel(rows.schema, law) for law in laws]
     with ExitStack() as stack:
@@ -72,9 +74,9 @@ def write_levels(
             for size, channel in zip(sizes, channels, strict=True)
         ]
         for _, others, true in batches(rows, None):
-            bags = draw_nested(noise, laws[-1], true, sizes)
-            for view, bag in zip(views, bags, strict=True):
-                view.add([*others, *bag.T])
+            multisets = draw_nested(noise, laws[-1], true, sizes)
+            for view, multiset in zip(views, multisets, strict=True):
+                view.add([*others, *multiset.T])
     return {
         size: _records(rows.schema, channel, view.rows)
         for size, channel, view in zip(sizes, channels, views, strict=True)
@@ -100,7 +102,7 @@ def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
 def shown_attributes(schema: Schema, channel: MultisetChannel) -> tuple[Attribute, ...]:
     """The columns of the file."""
     others = [attribute for attribute in schema.published if attribute.role != "sensitive"]
-    return (*others, *bag_attributes(channel, most=channel.law.size))
+    return (*others, *multiset_attributes(channel, most=channel.law.size))
 
 
 def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
@@ -109,8 +111,8 @@ def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
 
 
 def _channel(schema: Schema, law: PoolLaw) -> MultisetChannel:
-    """How bags are published."""
-    return bag_channel(schema, law)
+    """How multisets are published."""
+    return multiset_channel(schema, law)
 
 
 def _records(schema: Schema, channel: MultisetChannel, rows: int) -> Records:
@@ -119,7 +121,7 @@ def _records(schema: Schema, channel: MultisetChannel, rows: int) -> Records:
 
 
 def bytes_per_row(path: Path, channel: MultisetChannel) -> float:
-    """What the bags of a file take, by its own account."""
+    """What the multisets of a file take, by its own account."""
     metadata = pq.read_metadata(path)
     taken: int = 0
     for group in range(metadata.num_row_groups):
@@ -136,71 +138,72 @@ def _remark(rows: Rows, folder: Path, channel: MultisetChannel) -> None:
     rows.remark(f"The {channel.law.size} values of a row take {size:.1f} bytes in the file.")
 
 
-# Bags: the true value of a row among draws from a pool.
+# Multisets: the true value of a row among draws from a pool.
 
-# One row a bag: a count for each value, or one code for each member.
-Bags = npt.NDArray[Any]
+# One row a multiset: a count for each value, or one code for each member.
+Multisets = npt.NDArray[Any]
 
 
-def draw(noise: Keystream, law: PoolLaw, true: Codes) -> Bags:
-    """A bag for every true value; all draws are made again for a bag beyond its caps."""
-    [bags] = draw_nested(noise, law, true, [law.size])
-    rows = np.flatnonzero(_beyond(law, bags))
+def draw(noise: Keystream, law: PoolLaw, true: Codes) -> Multisets:
+    """A multiset for every true value; all draws are made again for a multiset beyond its caps."""
+    [multisets] = draw_nested(noise, law, true, [law.size])
+    rows = np.flatnonzero(_beyond(law, multisets))
     while len(rows):
         [again] = draw_nested(noise, law, true[rows], [law.size])
-        bags[rows] = again
+        multisets[rows] = again
         rows = rows[_beyond(law, again)]
-    return bags
+    return multisets
 
 
 def draw_nested(
     noise: Keystream, law: PoolLaw, true: Codes, sizes: Sequence[int]
-) -> Iterator[Bags]:
-    """For each size, ascending, bags of the true value and the first draws: each within the
+) -> Iterator[Multisets]:
+    """For each size, ascending, multisets of the true value and the first draws: each within the
     next.
     """
     pool, counting = Pool(law.weights), counted(sizes[-1], law.values)
-    bags: Bags = true[:, None]
+    multisets: Multisets = true[:, None]
     if counting:
-        bags = np.zeros((len(true), law.values), np.min_scalar_type(sizes[-1]))
-        bags[np.arange(len(true)), true] = 1
+        multisets = np.zeros((len(true), law.values), np.min_scalar_type(sizes[-1]))
+        multisets[np.arange(len(true)), true] = 1
     before = 1
     for size in sizes:
         if counting:
-            bags = bags + pool.counts(noise, size - before, len(true)).astype(
-                bags.dtype, copy=False
+            multisets = multisets + pool.counts(noise, size - before, len(true)).astype(
+                multisets.dtype, copy=False
             )
-            yield bags if counted(size, law.values) else _listed(bags, size)
+            yield multisets if counted(size, law.values) else _listed(multisets, size)
         else:
-            bags = np.concatenate([bags, pool.members(noise, size - before, len(true))], axis=1)
-            yield np.sort(bags, axis=1)
+            drawn = pool.members(noise, size - before, len(true))
+            multisets = np.concatenate([multisets, drawn], axis=1)
+            yield np.sort(multisets, axis=1)
         before = size
 
 
-def _listed(counts: Bags, size: int) -> Bags:
-    """Counted bags as lists of their members, ascending."""
+def _listed(counts: Multisets, size: int) -> Multisets:
+    """Counted multisets as lists of their members, ascending."""
     values = np.arange(counts.shape[1], dtype=np.min_scalar_type(counts.shape[1]))
     return np.repeat(np.tile(values, len(counts)), counts.reshape(-1)).reshape(-1, size)
 
 
-def _beyond(law: PoolLaw, bags: Bags) -> npt.NDArray[np.bool_]:
-    """Which bags hold some value more often than its cap."""
+def _beyond(law: PoolLaw, multisets: Multisets) -> npt.NDArray[np.bool_]:
+    """Which multisets hold some value more often than its cap."""
     if law.caps is None:
-        return np.zeros(len(bags), bool)
+        return np.zeros(len(multisets), bool)
     caps = np.array(law.caps)
     if counted(law.size, law.values):
-        return np.asarray(np.any(bags > caps, axis=1))
-    beyond = np.zeros(len(bags), bool)
+        return np.asarray(np.any(multisets > caps, axis=1))
+    beyond = np.zeros(len(multisets), bool)
     for cap in {cap for cap in law.caps if cap < law.size}:
         # In ascending order, one member more than the cap ends where the same value began.
-        begins = bags[:, :-cap]
-        same: npt.NDArray[np.bool_] = (bags[:, cap:] == begins) & (caps[begins] == cap)
+        begins = multisets[:, :-cap]
+        same: npt.NDArray[np.bool_] = (multisets[:, cap:] == begins) & (caps[begins] == cap)
         beyond |= np.any(same, axis=1)
     return beyond
 
 
-# The private book of a release that can be updated: who was published, with which true value, and
-# what was shown.
+# The private record of a release that can be updated: which people were published, with which true
+# value, and what was shown.
 
 BOOK = "book.parquet"  # its name in a folder that was not saved yet
 _KEY = b"scumble book"
@@ -208,7 +211,7 @@ _OWN = 3  # columns before those that are shown
 
 
 class PrivateRecordWriter:
-    """Writes a book that only its owner can read."""
+    """Writes a private record that only its owner can read."""
 
     def __init__(self, path: Path, attributes: Sequence[Attribute]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -247,8 +250,8 @@ class PrivateRecordWriter:
 
 
 class PrivateRecord:
-    """A book in memory. A record has an entry for each true value that it ever had in the release,
-    and at most one of them is present.
+    """A private record in memory. A person has an entry for each true value that it ever had in the
+    release, and at most one of them is present.
     """
 
     def __init__(self, path: Path) -> None:
@@ -282,7 +285,7 @@ class PrivateRecord:
 
 
 def _schema(attributes: Sequence[Attribute]) -> pa.Schema:
-    """Columns by place, since a published one may be called as one of the book's own."""
+    """Columns by place, since a published one may be called as one of the private record's own."""
     own = [("id", pa.large_binary()), ("true", pa.uint32()), ("present", pa.bool_())]
     shown = [(f"shown {place}", pa.uint64()) for place in range(len(attributes))]
     written = json.dumps(Schema(tuple(attributes)).to_dict()).encode()
@@ -307,27 +310,29 @@ def insert(
     path: Path,
     folder: Path,
 ) -> Records:
-    """View and book with further records: old bags for those that have an entry, new ones else."""
+    """Write the view and the private record with further records: those that have an entry show
+    their old multisets, the others new ones.
+    """
     [channel] = evidence.channels
     if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
         raise ReleaseError("Only a release by Aroma can be updated.")
-    book = _checked(path, published / evidence.file)
-    if book.attributes != shown_attributes(rows.schema, channel):
+    record = _checked(path, published / evidence.file)
+    if record.attributes != shown_attributes(rows.schema, channel):
         raise ReleaseError(_OTHER)
     people, others, true = _joined(rows, identifier)
-    entries = _entries(book, people, true)
+    entries = _entries(record, people, true)
     known = entries >= 0
-    bags = draw(noise, channel.law, true)
-    bags[known] = np.stack(book.shown[len(others) :], axis=1)[entries[known]]
-    shown = [*others, *bags.T]
-    book.show(entries[known], [column[known] for column in shown])
+    multisets = draw(noise, channel.law, true)
+    multisets[known] = np.stack(record.shown[len(others) :], axis=1)[entries[known]]
+    shown = [*others, *multisets.T]
+    record.show(entries[known], [column[known] for column in shown])
     fresh = [column[~known] for column in shown]
-    with PrivateRecordWriter(folder / BOOK, book.attributes) as writer:
-        writer.add(book.people, book.true, book.present, book.shown)
+    with PrivateRecordWriter(folder / BOOK, record.attributes) as writer:
+        writer.add(record.people, record.true, record.present, record.shown)
         present = np.ones(len(fresh[0]), bool)
         writer.add(people.filter(pa.array(~known)), true[~known], present, fresh)
-    with view_writer(folder, book.attributes) as view:
-        view.add(book.shown_now())
+    with view_writer(folder, record.attributes) as view:
+        view.add(record.shown_now())
         view.add(fresh)
     return replace(evidence, rows=view.rows)
 
@@ -335,39 +340,41 @@ def insert(
 def delete(
     evidence: Records, published: Path, ids: Iterable[Any], path: Path, folder: Path
 ) -> Records:
-    """View and book without some records: their entries stay, so that they can come back."""
+    """Write the view and the private record without some records. Their entries stay, so that they
+    can come back.
+    """
     listed = list(ids)
     if not listed:
         raise ParameterError("There are no identifiers to delete.")
-    book = _checked(path, published / evidence.file)
+    record = _checked(path, published / evidence.file)
     try:
         gone = identifiers(pa.array(listed))
     except pa.ArrowException:
         raise ParameterError("The identifiers to delete must be all text or all numbers.") from None
-    if gone.null_count or not _inside(gone, book.here()).all():
+    if gone.null_count or not _inside(gone, record.here()).all():
         raise ParameterError(
             "Some of the identifiers to delete are not in the release. Nothing was deleted."
         )
-    book.present &= ~_inside(book.people, gone)
-    with PrivateRecordWriter(folder / BOOK, book.attributes) as writer:
-        writer.add(book.people, book.true, book.present, book.shown)
-    with view_writer(folder, book.attributes) as view:
-        view.add(book.shown_now())
+    record.present &= ~_inside(record.people, gone)
+    with PrivateRecordWriter(folder / BOOK, record.attributes) as writer:
+        writer.add(record.people, record.true, record.present, record.shown)
+    with view_writer(folder, record.attributes) as view:
+        view.add(record.shown_now())
     return replace(evidence, rows=view.rows)
 
 
 def _checked(path: Path, view: Path) -> PrivateRecord:
-    """The book, refused unless it lists just what the release shows."""
-    book = PrivateRecord(path)
+    """Read the private record, and refuse one that does not list just what the release shows."""
+    record = PrivateRecord(path)
     published = pq.read_table(view, partitioning=None)
-    names = [attribute.name for attribute in book.attributes]
+    names = [attribute.name for attribute in record.attributes]
     if published.column_names != names:
         raise ReleaseError(_OTHER)
-    radix = CellKeys([attribute.size for attribute in book.attributes])
-    shown = [attribute.encode(published[attribute.name])[0] for attribute in book.attributes]
-    if not np.array_equal(sort_keys(radix.pack(shown)), sort_keys(radix.pack(book.shown_now()))):
+    radix = CellKeys([attribute.size for attribute in record.attributes])
+    shown = [attribute.encode(published[attribute.name])[0] for attribute in record.attributes]
+    if not np.array_equal(sort_keys(radix.pack(shown)), sort_keys(radix.pack(record.shown_now()))):
         raise ReleaseError(_OTHER)
-    return book
+    return record
 
 
 def _joined(rows: Rows, identifier: str) -> Batch:
@@ -380,14 +387,14 @@ def _joined(rows: Rows, identifier: str) -> Batch:
     return people, others, np.concatenate([true for _, _, true in found])
 
 
-def _entries(book: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArray[np.int64]:
+def _entries(record: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArray[np.int64]:
     """The entry of each record with its true value, or -1; refused for one that is there."""
-    if _inside(people, book.here()).any():
+    if _inside(people, record.here()).any():
         raise SourceError(
             "Some of the records to insert are in the release already; delete them first. "
             "Nothing was inserted."
         )
-    entries = pc.index_in(_keys(people, true), _keys(book.people, book.true))
+    entries = pc.index_in(_keys(people, true), _keys(record.people, record.true))
     found: npt.NDArray[np.int64] = entries.fill_null(-1).to_numpy().astype(np.int64)
     return found
 

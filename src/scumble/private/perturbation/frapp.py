@@ -1,6 +1,5 @@
-"""FRAPP and its guarantee.
-
-FRAPP: keep a whole row, or replace all of it by a row drawn from the whole domain.
+"""FRAPP: keep a whole row, or replace it by a row drawn from the whole domain; and its guarantees
+for the two readings, local and published.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Perturbation partitioning.
+"""Perturbation partitioning: uniform perturbation in sub-tables that have few sensitive
+values each.
 
-Perturbation partitioning: uniform perturbation in sub-tables that have few values each.
+The sub-tables are made in partition_groups.py.
 """
 
 from __future__ import annotations

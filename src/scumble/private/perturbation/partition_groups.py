@@ -1,6 +1,5 @@
-"""Balance, rearrange, merge, deal.
-
-The split of a table: parts of few values each, and the channel that each part goes through.
+"""The split of a table into sub-tables with few sensitive values each: balance, rearrange, merge,
+and deal the rows to the sub-tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Subset selection mechanism.
-
-The subset mechanism: every row shows a set of values that likely holds the true one.
+"""The subset mechanism: every row shows a set of values that holds the true one with high
+probability; and the published columns of sets and multisets, which Aroma uses too.
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ class Subset(Publisher):
     def channel(self, schema: Schema) -> MultisetChannel:
 
         law = self.law(schema)
-        return bag_channel(schema, law)
+        return multiset_channel(schema, law)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         law, gamma = self.law(schema), self.gamma
@@ -175,7 +174,7 @@ class Subset(Publisher):
         plain = [attribute for attribute in schema.published if attribute.name not in hidden]
         names = [attribute.name for attribute in plain]
         radix = schema.cell_keys(hidden)
-        shown_as = [*plain, *bag_attributes(channel, most=1)]
+        shown_as = [*plain, *multiset_attributes(channel, most=1)]
         with ViewWriter(folder / RECORDS, shown_as) as view:
             for columns in rows.batches([*names, *hidden]):
                 true = radix.pack(columns[len(names) :])
@@ -214,11 +213,11 @@ def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
     return list(marks)
 
 
-# The columns that stand in the published file for bags of sensitive values.
+# The columns that stand in the published file for multisets of sensitive values.
 
 
 def counted(size: int, values: int) -> bool:
-    """Whether bags take less room as counts than as codes of their members.
+    """Whether multisets take less room as counts than as codes of their members.
 
     Codes have to take less than a bit for each value to be smaller: a Parquet file packs the counts
     of one value by a dictionary of the few that occur, and compresses them.
@@ -226,8 +225,8 @@ def counted(size: int, values: int) -> bool:
     return size * (values - 1).bit_length() >= values
 
 
-def bag_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
-    """Bags of all sensitive attributes as one value."""
+def multiset_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
+    """Multisets of all sensitive attributes as one value."""
     names = tuple(attribute.name for attribute in schema.sensitive)
     layout: Literal["counts", "codes"] = "counts" if counted(law.size, law.values) else "codes"
     columns = _columns(schema.sensitive, law, layout)
@@ -238,9 +237,9 @@ def bag_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
     return MultisetChannel(names, layout, tuple(columns), law)
 
 
-def bag_attributes(channel: MultisetChannel, most: int) -> tuple[Attribute, ...]:
-    """The columns of bags, in which a value is at most so often, as attributes of the published
-    table.
+def multiset_attributes(channel: MultisetChannel, most: int) -> tuple[Attribute, ...]:
+    """The columns of multisets, in which a value is at most so often, as attributes of the
+    published table.
     """
     highest = most if channel.layout == "counts" else channel.law.values - 1
     return tuple(

@@ -1,7 +1,7 @@
-"""False tuples, views written and read again.
+"""False tuples and the views of AlphaBeta.
 
-False tuples: every tuple of a domain of any size, independently with its own exact probability,
-without going through the domain.
+Every tuple of a domain of any size is drawn independently with its own exact probability, without a
+loop over the domain. Views are written with their true and false tuples, and read again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""AxisSummary, taxonomies as written.
-
-AxisSummary: what releases share that measure every attribute along an axis of its own.
+"""AxisSummary: the base class of releases that measure every attribute along an axis of its own
+(Hierarchy, Wavelet); and taxonomies as their owner writes them.
 """
 
 from __future__ import annotations

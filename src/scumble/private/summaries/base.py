@@ -1,6 +1,5 @@
-"""AttributeSummary, expected errors.
-
-AttributeSummary: what differentially private releases share: who is protected, and how well.
+"""AttributeSummary: the base class of differentially private releases. It has the parameters that
+say who is protected and how well, and builds the guarantee.
 """
 
 from __future__ import annotations

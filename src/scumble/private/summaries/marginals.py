@@ -1,6 +1,5 @@
-"""TableSummary, Marginals.
-
-TableSummary: what releases of several marginals share.
+"""Marginals: noisy counts of many sets of attributes; and TableSummary, the base class that it
+shares with Fourier and Datacube.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Questions of a file as a matrix; forecast of errors.
-
-The cells that a workload of counts needs, and the workload as a matrix over them.
-"""
+"""The questions of a Workload as a matrix over merged cells, and the forecast of their errors."""
 
 from __future__ import annotations
 

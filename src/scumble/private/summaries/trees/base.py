@@ -1,6 +1,5 @@
-"""Shared base of box trees, levels, budgets.
-
-RegionSummary: what the releases share that count boxes of one to four ordered attributes.
+"""RegionSummary: the base class of releases that count boxes of one to four ordered attributes; the
+levels of regular trees, and how they share the budget.
 """
 
 from __future__ import annotations

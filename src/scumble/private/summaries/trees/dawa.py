@@ -1,7 +1,4 @@
-"""Dawa.
-
-Dawa: codes gathered into buckets of nearly equal counts, then a tree over the buckets.
-"""
+"""Dawa: codes are gathered into buckets of nearly equal counts, with a tree over the buckets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Mosaic.
-
-Mosaic: patches that are small where many rows are, and groups of them.
-"""
+"""Mosaic: patches that are small where many rows are, and groups of them."""
 
 from __future__ import annotations
 
