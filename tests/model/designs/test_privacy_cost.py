@@ -189,10 +189,10 @@ def test_little_noise_has_the_whole_price() -> None:
     assert row_share((2, 3)) == Fraction(1, 3)
 
 
-def test_two_kinds_of_noise_have_no_price() -> None:
+def test_two_kinds_of_noise_have_no_common_cost() -> None:
     tables = [
         MarginalTable((0,), "marginal", DiscreteLaplace(Fraction(1))),
         MarginalTable((0,), "marginal", DiscreteGaussian(Fraction(1))),
     ]
-    with pytest.raises(ValueError, match="no common price"):
+    with pytest.raises(ValueError, match="no common cost"):
         privacy_cost(tables, (2,), PrivacyUnit("replace"))
