@@ -1,7 +1,7 @@
-"""The experiment of section 5 of the paper on the αβ algorithm: its error against FRAPP's, for all
-selections by up to three columns, as plain rows.
+"""The experiment of section 5 of the paper on the αβ algorithm: its error and FRAPP's, for all
+selections by up to three columns, with verdicts and figures.
 
-The paper has one k and one γ; the others of `FULL` are added, to see how the errors move.
+The paper has one k and one γ; the others of `FULL` are added to see how the errors change.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ QUICK = Scale(8_000, 1, (5.0, 10.0, 20.0), (0.2, 0.4))
 
 
 def usefulness(count: float, bound: float) -> dict[str, float]:
-    """Section 5: errors stay within ρ√n but for a share of 5 %, by the paper's proof."""
+    """Return ρ of each method: by section 5, 95 % of the errors are within ρ√n."""
     odds = count * (1 - bound) / bound
     far = log(2 / FAILURE)
     return {"αβ": 2 * sqrt(2 * odds * far), "FRAPP": 2 * odds * sqrt(far)}
 
 
 def predicted(count: float, bound: float) -> float:
-    """The ratio of the two bounds."""
+    """Return the ratio of the two bounds."""
     return sqrt(count * (1 - bound) / (2 * bound))
 
 
 class Selections:
-    """All selections by equality of one to three columns, one after the other."""
+    """All selections by equality on one to three columns, in a fixed order."""
 
     def __init__(self, sizes: tuple[int, ...], ways: int = 3) -> None:
         self.sizes = sizes
@@ -68,7 +68,7 @@ class Selections:
         self.columns = [each for width in widths for each in combinations(range(len(sizes)), width)]
 
     def counts(self, codes: Codes) -> Codes:
-        """How many rows satisfy each."""
+        """Return how many rows satisfy each selection."""
         found = []
         for columns in self.columns:
             shape = [self.sizes[column] for column in columns]
@@ -77,7 +77,7 @@ class Selections:
         return np.concatenate(found)
 
     def in_domain(self) -> Floats:
-        """How many tuples of the domain satisfy each."""
+        """Return how many tuples of the domain satisfy each selection."""
         whole = prod(self.sizes)
         cells = [prod(self.sizes[column] for column in columns) for columns in self.columns]
         return np.concatenate([np.full(cell, whole / cell) for cell in cells])
@@ -85,7 +85,7 @@ class Selections:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answers of one view to all selections, and the truth about what it tells of."""
+    """The answers of one view to all selections, and the true counts of the table it describes."""
 
     estimates: Floats
     truth: Codes
@@ -97,14 +97,14 @@ class Outcome:
 
 
 class Laboratory:
-    """One table, and what was published of it, each view once."""
+    """A table and its views, each published once."""
 
     def __init__(self, people: People, scale: Scale, step: Step, seed: int = 1) -> None:
         self.people, self.scale, self.step, self.seed = people, scale, step, seed
         self.selections = Selections(people.sizes)
         self.domain = self.selections.in_domain()
         self.whole = prod(people.sizes)
-        # FRAPP tells of all rows, αβ of a set: equal rows count once.
+        # FRAPP describes all rows, αβ a set, in which duplicate rows count once.
         self.truths = {
             "αβ": self.selections.counts(people.distinct().codes),
             "FRAPP": self.selections.counts(people.codes),
@@ -119,7 +119,7 @@ class Laboratory:
         return self._outcomes[key]
 
     def mechanism(self, method: str, count: float, bound: float) -> sc.AlphaBeta | sc.Frapp:
-        """Both with (kn/m, γ)-privacy by the paper's reading of it."""
+        """Return the mechanism with (kn/m, γ)-privacy as the paper reads it."""
         if method == "FRAPP":
             return sc.Frapp(reading="published", k=count, gamma=bound)
         prior = count * self.people.rows / self.whole
@@ -136,7 +136,7 @@ class Laboratory:
         return Outcome(found, self.truths[method], len(codes))
 
     def estimate(self, shown: Codes, presence: InclusionProbabilities | ReplacedTuples) -> Floats:
-        """The closed forms of both: what is shown, less the noise expected, over what is kept."""
+        """Return (shown - expected noise) / (probability that a row is kept), for both methods."""
         if isinstance(presence, InclusionProbabilities):
             noise = float(presence.noise)
             return (shown - noise * self.domain) / (float(presence.kept) - noise)
@@ -148,7 +148,7 @@ class Laboratory:
 
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
-    """All experiments, one after the other: the name and the rows of each."""
+    """Run all experiments; yield the name and the rows of each."""
     yield "setting", [setting(laboratory)]
     yield "figure 2", list(scatter(laboratory))
     yield "figure 3", list(cumulative(laboratory))
@@ -157,7 +157,7 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
 
 
 def setting(laboratory: Laboratory) -> Row:
-    """What was published, of how many."""
+    """Return the sizes of the table, the domain, the workload and the views."""
     people = laboratory.people
     shown = {method: laboratory.runs(method, COUNT, BOUND)[0].shown for method in METHODS}
     return {
@@ -174,7 +174,7 @@ def scatter(laboratory: Laboratory) -> Iterator[Row]:
     generator = np.random.default_rng(laboratory.seed)
     for method in METHODS:
         first = laboratory.outcome(method, COUNT, BOUND, 0)
-        # Most selections are of next to nobody: as many are drawn from each power of two.
+        # Most selections have very few rows: equally many are drawn from each power of two.
         layer = np.log2(first.truth + 1).astype(int)
         odds = 1 / np.bincount(layer)[layer]
         number = min(laboratory.scale.dots, len(layer))
@@ -185,8 +185,9 @@ def scatter(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def cumulative(laboratory: Laboratory) -> Iterator[Row]:
-    """Figure 3: the mean error over all selections that at least so many rows of the table satisfy;
-    the same ones for both, though αβ tells of different rows only.
+    """Figure 3: the mean error over all selections with at least some number of rows.
+
+    Both methods have the same selections, although αβ describes distinct rows only.
     """
     for least in (0, *laboratory.scale.thresholds):
         chosen = laboratory.truths["FRAPP"] >= least
@@ -200,7 +201,7 @@ def cumulative(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def relative(laboratory: Laboratory) -> Iterator[Row]:
-    """What becomes of small and of large answers: their relative errors and their signs."""
+    """Relative errors and signs of small and of large answers."""
     edges = (1, 10, 100, 1000, 10**9)
     for method, (low, high) in product(METHODS, pairwise(edges)):
         runs = laboratory.runs(method, COUNT, BOUND)
@@ -234,15 +235,14 @@ def parameters(laboratory: Laboratory) -> Iterator[Row]:
         yield row | {"ratio": row["FRAPP"] / row["αβ"], "predicted": predicted(count, bound)}
 
 
-# What the paper on the αβ algorithm says of its experiment, beside what was measured; and its
-# figures.
+# Verdicts on the sentences of the paper, and its figures.
 
 _CLOSE = 0.15  # of a ratio that is read off a plot
 _PLATEAU = 500  # rows: the paper names no end of the part of the curve that it reads
 
 
 def verdicts(found: Study) -> Iterator[Verdict]:
-    """All of them, in the order of the paper."""
+    """Yield all verdicts, in the order of the paper."""
     yield from _scatter(found["relative"])
     yield from _errors(found["figure 3"])
     yield from _parameters(found["parameters"])
@@ -318,16 +318,16 @@ def _parameters(rows: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
-    """The panels of one figure; none for what is a table only."""
+    """Return the panels of a figure; none for a table."""
     if name == "figure 2":
         return scatter_panels(rows, METHODS)
     if name == "figure 3":
         shown = [row for row in rows if row["Q(I) at least"]]
         x = [row["Q(I) at least"] for row in shown]
         lines = []
-        for look, method in enumerate(METHODS):
+        for style, method in enumerate(METHODS):
             error, far = ([row[key] for row in shown] for key in (method, f"± {method}"))
-            lines.append(Line(method, x, error, look, spread=far))
+            lines.append(Line(method, x, error, style, spread=far))
         title, across = "Mean error, k = 10, γ = 0.2", "true answer Q(I) at least"
         up = "mean error, rows ± deviation"
         return [Panel(title, across, up, lines, log_x=True, log_y=True)]

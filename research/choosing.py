@@ -1,5 +1,5 @@
-"""The figure of docs/choosing.md: every publisher on the same fictitious people, by what an
-attacker can guess and by the error of the same counts. Errors are measured, success is computed.
+"""The figure of docs/choosing.md: publishers on the same fictitious people, by exposure (which is
+computed) and by the error of the same counts (which is measured).
 
 python -m research.choosing docs/choosing.svg
 """
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from scumble.private.mechanism import Mechanism
 
 
-# Publishers side by side: what an attacker can guess against the error of an answer.
-
-# Full marks: a promise that holds against every attacker who knows all the rest.
-_LOOKS = {
+# Colour, marker, and whether the mark is filled: the promise holds against every attacker who knows
+# all other rows.
+_STYLES = {
     "Uniform": ("#0072B2", "o", True),
     "Subset": ("#009E73", "s", True),
     "Aroma": ("#CC79A7", "D", False),
@@ -45,7 +44,7 @@ _LOOKS = {
 
 
 class Placed(Protocol):
-    """A setting of a publisher with its two coordinates."""
+    """A setting of a publisher with its two coordinates, exposure and error."""
 
     @property
     def method(self) -> str: ...
@@ -58,7 +57,7 @@ class Placed(Protocol):
 
 
 def choosing(points: Sequence[Placed], blind: float) -> Figure:
-    """A curve per publisher; hollow marks are promises that some knowledge breaks."""
+    """Draw a curve for each publisher; hollow marks are promises that some knowledge breaks."""
     figure, axes = blank(8.6, 5.2)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -94,7 +93,7 @@ def choosing(points: Sequence[Placed], blind: float) -> Figure:
 
 
 def _draw(axes: Axes, method: str, points: Sequence[Placed]) -> None:
-    colour, marker, full = _LOOKS[method]
+    colour, marker, full = _STYLES[method]
     chances, errors = [p.success for p in points], [p.error for p in points]
     axes.plot(chances, errors, color=colour, linewidth=1.6, alpha=0.8)
     dots = axes.scatter(chances, errors, s=58, marker=marker, zorder=3)
@@ -124,7 +123,7 @@ AGES = ((18, 39), (40, 64), (65, 90))
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of one publisher: the best chance of an attacker, and the error of an answer."""
+    """A setting of a publisher: the success of the best attacker, and the error of an answer."""
 
     method: str
     setting: str
@@ -133,7 +132,7 @@ class Point:
 
 
 def settings() -> Iterator[tuple[str, Mechanism]]:
-    """What is compared, with the words for each setting."""
+    """Yield the mechanisms that are compared, each with a description of its setting."""
     for epsilon in (0.5, 1, 2, 3):
         yield f"ε = {epsilon:g}", sc.Uniform(epsilon=epsilon)
         yield f"ε = {epsilon:g}", sc.Subset(epsilon=epsilon)
@@ -177,7 +176,7 @@ def _square(answer: Any, truth: float) -> float:
 
 
 def _tables(table: pa.Table, schema: sc.Schema) -> Iterator[tuple[str, pa.Table]]:
-    """The people, and the same without equal rows, which is what a set of tuples can tell of."""
+    """Yield the table and the same without duplicate rows, which sets of tuples are about."""
     names = [attribute.name for attribute in schema.published]
     yield "all", table.select(names)
     yield "distinct", table.select(names).group_by(names).aggregate([])

@@ -1,4 +1,4 @@
-"""People: the private table of an experiment, as codes under a schema of whole numbers."""
+"""The private table of an experiment, as codes with a schema of whole numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class People:
 
     @property
     def table(self) -> pa.Table:
-        """What can be published."""
+        """The table to publish."""
         return pa.table(dict(zip(self.names, self.codes.T, strict=True)))
 
     def column(self, name: str) -> Codes:
@@ -57,20 +57,22 @@ class People:
         return column
 
     def some(self, rows: int, seed: int) -> People:
-        """As many of them, drawn without replacement. This is no privacy noise."""
+        """Return `rows` people drawn without replacement. This is no privacy noise."""
         if rows > self.rows:
             raise ParameterError.of("some", "rows", f"at most {self.rows}", rows)
         chosen = np.random.default_rng(seed).permutation(self.rows)[:rows]
         return replace(self, codes=self.codes[chosen])
 
     def distinct(self) -> People:
-        """The same without equal rows: what a set of tuples can tell of."""
+        """Return the table without duplicate rows."""
         return replace(self, codes=np.unique(self.codes, axis=0))
 
 
 def read(path: str | Path, columns: Sequence[str], sensitive: str | None = None) -> People:
-    """Columns of a table; rows with a gap go. Domains are the values that occur, in their order, as
-    in the papers: fit for an experiment, and not for a publication.
+    """Read columns of a table, without the rows that have a missing value in one of them.
+
+    Domains are the sorted values that occur, as in the papers; a real publication must not take
+    them from the private table.
     """
     source = open_source(path)
     source.require(columns)
@@ -81,7 +83,7 @@ def read(path: str | Path, columns: Sequence[str], sensitive: str | None = None)
 
 
 def fictitious(count: int, columns: Sequence[str], sensitive: str | None = None) -> People:
-    """Made-up people of the demonstration's census, with some of its columns."""
+    """Return made-up people: the demonstration's census, with some of its columns."""
     from scumble.demo.census import census
 
     return _coded(census(count)[0], columns, sensitive)

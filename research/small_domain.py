@@ -1,4 +1,4 @@
-"""The experiments of section 6 of the paper on small domain randomization, as plain rows: its
+"""The experiments of section 6 of the paper on small domain randomization: its
 perturbation partitioning (PP) against uniform perturbation (UP) and Anatomy (Ana).
 """
 
@@ -40,7 +40,7 @@ RARE = Fraction(1, 30)  # ρ1 for the skewed attribute
 class Scale:
     """How large the experiments are."""
 
-    people: int  # made up, where no table is given; no more are taken from a table
+    people: int  # the number of made-up people, or the most rows taken from a table
     sizes: tuple[int, ...]  # the values of |T|, in parts per 100 of the table
     balanced: tuple[int, ...]  # the values of L
     skewed: tuple[int, ...]
@@ -54,7 +54,7 @@ QUICK = Scale(30_000, (50, 100), (6, 4, 3), (10, 4), 100, 1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """One publication: its answers, the truth, what it reports of itself, and the time it took."""
+    """A publication: its answers, the true ones, the report of its manifest, and its time."""
 
     estimates: Floats
     truth: Codes
@@ -63,7 +63,9 @@ class Outcome:
     seconds: float
 
     def relative(self, floor: float) -> float | None:
-        """The mean relative error over all queries of at least this selectivity."""
+        """Return the mean relative error of the queries with at least this selectivity; None if
+        there are none.
+        """
         chosen = self.truth >= floor * self.rows
         if not chosen.any():
             return None
@@ -72,7 +74,7 @@ class Outcome:
 
 
 class Laboratory:
-    """One table, its two sensitive attributes, and what was published of it, each view once."""
+    """A table, its two sensitive attributes, and its views, each published once."""
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class Laboratory:
         return [self.people.rows * share // 100 for share in self.scale.sizes]
 
     def table(self, attribute: str, rows: int) -> tuple[People, Pool, Codes]:
-        """Some people, the query pool, and the true answers."""
+        """Return `rows` people with a sensitive attribute, the query pool, and the true answers."""
         if (attribute, rows) not in self._tables:
             people = replace(self.people.some(rows, self.seed), sensitive=attribute)
             pool = Pool.drawn(people, self.scale.conditions, self.seed)
@@ -108,12 +110,12 @@ class Laboratory:
         return np.bincount(people.column(attribute), minlength=size)
 
     def bound(self, attribute: str, rows: int) -> Fraction:
-        """ρ1: so that all values are protected, or with the skewed attribute only the rare ones."""
+        """Return ρ1, with which all values are protected; of the skewed attribute the rare ones."""
         most = Fraction(int(self.counts(attribute, rows).max()), rows)
         return RARE if attribute == self.skewed else most
 
     def mechanism(self, method: str, attribute: str, rows: int, l: int) -> Mechanism:  # noqa: E741
-        """The method with 1/L as the largest belief afterwards."""
+        """Return the mechanism whose highest posterior is 1/L."""
         rho1, rho2 = self.bound(attribute, rows), Fraction(1, l)
         if method == "PP":
             return sc.Partition(rho1=rho1, rho2=rho2)  # type: ignore[arg-type]
@@ -143,7 +145,7 @@ class Laboratory:
 
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
-    """All experiments, one after the other: the name and the rows of each."""
+    """Run all experiments; yield the name and the rows of each."""
     scale, sizes = laboratory.scale, laboratory.sizes
     even, skewed = laboratory.even, laboratory.skewed
     whole, first = sizes[-1:], scale.balanced[:1]
@@ -198,7 +200,7 @@ def retention(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def statistics(laboratory: Laboratory) -> Iterator[Row]:
-    """Table 3: what the sub-tables are like."""
+    """Table 3: the number of sub-tables, and their mean domain size and γ."""
     even, level = laboratory.even, laboratory.scale.balanced[0]
     for rows in laboratory.sizes:
         counts = laboratory.counts(even, rows)
@@ -226,7 +228,7 @@ def scatter(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def times(laboratory: Laboratory) -> Iterator[Row]:
-    """Figure 5: processor time of a publication; the least of the runs, which others disturb."""
+    """Figure 5: processor time of a publication, the least of all runs."""
     pairs = (
         (laboratory.even, laboratory.scale.balanced[0]),
         (
@@ -249,9 +251,8 @@ def frequencies(laboratory: Laboratory) -> Iterator[Row]:
             yield {"attribute": attribute, "rank": rank, "share": count / rows}
 
 
-# The query pool of the paper on small domain randomization, and the answers of a release to it.
-#
-# Closed forms over whole tables: a release answers the same, with intervals, in more time.
+# The query pool of the paper, and the answers of a release to it. They are closed forms over whole
+# tables, which give the same values as the release's own answers in less time.
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,9 @@ class Pool:
 
     @classmethod
     def drawn(cls, people: People, number: int, seed: int) -> Pool:
-        """Appendix 10.9: how many columns, which, and which value of each, all with equal odds."""
+        """Draw the pool of appendix 10.9: the number of columns, the columns, and a value of each,
+        all uniformly.
+        """
         generator = np.random.default_rng(seed)
         sizes = dict(zip(people.names, people.sizes, strict=True))
         sensitive = cast(str, people.sensitive)
@@ -277,7 +280,7 @@ class Pool:
         return cls(sensitive, sizes[sensitive], tuple(found))
 
     def masks(self, table: pa.Table) -> list[Codes]:
-        """For each condition the places of the rows that satisfy it."""
+        """Return the places of the rows that satisfy each condition."""
         names = {name for condition in self.conditions for name in condition}
         columns = {name: table[name].to_numpy() for name in names}
         found = []
@@ -287,7 +290,7 @@ class Pool:
         return found
 
     def counts(self, table: pa.Table) -> Codes:
-        """True answers: a row for each condition, a column for each value."""
+        """Return the true answers: a row for each condition, a column for each value."""
         shown = table[self.sensitive].to_numpy()
         return np.stack(
             [np.bincount(shown[rows], minlength=self.values) for rows in self.masks(table)]
@@ -295,7 +298,7 @@ class Pool:
 
 
 def estimates(release: Release, pool: Pool) -> Floats:
-    """What a release of uniform, partition or anatomy answers to all queries."""
+    """Return the answers of a release of uniform, partition or anatomy to all queries."""
     evidence = release.evidence
     if isinstance(evidence, Groups):
         return _of_groups(release, evidence, pool)

@@ -1,6 +1,4 @@
-"""What the paper on small domain randomization says of its experiments, beside what was measured;
-and its figures.
-"""
+"""Verdicts on the sentences of the paper on small domain randomization, and its figures."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _LABELS = [f"s = {floor:.1%}" for floor in FLOORS]
 
 
 def verdicts(found: Study) -> Iterator[Verdict]:
-    """All of them, in the order of the paper."""
+    """Yield all verdicts, in the order of the paper."""
     yield from _probabilities(found["table 1"])
     yield from _retention(found["table 2"], found["table 3"])
     yield from _even(found["figure 2, L"], found["figure 2, T"])
@@ -173,12 +171,12 @@ def _balance(rows: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def evenness(shares: Sequence[float]) -> float:
-    """The entropy of a distribution, over the largest that so many values can have."""
+    """Return the entropy of a distribution, divided by that of the uniform distribution."""
     return -sum(share * log(share) for share in shares if share) / log(len(shares))
 
 
 def _pairs(rows: Sequence[Row], one: str, other: str) -> list[tuple[Row, Row, str]]:
-    """The rows of two methods with the same L and |T|, for each selectivity with queries."""
+    """Return pairs of rows of two methods with the same L and |T|, for each selectivity."""
     found = {(row["method"], row["L"], row["rows"]): row for row in rows}
     return [
         (row, found[other, level, size], label)
@@ -207,7 +205,7 @@ def _list(values: Sequence[int]) -> str:
 
 
 def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
-    """The panels of one figure; none for what is a table only."""
+    """Return the panels of a figure; none for a table."""
     if name == "figure 3":
         return scatter_panels(rows, METHODS)
     if name == "figure 5":
@@ -222,11 +220,11 @@ def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
 
 def _errors(rows: Sequence[Row], varied: str, label: str) -> Panel:
     lines = []
-    for look, method in enumerate(METHODS):
+    for style, method in enumerate(METHODS):
         part = sorted((r for r in rows if r["method"] == method), key=lambda row: row[varied])
         x, y = [row[varied] for row in part], [100 * row[label] for row in part]
         far = [100 * row[f"± {label[4:]}"] for row in part]
-        lines.append(Line(method, x, y, look, spread=far))
+        lines.append(Line(method, x, y, style, spread=far))
     fixed = f"L = {rows[0]['L']}" if varied == "rows" else f"{rows[0]['rows']:,} rows"
     across = "L, where 1/L is the largest belief allowed" if varied == "L" else "rows"
     title = f"Selectivity at least {label[4:]}, {fixed}"
@@ -235,10 +233,10 @@ def _errors(rows: Sequence[Row], varied: str, label: str) -> Panel:
 
 def _times(rows: Sequence[Row], attribute: str) -> Panel:
     lines = []
-    for look, method in enumerate(METHODS):
+    for style, method in enumerate(METHODS):
         part = [r for r in rows if (r["attribute"], r["method"]) == (attribute, method)]
         x, y = [row["rows"] for row in part], [row["seconds"] for row in part]
-        lines.append(Line(method, x, y, look))
+        lines.append(Line(method, x, y, style))
     return Panel(attribute, "rows", "processor time, s", lines)
 
 

@@ -48,16 +48,18 @@ class Adaptive:
 
     @classmethod
     def of(cls, batch: Floats) -> Adaptive:
-        """For counts that are rows of whole numbers, one for each cell."""
+        """Return the mechanism for a batch of counts: rows with a whole number for each cell."""
         return cls(eigen_design(batch.T @ batch))
 
     @property
     def length(self) -> float:
-        """The largest length of a column: how far one row moves all sums together."""
+        """The largest L2 norm of a column: the L2 sensitivity of the sums."""
         return sqrt(self.strategy.norms()[0][1])
 
     def deviation(self, epsilon: float, delta: float = DELTA) -> float:
-        """Of the noise of each sum, for (ε, δ)-DP where a row is added or removed."""
+        """Return the standard deviation of the noise of each sum for (ε, δ)-DP under adding or
+        removing a row.
+        """
         return self.length * sqrt(2 * log(2 / delta)) / epsilon
 
     def cells(self, counts: npt.NDArray[np.int64], deviation: float, seed: int) -> Floats:
@@ -77,8 +79,9 @@ class Adaptive:
 
 
 def success(products: Floats, deviation: float, seed: int = 1) -> float:
-    """How often the best guess is right which of some equally likely means has got normal noise,
-    from the inner products of the means; by simulation, all means with the same draws.
+    """Return the probability that the likeliest of some equally probable means of normal noise is
+    the true one, from the inner products of the means. It is simulated, with the same draws for all
+    means.
     """
     values, vectors = np.linalg.eigh(products)
     root = vectors * np.sqrt(values.clip(0))
@@ -92,7 +95,7 @@ def success(products: Floats, deviation: float, seed: int = 1) -> float:
 
 
 def deviation_for(products: Floats, wanted: float) -> float:
-    """The noise with which the best guess is right that often, by bisection: it falls with it."""
+    """Return the noise with which the best guess has the success `wanted`, by bisection."""
     length = sqrt(float(np.diag(products).max()))
     low, high = 0.01 * length, 1000 * length
     for _ in range(_HALVINGS):
@@ -145,7 +148,7 @@ def one_count(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def same_exposure(laboratory: Laboratory) -> Iterator[Row]:
-    """The count by Aroma, and by AM with as much noise as makes it exposed as much."""
+    """The count by Aroma, and by AM with the noise that gives it the same exposure."""
     count = Count.of(laboratory)
     grid = CountGrid.decades(count)
     adaptive = Adaptive.of(grid.batch)
@@ -162,7 +165,7 @@ def same_exposure(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def released(laboratory: Laboratory, count: Count, epsilon: float) -> Row:
-    """The same batch by our own release of workloads, with the same ε and δ."""
+    """Return the error of the summary `workload` for the same batch, with the same ε and δ."""
     grid = CountGrid.decades(count)
     schema = Schema(
         (
@@ -203,8 +206,7 @@ def _row(name: str, errors: Sequence[float], theory: float, seen: float | None) 
     }
 
 
-# The count with which the paper on Aroma compares it to the adaptive mechanism (AM), from rows
-# and from cells.
+# The count of that comparison, from rows and from cells.
 
 OVER = 30  # years
 RANGES = 8  # of ages, where they are equally wide
@@ -330,6 +332,6 @@ class CountGrid:
 
 
 def folded(mean: float, deviation: float) -> float:
-    """The mean of the absolute value of a normal number."""
+    """Return the mean of the absolute value of a normal variable."""
     steps = mean / deviation
     return deviation * sqrt(2 / pi) * exp(-steps * steps / 2) + mean * erf(steps / sqrt(2))

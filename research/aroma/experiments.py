@@ -1,5 +1,5 @@
-"""The experiments of section 6 of the paper on Aroma, as plain rows; and, since what it calls
-ε-differential privacy is not that, the same comparisons where privacy is really the same.
+"""The experiments of section 6 of the paper on Aroma; and, since what it calls ε-differential
+privacy is not that, the same comparisons at equal exposure. Figures 4 to 6 are computed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scumble.private.perturbation.aroma_guarantee import (
 
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
-    """All experiments, one after the other: the name and the rows of each."""
+    """Run all experiments; yield the name and the rows of each."""
     yield "figure 4", list(sizes_for_loss())
     yield "figure 5", list(again(laboratory))
     yield "figure 6", list(accuracy(laboratory))
@@ -48,12 +48,14 @@ def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
 
 
 def deviation(k: int, size: int, f: float) -> float:
-    """Theorem 5.1: of the estimated count of a value with share f of the pool, in q records."""
+    """Return the standard deviation, by theorem 5.1, of the estimated count in `size` records of a
+    value with share f of the pool.
+    """
     return sqrt((k - 1) * size * f * (1 - f))
 
 
 def sizes_for_loss() -> Iterator[Row]:
-    """Figure 4: the k that the paper asks for an ε, and what bags of k values really tell."""
+    """Figure 4: the k that the paper asks for an ε, and the exposure of multisets of k values."""
     for epsilon in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
         k = sc.Aroma.k_for(epsilon, 1 / VALUES)
         law = uniform_pool(k)

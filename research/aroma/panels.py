@@ -9,7 +9,7 @@ from research.study import Row
 from scumble.public.plot.figures import Line, Panel
 
 # The same colour for a method in every figure; the two panels of a count have their own.
-_LOOKS = {
+_STYLES = {
     "Aroma": 0,
     "FRAPP": 1,
     "αβ": 2,
@@ -46,7 +46,8 @@ def panels(name: str, rows: Sequence[Row]) -> list[Panel]:
 def _lines(rows: Sequence[Row], across: str, names: Sequence[str], factor: float = 1) -> list[Line]:
     x = [row[across] for row in rows]
     return [
-        Line(name, x, [factor * row[name] for row in rows], look) for look, name in enumerate(names)
+        Line(name, x, [factor * row[name] for row in rows], style)
+        for style, name in enumerate(names)
     ]
 
 
@@ -124,7 +125,7 @@ def _beside(rows: Sequence[Row], title: str, up: str, factor: float = 1) -> list
     """The errors, with theory, and what the best guess of a secret achieves against each."""
     errors = _methods(rows, "k", factor)
     shown = [
-        Line(name, [row["k"] for row in part], [row["exposure"] for row in part], _LOOKS[name])
+        Line(name, [row["k"] for row in part], [row["exposure"] for row in part], _STYLES[name])
         for name, part in _parts(rows).items()
     ]
     return [
@@ -142,7 +143,7 @@ def _methods(rows: Sequence[Row], across: str, factor: float = 1) -> list[Line]:
             [factor * row[key] for row in part] for key in ("error", "deviation", "theory")
         )
         found.append(Line("" if found else "theory", x, theory, bound=True))
-        found.append(Line(name, x, error, _LOOKS[name], spread=far))
+        found.append(Line(name, x, error, _STYLES[name], spread=far))
     return found
 
 
@@ -160,7 +161,7 @@ def _times(rows: Sequence[Row]) -> list[Panel]:
         ("bytes a row", "Size of the view", "bytes a row"),
     ):
         lines = [
-            Line(name, [row["k"] for row in part], [row[key] for row in part], _LOOKS[name])
+            Line(name, [row["k"] for row in part], [row[key] for row in part], _STYLES[name])
             for name, part in _parts(rows).items()
         ]
         found.append(Panel(f"{title}, {rows[0]['rows']:,} rows", "k", up, lines))

@@ -63,9 +63,9 @@ def _tuples(laboratory: Laboratory, k: int) -> sc.AlphaBeta:
 
 
 def equal(laboratory: Laboratory) -> Iterator[Row]:
-    """The same exposure as Aroma: uniform perturbation, which has the ε whose bound that is; αβ
-    where every place has somebody, its best case; subsets that are exposed as much, and subsets
-    with the ε of uniform, which are exposed less.
+    """Errors of methods with the exposure of Aroma: uniform perturbation; αβ in its best case,
+    where every place is occupied; subsets with the same exposure, and subsets with the ε of uniform
+    perturbation, whose exposure is smaller.
     """
     for k in laboratory.scale.levels:
         success = pool_exposure(uniform_pool(k, laboratory.values))
@@ -85,7 +85,7 @@ def equal(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def noise_for(success: float, values: int) -> float:
-    """The β for which αβ with α + β = 1/2 has this exposure, by bisection: it falls with β."""
+    """Return the β for which αβ with α + β = 1/2 has this exposure, by bisection."""
     low, high = 0.0, 0.5
     for _ in range(60):
         noise = (low + high) / 2
@@ -96,7 +96,7 @@ def noise_for(success: float, values: int) -> float:
 
 
 def loss_for(success: float, values: int) -> float:
-    """The largest ε, in hundredths, with which subsets are exposed no more than this."""
+    """Return the largest ε, in hundredths, for which the exposure of subsets is at most this."""
     schema = Schema((Attribute("secret", "sensitive", IntegerRange(0, values - 1)),))
     allowed = [
         epsilon
@@ -109,7 +109,7 @@ def loss_for(success: float, values: int) -> float:
 def _counts(
     laboratory: Laboratory, k: int, name: str, mechanism: Mechanism, size: int, spread: int = 1
 ) -> Row:
-    """Mean |error| of the counts of all values over some people, and the exposure."""
+    """Return the mean |error| of the counts of all values over `size` people, and the exposure."""
     laboratory.step(f"{name} beside k = {k}, {size:,} people")
     secrets = laboratory.secrets[:size]
     truth = np.bincount(secrets, minlength=laboratory.values)
@@ -131,9 +131,8 @@ def _counts(
 
 
 def averages(laboratory: Laboratory) -> Iterator[Row]:
-    """Figure 10: the mean age of who has a value, for all values that a fair share of people have.
-
-    FRAPP as in figure 9; besides, what is exposed as much as Aroma.
+    """Figure 10: the mean age of the people with a value, for all values of average frequency or
+    more. FRAPP is that of figure 9; the others have the exposure of Aroma.
     """
     years = laboratory.years
     for k in laboratory.scale.levels:
@@ -162,7 +161,7 @@ def averages(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def ratios(counted: Floats, years: Floats) -> Floats:
-    """Estimated sums over estimated counts, kept between the least and the most of the years."""
+    """Return estimated sums over estimated counts, clipped to the range of the years."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (counted.T @ years) / counted.sum(axis=0)
     kept: Floats = np.nan_to_num(found, nan=float(years.mean())).clip(years.min(), years.max())
@@ -170,8 +169,8 @@ def ratios(counted: Floats, years: Floats) -> Floats:
 
 
 def average_deviation(view: View, truth: Floats, years: Floats) -> Floats:
-    """Of the estimated mean of each value: that of Σ w (a − mean) over its count, which is right
-    where the count is far from zero.
+    """Return the standard deviation of the estimated mean age of each value: that of Σ w (a − mean)
+    over its count, which is accurate where the count is far from zero.
     """
     home, away = view.noise
     off = (years[:, None] - ratios(truth, years)) ** 2
@@ -202,7 +201,9 @@ class Ranges:
         self.starts, self.values = starts, generator.integers(0, laboratory.values, number)
 
     def popularity(self, laboratory: Laboratory) -> Floats:
-        """After each query, how often the most popular person's value was asked for so far."""
+        """Return after each query the largest number of queries so far that count one person's
+        value.
+        """
         asked = np.zeros((laboratory.values, laboratory.rows), np.int32)
         most, found = 0, []
         for start, value in zip(self.starts.tolist(), self.values.tolist(), strict=True):
@@ -256,7 +257,7 @@ def output(laboratory: Laboratory) -> Iterator[Row]:
         }
 
 
-# What Aroma costs in processor time and in room: figure 11 of its paper.
+# Processor time and size of views: figure 11 of the paper.
 
 _REPEATS = 3
 _QUERIES = 10
@@ -291,7 +292,7 @@ def times(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def _timed(secrets: Codes, values: int, mechanism: Mechanism, repeats: int) -> Row:
-    """The least of some tries: others are disturbed."""
+    """Return the least times of `repeats` tries, and the size of the view."""
     publishing, answering = [], []
     for run in range(repeats):
         start = process_time()

@@ -1,4 +1,4 @@
-"""What the paper on Aroma says of its experiments, beside what was measured."""
+"""Verdicts on the sentences of the paper on Aroma."""
 
 from __future__ import annotations
 
@@ -124,8 +124,7 @@ def _output(growing: Sequence[Row], losses: Sequence[Row]) -> Iterator[Verdict]:
     )  # fmt: skip
 
 
-# What the paper on Aroma says of other methods, beside what was measured: figures 8 to 11, and
-# the adaptive mechanism (AM).
+# Comparisons with other methods: figures 8 to 11, and the adaptive mechanism (AM).
 
 _LITTLE = 3.0  # times FRAPP's time: what still counts as an acceptable overhead
 

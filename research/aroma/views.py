@@ -1,4 +1,7 @@
-"""Views of one sensitive value per person, as the experiments on Aroma publish and read them."""
+"""Published views of one sensitive value per person, for the experiments on Aroma.
+
+A view is read as weights: what each row adds to the estimated count of every value.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ QUICK = Scale(
 
 
 class Laboratory:
-    """The secrets of some people, and views of them, each published once."""
+    """The sensitive values ("secrets") of some people, and views of them, each published once."""
 
     def __init__(self, people: People, scale: Scale, step: Step, seed: int = 1) -> None:
         self.scale, self.step, self.seed = scale, step, seed
@@ -95,8 +98,8 @@ class Laboratory:
         return [self.view(mechanism, run) for run in range(self.scale.runs)]
 
     def errors(self, mechanism: sc.Aroma, size: int, value: int | None = None) -> Floats:
-        """|error| of the counts of values (all, or one) in disjoint groups of so many people: a row
-        for each view.
+        """Return |error| of the counts of all values, or of `value`, in disjoint groups of `size`
+        people: a row for each view.
         """
         number = max(self.rows // size, 1)
         found = []
@@ -108,7 +111,7 @@ class Laboratory:
 
 
 def _years(people: People) -> Floats:
-    """The ages, which a text file has as text."""
+    """Return the ages as numbers; a text file has them as text."""
     try:
         labels = np.array([float(label) for label in people.labels[0]])
     except ValueError:
@@ -118,14 +121,14 @@ def _years(people: People) -> Floats:
 
 
 def uniform_pool(k: int, values: int = VALUES, caps: int | None = None) -> PoolLaw:
-    """Bags of k from a pool with equal weights."""
+    """Return the law of multisets of size k from a pool with equal weights."""
     return PoolLaw((1,) * values, k, None if caps is None else (caps,) * values)
 
 
 def publish(
     secrets: Codes, values: int, mechanism: Mechanism, seed: int, spread: int = 1
 ) -> Release:
-    """Everybody has a place of their own, `spread` apart, which is published, and a secret."""
+    """Publish a table in which everybody has a unique place, `spread` apart, and a secret."""
     places = len(secrets) * spread
     schema = Schema(
         (
@@ -138,8 +141,9 @@ def publish(
 
 
 def weights(release: Release) -> Floats:
-    """A row for each place, a column for each value, of a view that shows every place: the inverse
-    of the mean counts under each true value, so that sums over places are unbiased.
+    """Return the weights of a view that shows every place: a row for each place, a column for each
+    value. The shown counts are multiplied by the inverse of their means under each true value, so
+    that sums over places are unbiased.
     """
     [channel] = cast(Records, release.evidence).channels
     counts = shown_counts(release, PLACE)
@@ -153,7 +157,7 @@ def weights(release: Release) -> Floats:
 
 
 def tuple_counts(release: Release) -> Floats:
-    """The estimated counts of all values of a view of tuples, true and false."""
+    """Return the estimated counts of all values from a view of true and false tuples."""
     evidence, schema = cast(Tuples, release.evidence), release.schema
     presence = cast(InclusionProbabilities, evidence.presence)
     table = pq.read_table(release.folder / evidence.file, columns=[SECRET])
@@ -163,8 +167,8 @@ def tuple_counts(release: Release) -> Floats:
 
 
 def row_noise(release: Release) -> tuple[Floats, Floats]:
-    """The variance that one row adds to the estimated count of each value: a row that has the
-    value, and one that has another. In a view of tuples every possible one is a row.
+    """Return the variance that one row adds to the estimated count of each value: of a row that has
+    the value, and of a row that has another. In a view of tuples every possible tuple is a row.
     """
     evidence, values = release.evidence, release.schema[SECRET].size
     if isinstance(evidence, Tuples):
@@ -188,7 +192,7 @@ def row_noise(release: Release) -> tuple[Floats, Floats]:
 
 
 def expected(release: Release, truth: Codes) -> float:
-    """The mean |error| of the counts of all values by theory, for errors that are nearly normal."""
+    """Return the mean |error| of the counts of all values by theory, for nearly normal errors."""
     tuples = isinstance(release.evidence, Tuples)
     candidates = release.schema[PLACE].size if tuples else int(truth.sum())
     home, away = row_noise(release)
@@ -209,5 +213,5 @@ class View:
 
 
 def exposed(release: Release) -> Exposure:
-    """How often the best adversary names a secret, all being equally likely."""
+    """Return the exposure of a view."""
     return cast(Exposure, exposure(release.manifest))  # there is one for all views made here

@@ -45,15 +45,15 @@ QUICK = Scale(100_000, 2_000, 200, tuple(10**k for k in range(1, 6)), 25)
 
 
 def bounds(epsilon: Fraction, noise: int, volume: float) -> tuple[float, float]:
-    """Lemma 3: fewer queries than these can be answered, if all have this volume; if all have at
-    least this volume, and leave out as much.
+    """Return the two bounds of lemma 3 on the number of answered queries: if all have this volume;
+    and if all have at least this volume, and leave out as much.
     """
     budget = float(epsilon) * noise
     return budget / (2 * volume * (1 - volume)), budget / volume
 
 
 class Laboratory:
-    """One survey, its workloads, and what was run on them, each once."""
+    """A survey, its workloads, and the outcomes of all settings, each run once."""
 
     def __init__(self, survey: Survey, scale: Scale, step: Step, seed: int = 1) -> None:
         self.survey, self.scale, self.seed = survey, scale, seed
@@ -92,7 +92,7 @@ class Laboratory:
 
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:
-    """All experiments, one after the other: the name and the rows of each."""
+    """Run all experiments; yield the name and the rows of each."""
     yield "figure 11", list(progress(laboratory))
     yield "figure 12", list(capacity(laboratory))
     scale = laboratory.scale
@@ -176,7 +176,7 @@ def quality(
 
 
 def readings(laboratory: Laboratory) -> Iterator[Row]:
-    """What is left of the capacity when intervals are moved into the domain, not cut."""
+    """The capacity when intervals are moved into the domain instead of cut."""
     for centres, edges, tracker in product(CENTRES, get_args(Edges), ("histogram", "exact")):
         setting = laboratory.scale.setting(tracker=tracker, most=0)
         volume = laboratory.volume(centres, edges=edges)
@@ -205,8 +205,8 @@ def estimates(laboratory: Laboratory) -> Iterator[Row]:
 
 
 def once(laboratory: Laboratory) -> Iterator[Row]:
-    """The same queries without those that were submitted before: the database repeats its answer
-    for them, and charges nothing.
+    """The same queries without repeated ones, for which the database repeats its answer and charges
+    nothing.
     """
     survey, scale = laboratory.survey, laboratory.scale
     for centres, tracker in product(CENTRES, ("histogram", "exact")):

@@ -11,7 +11,7 @@ from scumble.public.plot.figures import Line, Panel
 
 _NAMES = {"ε": "ε", "s": "volume s", "ξ": "ξ, most answers in a compound", "θ": "θ, buckets"}
 _LOG = {"s", "θ"}
-_LOOKS = {
+_STYLES = {
     ("data", "histogram"): 0,
     ("uniform", "histogram"): 1,
     ("data", "exact"): 2,
@@ -46,13 +46,13 @@ def _progress(rows: Sequence[Row]) -> list[Panel]:
             )
             for number in ("(3)", "(4)")
         ]
-        for look, (tracker, buckets) in enumerate(kinds):
+        for style, (tracker, buckets) in enumerate(kinds):
             answered = [
                 row["answered"] for row in here if (row["tracker"], row["θ"]) == (tracker, buckets)
             ]
             label = f"histogram, θ = {_power(buckets)}" if buckets else tracker
             dashed = tracker != "histogram"
-            lines.append(Line(label, across, answered, look, marks=False, dashed=dashed))
+            lines.append(Line(label, across, answered, style, marks=False, dashed=dashed))
         title = f"{centres.title()} centres"
         found.append(Panel(title, "queries submitted", "queries answered", lines))
     return found
@@ -66,7 +66,7 @@ def _capacity(rows: Sequence[Row]) -> list[Panel]:
         for centres, tracker in _pairs(here):
             part = _part(here, centres, tracker)
             x, y = [row["value"] for row in part], [row["answered"] for row in part]
-            lines.append(Line(f"{tracker}, {centres}", x, y, _LOOKS[centres, tracker]))
+            lines.append(Line(f"{tracker}, {centres}", x, y, _STYLES[centres, tracker]))
             if len(lines) == 1:
                 limit = [row["bound (3)"] for row in part]
                 lines.append(Line("Lemma 3, bound (3)", x, limit, bound=True))
@@ -88,7 +88,7 @@ def _quality(rows: Sequence[Row]) -> list[Panel]:
         for centres, tracker in _pairs(rows):
             part = _part(rows, centres, tracker)
             x, y = [row["value"] for row in part], [factor * row[key] for row in part]
-            lines.append(Line(f"{tracker}, {centres}", x, y, _LOOKS[centres, tracker]))
+            lines.append(Line(f"{tracker}, {centres}", x, y, _STYLES[centres, tracker]))
         title = "Relaxation error" if key == "error" else "Compound size"
         found.append(Panel(title, _NAMES[varied], up, lines, varied in _LOG))
     return found
@@ -102,7 +102,7 @@ def _times(rows: Sequence[Row]) -> list[Panel]:
         for centres, tracker in _pairs(here):
             part = _part(here, centres, tracker)
             x, y = [row["value"] for row in part], [row["microseconds"] for row in part]
-            lines.append(Line(f"{tracker}, {centres}", x, y, _LOOKS[centres, tracker]))
+            lines.append(Line(f"{tracker}, {centres}", x, y, _STYLES[centres, tracker]))
         log = varied == "θ"
         title = f"Against {varied}"
         found.append(Panel(title, _NAMES[varied], "µs a query", lines, varied in _LOG, log))

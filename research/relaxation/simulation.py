@@ -1,5 +1,5 @@
-"""The statistical database without its outer rooms: a tracker, the noise, and relaxation, in
-memory. It decides as the real one does, so that experiments with many queries are quick.
+"""The statistical database in memory: only its tracker, noise and relaxation. Its decisions are
+those of the real database, and experiments with many queries are fast.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def limit(self) -> int:
-        """How many accepted queries may cover a point."""
+        """The most accepted queries that may cover a point."""
         return floor(self.epsilon * self.noise / 2)
 
 
@@ -110,8 +110,8 @@ class Relaxed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a workload: which queries were answered as they are, which were relaxed, and
-    the boxes and noises of all that was accepted, patches included.
+    """The outcome of a workload: which queries were answered as asked, which were relaxed, and the
+    boxes and noises of all accepted queries, patches included.
     """
 
     answered: npt.NDArray[np.bool_]
@@ -122,7 +122,7 @@ class Outcome:
 
     @property
     def capacity(self) -> int:
-        """How many queries were answered as they are."""
+        """The number of queries that were answered as asked."""
         return int(self.answered.sum())
 
     @property
@@ -142,7 +142,7 @@ class Outcome:
 
 
 def run(survey: Survey, boxes: Boxes, setting: Setting, seed: int = 0) -> Outcome:
-    """Submit boxes one after the other. Every query is charged, a repeated one as well, as in the
+    """Submit boxes one after the other. Every query is charged, also a repeated one, as in the
     paper.
     """
     past = Past(track(survey, setting), len(survey.sizes), Fraction(setting.noise), Keystream(seed))

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from research.people import read as read_people
 from research.study import Codes
 from scumble.model.errors import SourceError
 from scumble.model.schema.attribute import Attribute
@@ -88,29 +89,14 @@ def synthetic(people: int, seed: int = 1) -> Survey:
 
 
 def read(path: str | Path, columns: Sequence[str] = NAMES) -> Survey:
-    """Columns of a table, with their distinct values in order as codes; rows with a gap go."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from scumble.private.tables.open import open_source
-
-    source = open_source(path)
-    source.require(columns)
-    table = pa.Table.from_batches(list(source.batches(columns))).drop_null()
-    if not table.num_rows:
-        raise SourceError(f"The table '{path}' has no row without a gap in {', '.join(columns)}.")
-    codes, sizes = [], []
-    for column in table.columns:
-        values = pc.unique(column)
-        ordered = values.take(pc.sort_indices(values))
-        codes.append(pc.index_in(column, ordered).to_numpy().astype(np.int64))
-        sizes.append(len(ordered))
-    if np.prod([float(size) for size in sizes]) > _MOST_POINTS:
+    """Read columns of a table as `people.read` does, unless they span too many points."""
+    people = read_people(path, columns)
+    if np.prod([float(size) for size in people.sizes]) > _MOST_POINTS:
         raise SourceError(
             f"The columns {', '.join(columns)} span more than {_MOST_POINTS} points. "
             "Choose others with --columns, or coarser ones."
         )
-    return Survey(tuple(columns), tuple(sizes), np.stack(codes, axis=1))
+    return Survey(people.names, people.sizes, people.codes)
 
 
 # Workloads of box queries, as in section 5 of the paper on query relaxation.
@@ -128,12 +114,12 @@ def workload(
     seed: int,
     edges: Edges = "cut",
 ) -> Boxes:
-    """Boxes over two random attributes each: the codes within half of √volume of the range around a
-    centre, which is a random person's (`data`) or any value (`uniform`).
+    """Return `count` boxes over two random attributes each: the codes within half of √volume of the
+    range around a centre, which is a random person's value ("data") or any value ("uniform").
 
-    The paper wants intervals of one length, inside the domain, around any centre, and near an end
-    of the domain no interval is all three. `cut` leaves the centre and cuts what sticks out;
-    `moved` moves the interval inside, which keeps its length.
+    The paper wants intervals of one length, inside the domain, around any centre. Near an end of
+    the domain no interval is all three: "cut" keeps the centre and cuts the interval at the end,
+    "moved" moves the interval inside, which keeps its length.
     """
     generator = np.random.default_rng(seed)
     sizes = np.array(survey.sizes)

@@ -1,4 +1,4 @@
-"""What the paper on query relaxation says of its experiments, beside what was measured.
+"""Verdicts on the sentences of the paper on query relaxation.
 
 The plots of the paper are not readable in its text: only what its sentences say can be compared.
 """
@@ -17,7 +17,7 @@ _CHANGE = 0.05  # of a value that should fall or rise
 
 
 def verdicts(found: Study, scale: Scale) -> Iterator[Verdict]:
-    """All of them, in the order of the figures."""
+    """Yield all verdicts, in the order of the figures."""
     yield from _progress(found["figure 11"], scale)
     yield from _capacity(found["figure 12"])
     yield from _quality(found)
@@ -192,12 +192,12 @@ def _series(rows: Sequence[Row], centres: str, tracker: str, varied: str) -> lis
 
 
 def _rises(values: Sequence[float]) -> bool:
-    """Whether no value is below the one before it, but for a little noise."""
+    """Return whether no value is below the one before it, up to a little noise."""
     return all(after >= before - _SLACK * abs(before) for before, after in pairwise(values))
 
 
 def _moves(values: Sequence[float], sign: int) -> bool:
-    """Whether values go one way all along, and by more than a little."""
+    """Return whether values move in one direction throughout, and by more than a little."""
     signed = [sign * value for value in values]
     return _rises(signed) and signed[-1] - signed[0] > _CHANGE * abs(signed[0])
 
