@@ -1,4 +1,4 @@
-"""Least squares on forests of any shape: against dense linear algebra, and pass by pass."""
+"""Least squares on trees of any shape: against dense linear algebra, and pass by pass."""
 
 from __future__ import annotations
 

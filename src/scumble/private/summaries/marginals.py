@@ -45,7 +45,7 @@ class TableSummary(AttributeSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
     def _paid(self) -> PrivacyLoss:
-        """What all looks may cost. The prices of residuals (`designs.residual_price`) hold for a
+        """What all looks may cost. The prices of residuals (`designs.residual_planner`) hold for a
         law that theirs is within a factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε
         and as much of δ are put aside.
         """
@@ -152,7 +152,7 @@ class Marginals(WithDelta, TableSummary):
         residual of a set A costs ρ = Π(n−1)/n / 2σ² (add or remove, one row), times contribution²;
         for replacing, the worst pair of cells for all tables together is found. These are the costs
         of the lattice Gaussian; the integer noise that is added comes within a factor of e^τ of it,
-        τ < 2^−80 in all, which is put aside of ε and δ (proof in designs/residual_price).
+        τ < 2^−80 in all, which is put aside of ε and δ (proof in designs/residual_planner).
     Estimate: generalised least squares over all noisy tables: unbiased, and of the least variance
         among unbiased linear estimates. Its variance, fourth cumulant and covariances are exact.
     Reference: Xiao, He, Zhang, Kifer, NeurIPS 2023 (ResidualPlanner) for Gaussian noise; Cormode,
