@@ -1,9 +1,7 @@
-"""All mechanisms, on all cores.
+"""The audit of all mechanisms and of the statistical database, on all cores.
 
-The whole catalogue of methods, each with the promise to break, tried on all cores.
-
-Each distinguishing test is wrong about an honest method with a probability of at most 1e-4, so the
-catalogue is with at most that for each of its tests.
+Each distinguishing test refutes an honest method with a probability of at most 1e-4, so a run of
+the catalogue has at most that probability of an error for each of its tests.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace")
 
 
 def everything() -> Iterator[Claim]:
-    """The claims of every method that promises differential privacy, local or central."""
+    """Yield the claims of every method that promises differential privacy, local or central."""
     kinds = mechanisms().values()
     for kind in kinds:
         if issubclass(kind, Publisher):
@@ -50,7 +48,10 @@ def everything() -> Iterator[Claim]:
 def catalogue(
     runs: int, step: Callable[[str], None], *, seed: int | None = None, workers: int | None = None
 ) -> Iterator[Report]:
-    """One report for each method, in the order of the catalogue."""
+    """Yield a report for each claim and one for the database, with `runs` runs of each.
+
+    `step` is called with a description before each report.
+    """
     claims = list(everything())
     cores = workers or os.cpu_count() or 1
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
@@ -61,7 +62,7 @@ def catalogue(
 
 
 def reported(place: int, runs: int, seed: int | None = None) -> Report:
-    """The report of one entry; after the last method comes the database."""
+    """Return the report of one entry; the entry after the last claim is the database."""
     claims = list(everything())
     if place == len(claims):
         return database_report(seed)
@@ -70,15 +71,15 @@ def reported(place: int, runs: int, seed: int | None = None) -> Report:
     return Report(f"{claim.name}, entry {place + 1} of the catalogue", findings)
 
 
-# The statistical database as an entry of the catalogue: all attacks on databases of made-up
-# people, and whether what it refuses depends on them.
+# The statistical database: all attacks on databases of made-up people, and whether its refusals
+# depend on them.
 
 _PEOPLE, _EPSILON, _NOISE = 40, 1.0, 2.0
 _QUESTIONS = 4  # for each person: more than the database will answer
 
 
 def database_report(seed: int | None = None) -> Report:
-    """What attacks on the statistical database find."""
+    """Return the findings of all attacks on the statistical database."""
     rng = np.random.default_rng(seed)
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
@@ -92,7 +93,7 @@ def database_report(seed: int | None = None) -> Report:
 
 
 def _refusals(folder: Path, rng: np.random.Generator) -> list[Finding]:
-    """Two databases with other people are asked the same."""
+    """Ask two databases with different people the same questions, and compare refusals."""
     made = [_victim(folder / f"refusal-{place}", rng) for place in range(2)]
     outcomes = [refusal_attack(victim, secrets) for victim, secrets in made]
     victims = [victim for victim, _ in made]
