@@ -1,4 +1,4 @@
-"""The ledger of a database that grows: killed at every step, shared by many, tampered with."""
+"""The journal of a database with appended rows: killed at every step, shared, tampered with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many threads and processes at one ledger: nobody overruns, and one request is charged once."""
+"""Many threads and processes at one journal: nobody overruns, and one request is charged once."""
 
 from __future__ import annotations
 

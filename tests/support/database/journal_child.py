@@ -1,4 +1,4 @@
-"""A process that writes to a ledger, for tests that kill it or run many of them at once.
+"""A process that writes to a journal, for tests that kill it or run many of them at once.
 
 journal_child.py nursery
                     children that write one entry after the other, with keys k<number>

@@ -214,9 +214,9 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
     from scumble.private.summaries.base import AttributeSummary
 
     if isinstance(mechanism, AttributeSummary):
-        who = mechanism.unit
-        bounded = who.column is not None
-        return [ReleaseClaim(mechanism.promise, who.neighbours, who.rows, bounded)], ""
+        unit = mechanism.unit
+        bounded = unit.column is not None
+        return [ReleaseClaim(mechanism.promise, unit.neighbours, unit.rows, bounded)], ""
     stated = mechanism.guarantee(schema)
     if mechanism.name == "alphabeta":
         return _claims_of_tuples(mechanism, stated)
