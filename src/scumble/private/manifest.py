@@ -1,4 +1,6 @@
-"""Evidence and its manifest out of private rows, whole or not at all."""
+"""The manifest of a release: its promises with everything that weakens them; and the temporary
+folder that a release is written to.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ EXISTS = {
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """A temporary folder that stays only if nothing goes wrong."""
+    """Yield a new temporary folder, which is deleted if an exception is raised."""
     folder = Path(tempfile.mkdtemp(prefix="scumble-"))
     try:
         yield folder
@@ -39,7 +41,7 @@ def new_folder() -> Iterator[Path]:
 def manifest_of(
     mechanism: Mechanism, evidence: Evidence, schema: Schema, *, outside: str, seeded: bool
 ) -> Manifest:
-    """What a release says about itself: its promises, with all that weakens them."""
+    """The manifest of a release, with its promises and everything that weakens them."""
     shown = _shown(schema, evidence)
     worst = _weakened(mechanism, shown, outside)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
@@ -59,14 +61,14 @@ def manifest_of(
 
 
 def remarks_of(rows: Rows, evidence: Evidence) -> tuple[str, ...]:
-    """What the owner should know about a pass over the rows."""
+    """Remarks for the owner about the rows that were read."""
     remarks = rows.remarks()
     return remarks if evidence.rows != 0 else (*remarks, "The release has no rows.")
 
 
 def _shown(schema: Schema, evidence: Evidence) -> Schema:
-    """What is published of the schema: the columns of the evidence, names of identifiers, and
-    what the mechanism added.
+    """The published schema: the columns of the evidence, the names of identifiers, and the columns
+    that the mechanism added.
     """
     hidden = [attribute.name for attribute in schema.identifiers]
     named = {*evidence.columns, *hidden}
@@ -75,7 +77,7 @@ def _shown(schema: Schema, evidence: Evidence) -> Schema:
 
 
 def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
-    """What the promises of any mechanism do not cover, because of how the table was read."""
+    """Limits of the promises that come from how the table was read, whatever the mechanism."""
     limits = []
     if schema.from_data:
         names = ", ".join(schema.from_data)
@@ -94,7 +96,7 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
 def _qualified(
     promise: Guarantee, worst: tuple[str, ...], fine_print: tuple[str, ...], seeded: bool
 ) -> Guarantee:
-    """The promise with what weakens it, the worst first."""
+    """The promise with the limits that weaken it, the worst first."""
     sentence = f"{SEEDED} {promise.sentence}" if seeded else promise.sentence
     limits = (*((SEEDED,) if seeded else ()), *worst, *promise.limits, *fine_print)
     return replace(promise, sentence=sentence, limits=limits)

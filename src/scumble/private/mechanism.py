@@ -1,8 +1,8 @@
-"""What every mechanism is, and the list of all of them.
+"""Mechanism: the base class of all mechanisms; and functions that find, make and describe them.
 
 A mechanism is its parameters. From them it says what it promises, before any row is read; then it
 turns private rows into evidence. Publishers perturb rows one by one and see them; summaries see the
-private table only through a meter that charges for every look.
+private table only through a meter that charges every measurement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 class Mechanism(ABC):
-    """The part that publishers and summaries share."""
+    """The base class of publishers and summaries.
+
+    A new mechanism derives from Publisher, or from a class in summaries/ that has the protection
+    parameters, and has a line in registry.py.
+    """
 
     name: ClassVar[str]
     # Why the auditor has nothing to try, for a mechanism without claims.
@@ -40,32 +44,32 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The arguments that make this mechanism again, as JSON can hold them."""
+        """The constructor arguments that make an equal mechanism, as JSON values."""
 
     @abstractmethod
     def check(self, schema: Schema) -> None:
-        """Refuse, before anything is read or drawn, a schema that this mechanism cannot serve."""
+        """Raise an error if this mechanism cannot serve the schema. Called before rows are read."""
 
     @abstractmethod
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        """What is promised; from parameters, schema and (where a proof needs it) the public
-        size.
+        """The promises, from parameters, schema and (where a proof needs it) the public number of
+        rows; never from the data.
         """
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
-        """What is promised of this very evidence, where a proof depends on what was published."""
+        """The promises of this evidence; overridden where a proof depends on what was published."""
         return self.guarantee(schema, evidence.rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """Facts about the evidence for its readers, made of what is published."""
+        """Facts about the evidence for its readers, computed from what is published."""
         return {}
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """The errors to expect, in sentences, where parameters and schema alone tell them."""
+        """Sentences about the errors to expect, where parameters and schema determine them."""
         return ()
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """What an owner should think over before anything is read: from parameters and schema."""
+        """Warnings for the owner before rows are read, from parameters and schema."""
         first = self.guarantee(schema)[0]  # what was asked for; others only follow from it
         found = (
             large_epsilon_warning(first.parameters.get("epsilon", 0))
@@ -75,7 +79,7 @@ class Mechanism(ABC):
         return (found,) if found else ()
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
-        """What an owner should know about the evidence, made of what is published."""
+        """Remarks for the owner about the evidence, computed from what is published."""
         return ()
 
     # What the comparison, the conformance suite and the auditor ask of the class.
@@ -108,11 +112,11 @@ class Mechanism(ABC):
 
 
 class Publisher(Mechanism):
-    """Perturbs rows: evidence that looks like the table."""
+    """Perturbs rows. The evidence has the columns of the table."""
 
     @abstractmethod
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
-        """Write the published rows into `folder`."""
+        """Write the perturbed rows into `folder`, and return the evidence."""
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
@@ -120,7 +124,7 @@ class Publisher(Mechanism):
 
 
 class Summary(Mechanism):
-    """Measures the table under a promise for the whole of it."""
+    """Measures the private table under one promise for the whole release."""
 
     # Whether what is measured depends on the data, and not on parameters and schema alone.
     data_dependent: ClassVar[bool] = False
@@ -130,20 +134,20 @@ class Summary(Mechanism):
     @property
     @abstractmethod
     def promise(self) -> PrivacyLoss:
-        """The privacy loss that all looks together may cost."""
+        """The privacy loss of all measurements together, at most."""
 
     @abstractmethod
     def measure(self, table: PrivateTable, folder: Path) -> Evidence:
-        """Write what was measured into `folder`."""
+        """Measure the table, write the numbers into `folder`, and return the evidence."""
 
 
 def mechanisms() -> dict[str, type[Mechanism]]:
-    """Every mechanism by its name on the command line."""
+    """All mechanism classes by their names on the command line."""
     return {name: _load(name) for name in REGISTRY}
 
 
 def create(name: str, **parameters: Any) -> Mechanism:
-    """The mechanism of that name with these parameters."""
+    """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
     if name not in REGISTRY:
         raise ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
     mechanism = _load(name)

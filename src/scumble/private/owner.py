@@ -1,4 +1,9 @@
-"""A release in the hands of the owner of its table, who can go on with it."""
+"""OwnedRelease: a release that the owner of its table can continue, by further views or by
+inserting and deleting records.
+
+A release by Aroma with `identifier` has a private record, which the public parameter `book` names:
+a file with the true values, readable by the owner only, and never inside a release folder.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +32,13 @@ Progress = Callable[[int], None]
 
 @dataclass(repr=False)
 class OwnedRelease(Release):
-    """What `publish` and `open` give: a release that can be continued by who has the table.
+    """The result of `publish` and `open`: a release that the owner of the table can continue.
 
     A continued release is a new one. The old one stays as it is until the new one is saved in its
     place: `release.republish("people.csv").save("people-view", force=True)`.
     """
 
-    book: Path | None = None  # the private book of records, if the release can be updated
+    book: Path | None = None  # the private record, if the release can be updated
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -190,7 +190,7 @@ class AlphaBeta(Publisher):
         return schema.size() * self._multiplicity
 
     def presence(self, schema: Schema, rows: int) -> InclusionProbabilities:
-        """The probabilities for a table of so many different tuples."""
+        """The probabilities for a table with this number of different tuples."""
         found = self._asked.presence(self.size(schema), rows)
         collapsed = self._duplicates == "collapse"  # as a rule: whether it happened is private
         return replace(found, multiplicity=self._multiplicity, collapsed=collapsed)

@@ -289,7 +289,7 @@ def _of_views(presence: InclusionProbabilities) -> Iterator[Fraction]:
 
 MOST_NOISE = 5 * 10**7  # draws of false tuples: they are in memory while they are made different
 _FINE = 10**9
-_TWO_DIGITS, _MAGNITUDES = 90, 15  # numbers of two digits in each of so many powers of ten
+_TWO_DIGITS, _MAGNITUDES = 90, 15  # numbers of two digits, and powers of ten
 _FADE_DIGITS = 10**6
 
 

@@ -50,7 +50,8 @@ ABSENT = (
     "Rows with too frequent values were left out: who is known to be in the table, and is missing "
     "from the release, had one of the most frequent values. It is not protected."
 )
-# Up to so many possible values they are counted in an array; beyond, those that occur are listed.
+# Up to this number of possible values they are counted in an array; beyond, those that occur are
+# listed.
 _MOST_COUNTED = 1 << 22
 
 

@@ -140,10 +140,10 @@ class Aroma(Publisher):
     some value is in a multiset more often than k times its weight over N. `identifier` names a
     column whose values tell records apart; the release can then be updated with its private `book`,
     and a record that comes back with the same value shows the same multiset.
-    `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest of them: who has several
-    knows no more than the one with the smallest k tells. In the file, columns such as "job=cook"
-    say how often a value is in the multiset, unless the codes of its members, ascending in "job 1"
-    to "job k", take less room.
+    `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest of them: a reader of two
+    or more knows no more than the one with the smallest k tells. In the file, columns such as
+    "job=cook" say how often a value is in the multiset, unless the codes of its members, ascending
+    in "job 1" to "job k", take less room.
 
     Parameters:
         k: values per row.

@@ -166,7 +166,9 @@ class Frapp(Publisher):
         return k * keep / (1 - keep + k * keep)
 
     def _counts(self, schema: Schema, rows: int) -> Counts:
-        """How often a row of so many is published; a refusal where that breaks the promise."""
+        """The law of how often a row of a table of `rows` rows is published. Raise PromiseError if
+        it breaks the promise.
+        """
         counts = Counts(rows, schema.size(), self.keep(schema))
         require(self._numbers["k"], self._posterior(schema), counts)
         return counts
@@ -234,9 +236,9 @@ def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
 
 def _number_of(rows: Rows, names: list[str]) -> int:
     """How many rows will be published."""
-    # A row may be dropped for any of its columns; then all have to be looked at.
-    looked = names if rows.outside == "drop" else names[:1]
-    return sum(len(columns[0]) for columns in rows.batches(looked))
+    # A row may be dropped for any of its columns; then all have to be read.
+    read = names if rows.outside == "drop" else names[:1]
+    return sum(len(columns[0]) for columns in rows.batches(read))
 
 
 def _replaced(
@@ -310,8 +312,8 @@ class Counts:
         return self.keep + self.other
 
     def ratio(self, times: int) -> Fraction:
-        """How many times as likely it is to be published so often if it is in one row as if it is
-        in none: s·c/(n q) + (1-s)(n-c)/(n(1-q)), since both laws share their binomials.
+        """The likelihood ratio of the tuple being published `times` times, if it is in one row and
+        if it is in none: s·c/(n q) + (1-s)(n-c)/(n(1-q)), since both laws share their binomials.
         """
         seen = self.own * times / (self.rows * self.other)
         unseen = (1 - self.own) * (self.rows - times) / (self.rows * (1 - self.other))
@@ -322,10 +324,10 @@ class Counts:
         return odds / (1 + odds)
 
     def expected(self, times: int) -> Fraction:
-        """How many different tuples are published at least so often, at most and on average, in a
-        table whose rows all differ; also a bound on the probability that there is any.
+        """An upper bound on the mean number of different tuples published `times` times or more, in
+        a table whose rows all differ; also a bound on the probability that there is any.
 
-        P(Bin(n, q) >= c) is at most C(n, c) q^c, for there are so many ways to choose c rows.
+        P(Bin(n, q) >= c) is at most C(n, c) q^c, for there are C(n, c) ways to choose c rows.
         """
         q, n = self.other, self.rows
         false = self.size * comb(n, times) * q**times

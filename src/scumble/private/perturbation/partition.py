@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
-# Answers look at every value in every sub-table.
+# Answers read every value of every sub-table.
 MOST_CELLS = 10**5
 
 
@@ -260,7 +260,7 @@ def _gammas(channel: PartitionChannel) -> list[Fraction]:
 
 def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
     """How often each sensitive value occurs among the rows that will be published."""
-    # A row may be dropped for any of its columns; then all have to be looked at.
+    # A row may be dropped for any of its columns; then all have to be read.
     others = [a.name for a in rows.schema.published if a.name not in sensitive]
     names = [*sensitive, *others] if rows.outside == "drop" else list(sensitive)
     radix = rows.schema.cell_keys(sensitive)

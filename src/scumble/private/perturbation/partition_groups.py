@@ -21,7 +21,7 @@ from scumble.private.sampling.randomized_response import keep_or_replace
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import Urns
 
-# Numbers that may be looked at to find a good order, in a second or two.
+# Numbers that may be read to find a good order, in a second or two.
 _WORK = 5 * 10**6
 
 
@@ -258,7 +258,7 @@ class Merging:
 
     What is added up and made small is √|Tᵢ|/pᵢ over the parts: the bound, but for a factor that all
     merges share. Floating point serves to choose only: what is promised of the chosen parts is
-    computed exactly elsewhere. `work` is how many numbers are looked at for one order, roughly.
+    computed exactly elsewhere. `work` is roughly how many numbers are read for one order.
     """
 
     def __init__(

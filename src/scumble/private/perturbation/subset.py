@@ -238,7 +238,7 @@ def multiset_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
 
 
 def multiset_attributes(channel: MultisetChannel, most: int) -> tuple[Attribute, ...]:
-    """The columns of multisets, in which a value is at most so often, as attributes of the
+    """The columns of multisets in which a value occurs at most `most` times, as attributes of the
     published table.
     """
     highest = most if channel.layout == "counts" else channel.law.values - 1

@@ -144,7 +144,7 @@ class AxisSummary(WithDelta):
 
 
 def _middle(size: int, codes: int) -> Floats:
-    """1 for so many codes in the middle of a domain, 0 for all others."""
+    """1 for `codes` codes in the middle of a domain of this size, 0 for all others."""
     found = np.zeros(size)
     found[(size - codes) // 2 :][:codes] = 1
     return found

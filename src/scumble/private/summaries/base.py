@@ -134,7 +134,9 @@ class AttributeSummary(Summary):
         )
 
     def _sentence(self) -> str:
-        """What an attacker can learn; under add or remove, two contents are two steps apart."""
+        """What an attacker can learn. Under add or remove, two contents of the rows of a person
+        are two steps apart.
+        """
         once, twice = (
             percent_at_most(posterior_at_most(Fraction(1, 10), gamma_above_epsilon(loss)))
             for loss in (self._odds(1), self._odds(2))
@@ -150,8 +152,8 @@ class AttributeSummary(Summary):
         )
 
     def _odds(self, steps: int) -> Fraction:
-        """By which power of e odds can grow, between tables that are so many persons apart; with
-        δ, but for a probability of δ.
+        """The logarithm of the factor by which odds can grow between tables that differ in `steps`
+        people; with δ, but for a probability of δ.
         """
         if self._delta is None:
             return steps * self._epsilon
@@ -224,12 +226,14 @@ _LEVEL = 0.95
 
 
 def of_cells(law: DiscreteLaplace, cells: int) -> str:
-    """The error of the sum of so many cells."""
+    """The error of the sum of `cells` cells, as ±number."""
     return _reach(NoiseSum(law, [(1, cells)]).half_width(_LEVEL))
 
 
 def of_product(design: Product, weights: Sequence[Floats]) -> str:
-    """The error of the sum of cells whose weights are a product, one factor for each axis."""
+    """The error of a sum of cells, as ±number. The weights of the cells are products of
+    `weights`, one factor for each axis.
+    """
     variance, fourth, largest = design.variances, design.fourths, 1.0
     for place, along in enumerate(weights):
         found = design.coefficients([place], along)

@@ -25,10 +25,10 @@ class Datacube(WithDelta, TableSummary):
     """Publishes noisy cuboids of a data cube, chosen so that every other cuboid follows from them
     with little noise.
 
-    `ways` limits what is asked to cuboids of so many attributes; without it all are asked. The
-    choice makes the largest variance small; with `within`, a standard error, it makes the number
-    of cuboids large whose cells are within it. `neighbours`, `contribution` and `person` are as for
-    Histogram.
+    `ways` limits what is asked to cuboids of this number of attributes; without it all are asked.
+    The choice makes the largest variance small. With `within`, a standard error, it maximises the
+    number of cuboids whose cells are within it. `neighbours`, `contribution` and `person` are as
+    for Histogram.
 
     Parameters:
         ways: attributes of a table.

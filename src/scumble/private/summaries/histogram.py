@@ -32,8 +32,8 @@ class Histogram(AttributeSummary):
 
     `neighbours` says who is protected: "replace" hides what one person's rows say, "add_remove"
     also hides whether the person is in the table. `contribution` is the number of rows that a
-    person has at most; with `person`, an identifier of the schema, only so many rows of each person
-    are counted, without it the bound is the owner's word.
+    person has at most; with `person`, an identifier of the schema, only this number of rows of each
+    person is counted, without it the bound is the owner's word.
 
     Promises: ε-DP of the whole release. Proof: the cells are disjoint, so that one person changes
         the counts by at most Δ = contribution (add or remove) or 2·contribution (replace) in all;

@@ -32,7 +32,7 @@ from scumble.private.summaries.base import AttributeSummary, WithDelta
 
 MOST_CELLS = 5 * 10**7
 MOST_TABLES = 2 * 10**5
-MOST_ATTRIBUTES = 16  # of one table: a table of so many has 2^16 parts
+MOST_ATTRIBUTES = 16  # of one table, which then has 2^16 parts
 _MOST_LISTED = 1 << 22  # subsets, counted as often as they occur
 FILE = "tables.parquet"
 SMALLEST_EPSILON = Fraction(1, 10**9)
@@ -45,9 +45,11 @@ class TableSummary(AttributeSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
     def _paid(self) -> PrivacyLoss:
-        """What all looks may cost. The prices of residuals (`designs.residual_planner`) hold for a
-        law that theirs is within a factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε
-        and as much of δ are put aside.
+        """The loss of all measurements together.
+
+        The prices of residuals (`designs.residual_planner`) hold for a law that theirs is within a
+        factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε and as much of δ are put
+        aside.
         """
         if self._delta is None:
             return PrivacyLoss(self._epsilon)
@@ -112,7 +114,7 @@ class TableSummary(AttributeSummary):
 
 
 def sets_of(attributes: int, ways: int) -> list[Places]:
-    """All sets of so many attributes."""
+    """All sets of `ways` of the attributes, by place."""
     return list(combinations(range(attributes), ways))
 
 
@@ -136,10 +138,10 @@ class Marginals(WithDelta, TableSummary):
     """Publishes noisy counts of many small sets of attributes, as all pairs, that agree with each
     other wherever they overlap. A question about attributes of one set is answered from all.
 
-    `ways` asks for all sets of so many attributes, `sets` for those listed. `weights` says what
-    matters: "tables" gives every set the same weight (with `delta` also every smaller set inside
-    one), "cells" every cell of every set, and a list has a number for each set, the weight of each
-    of its cells. `neighbours`, `contribution` and `person` are as for Histogram.
+    `ways` asks for all sets of this number of attributes, `sets` for those listed. `weights` says
+    what matters: "tables" gives every set the same weight (with `delta` also every smaller set
+    inside one), "cells" every cell of every set, and a list has a number for each set, the weight
+    of each of its cells. `neighbours`, `contribution` and `person` are as for Histogram.
 
     Parameters:
         ways: attributes of a table.

@@ -30,7 +30,7 @@ from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
 
 MOST_CELLS = 10**8
-_SMALLEST_SHARE = 1 << 12  # no look gets less than this part of ε
+_SMALLEST_SHARE = 1 << 12  # no measurement gets less than this part of ε
 
 
 class RegionSummary(AttributeSummary):
@@ -121,7 +121,7 @@ def root(shape: tuple[int, ...]) -> Level:
 
 
 def refined(boxes: Boxes, pieces: Integers) -> Level:
-    """Every box in so many pieces along each attribute, as far as it has codes."""
+    """Cut every box into its number of `pieces` along each attribute, as far as it has codes."""
     found, origin = boxes, np.arange(len(boxes))
     for axis in range(len(boxes.low)):
         found, of = found.even(axis, pieces[origin])

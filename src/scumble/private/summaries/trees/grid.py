@@ -68,22 +68,24 @@ class Grid(RegionSummary):
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
 
-        def look(epsilons: Sequence[Fraction], levels: Sequence[Level]) -> list[npt.NDArray[Any]]:
+        def measure(
+            epsilons: Sequence[Fraction], levels: Sequence[Level]
+        ) -> list[npt.NDArray[Any]]:
             sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
             return counts.noisy(self.laplace(epsilons), sums)
 
         left = self.promise.epsilon * (1 - _FOR_SIZE)
         whole = root(shape)
-        [rows] = look([self.promise.epsilon * _FOR_SIZE], [whole])
+        [rows] = measure([self.promise.epsilon * _FOR_SIZE], [whole])
         coarse = self._refined(whole[0], rows, 1)
         if not self.adaptive:
-            [noisy] = look([left], [coarse])
+            [noisy] = measure([left], [coarse])
             return BoxNodes.of_leaves(coarse[0], noisy), BoxTree(self.laplace([left]))
-        [seen] = look([left * _FOR_SHAPE], [coarse])
+        [seen] = measure([left * _FOR_SHAPE], [coarse])
         left *= 1 - _FOR_SHAPE
         levels = [coarse, self._refined(coarse[0], seen, 2)]
         epsilons = [left * _FOR_COARSE, left * (1 - _FOR_COARSE)]
-        tree = BoxNodes.of_levels(levels, look(epsilons, levels))
+        tree = BoxNodes.of_levels(levels, measure(epsilons, levels))
         return tree, BoxTree(self.laplace(epsilons))
 
     def _refined(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
