@@ -5,9 +5,11 @@ certificate; and the Clopper-Pearson limits that findings use.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from scumble._version import __version__
@@ -192,6 +194,16 @@ def page(report: Report, *, when: datetime | None = None) -> str:
         version=__version__,
         date=f"{when or datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
+
+
+def write_owner_only(path: Path, text: str) -> None:
+    """Write a file atomically, readable by its owner only: it may state exact statistics."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)  # an earlier run may have left one of another mode
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
 
 
 def _more_numbers(finding: Finding) -> str:

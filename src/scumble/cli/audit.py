@@ -124,10 +124,10 @@ def _audit_catalogue(runs: int) -> list[Report]:
 
 
 def _show(reports: list[Report], output: Path | None, as_json: bool) -> None:
-    from scumble.audit.report import page
+    from scumble.audit.report import page, write_owner_only
 
     if output is not None:
-        output.write_text(page(reports[0]), "utf-8")
+        write_owner_only(output, page(reports[0]))
     if as_json:
         fields = [report.to_dict() for report in reports]
         console.print_json(fields[0] if len(fields) == 1 else fields)

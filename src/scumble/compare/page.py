@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scumble._version import __version__
+from scumble.audit.report import write_owner_only
 from scumble.compare.comparison import Results
 from scumble.compare.exposure import DRAWS
 from scumble.compare.measures import BETA, MEASURES, SHARE, Spread
@@ -125,7 +125,7 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
         output.with_suffix(".json"): json.dumps(fields, ensure_ascii=False),
     }
     for path, text in texts.items():
-        _write(path, text)
+        write_owner_only(path, text)
     return list(texts)
 
 
@@ -135,16 +135,6 @@ def read(path: Path) -> Results:
     for name in ("notice", "points"):
         data.pop(name, None)
     return Results.from_dict(data)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically, readable by its owner only."""
-    part = path.with_name(path.name + ".part")
-    with os.fdopen(
-        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    part.replace(path)
 
 
 def _setup(results: Results, found: Sequence[Point]) -> str:

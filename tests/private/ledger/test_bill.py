@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 import scumble as sc
+from scumble.model.errors import LedgerError
 from scumble.model.privacy.accounting import PrivacyLoss, rho_for
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.ledger.cost import Bill, bill_of, bill_of_database
@@ -104,10 +105,12 @@ def test_columns_that_the_ledger_protects_must_be_hidden() -> None:
     found = bill(uniform, terms("values", sensitive=("age", "job")))
     assert found.loss is None
     assert "does not hide age" in found.remark
-    assert bill(uniform, terms("values", sensitive=("health", "job"))).loss == PrivacyLoss(
-        Fraction(1)
-    )
-    assert "none of the columns" in bill(uniform, terms("values", sensitive=("jbo",))).remark
+    named = sc.Schema((*SCHEMA, sc.Attribute("name", "identifier")))
+    found = bill(uniform, terms("values", sensitive=("name", "job")), named)
+    assert found.loss == PrivacyLoss(Fraction(1))  # an identifier is not published
+    for names in (("jbo",), ("health", "job"), ("job", "Age")):
+        with pytest.raises(LedgerError, match="must be an attribute of the schema"):
+            bill(uniform, terms("values", sensitive=names))
     # A summary hides all columns alike.
     assert bill(histogram("replace"), terms("values", sensitive=("age",))).loss == PrivacyLoss(HALF)
 

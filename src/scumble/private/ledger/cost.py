@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from scumble.model.errors import LedgerError, named
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.private.ledger.terms import LedgerTerms, Relation, group_loss
@@ -129,6 +130,7 @@ def bill_of(
     With `part`, only people with this value of `column` are published. `outside` and `seeded` are
     the parameters of `publish`.
     """
+    _check_protected(schema, terms)
     claims, reason = _claims(mechanism, schema)
     weak = _weakness(mechanism, schema, outside, seeded)
     shown = _shown(schema, terms)
@@ -288,16 +290,31 @@ def _read_from_data(names: Sequence[str]) -> str:
     )
 
 
+def _check_protected(schema: Schema, terms: LedgerTerms) -> None:
+    """Raise `LedgerError` if the schema lacks a column that the ledger protects.
+
+    A misspelled name would protect nothing, and the column that was meant would be published.
+    """
+    absent = [name for name in terms.sensitive if name not in schema]
+    if not absent:
+        return
+    lower = {name.lower() for name in absent}
+    near = [repr(name) for name in schema.names if name.lower() in lower]
+    hint = f" Upper and lower case count: it has {', '.join(near)}." if near else ""
+    raise LedgerError(
+        f"The ledger protects {', '.join(map(repr, absent))}, and the schema has no such "
+        f"attribute.{hint} Every name in {named('sensitive')} must be an attribute of the schema: "
+        "a sensitive one, or an identifier, which is never published."
+    )
+
+
 def _shown(schema: Schema, terms: LedgerTerms) -> str:
     """The reason why a publisher of rows does not protect what the ledger protects, if any.
 
     Publishers of rows protect sensitive columns only.
     """
-    roles = {each.name: each.role for each in schema}
-    listed = ", ".join(terms.sensitive)
-    if terms.sensitive and not set(terms.sensitive) & set(roles):
-        return f"The schema has none of the columns that the ledger protects ({listed})."
-    shown = [name for name in terms.sensitive if roles.get(name, "sensitive") != "sensitive"]
+    hidden = ("sensitive", "identifier")
+    shown = [name for name in terms.sensitive if schema[name].role not in hidden]
     if not shown:
         return ""
     return (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,9 +21,14 @@ BATCH_ROWS = 1 << 18
 
 _READ_ERRORS = (
     *(duckdb.Error, pa.ArrowException, OSError),
-    *(ValueError, TypeError, EOFError, OverflowError),
+    *(ValueError, TypeError, EOFError, OverflowError, csv.Error, zlib.error),
 )
 _SENTENCES = (
+    (r"field larger than", "a name in its header line has more than 131,072 characters"),
+    (
+        r"disabled (by|through) configuration|external access|in the \w+ extension|extension.*not",
+        "a view or macro in it reads outside of the file, which is refused; make it a table first",
+    ),
     (r"unicode|utf-?8", "it is not UTF-8 text"),
     (r"unterminated quote", "a quote is opened and not closed"),
     (r"expected number of columns", "a line has another number of fields than the header"),
@@ -82,11 +89,12 @@ def check_distinct(description: str, names: Sequence[str], hint: str = "") -> li
 
     The message gives their positions only, because the names may be private.
     """
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if first.setdefault(name, place) != place:
             raise SourceError(
                 f"{description} has two columns of the same name, the columns "
-                f"{names.index(name) + 1} and {place + 1}.{hint}"
+                f"{first[name]} and {place}.{hint}"
             )
     return list(names)
 
