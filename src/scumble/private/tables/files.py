@@ -32,7 +32,7 @@ from scumble.private.tables.source import (
 )
 
 # A view or macro of a database file runs when it is read: it must reach nothing but its file.
-_LOCKED = {
+_LOCKED: dict[str, Any] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -136,7 +136,8 @@ class CsvFile(Source):
         self._checked = True
 
     def _open(self, mode: str, **text: str) -> Any:
-        return (gzip.open if self.gzipped else open)(self.path, mode, **text)  # type: ignore[operator]
+        opener: Any = gzip.open if self.gzipped else open
+        return opener(self.path, mode, **text)
 
 
 class ParquetFiles(Source):
