@@ -97,7 +97,7 @@ class CsvFile(Source):
 
     def _header(self) -> str:
         with self._open("rt", encoding="utf-8-sig", newline="") as text:
-            header = text.readline(_HEADER_LIMIT)
+            header: str = text.readline(_HEADER_LIMIT)
             while header.count('"') % 2 and (more := text.readline(_HEADER_LIMIT)):
                 header += more  # a name with line breaks
                 if len(header) >= _HEADER_LIMIT:
