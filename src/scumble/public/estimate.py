@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEVEL = 0.95
-_FIELDS = ("value", "stderr", "low", "high", "level", "method", "notes")
+_NUMBERS = ("value", "stderr", "low", "high")
+_BOUNDS = ("bound_low", "bound_high")
+_FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
 _MOST_LINES = 60
 
 
@@ -33,6 +35,24 @@ class Law(Protocol):
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         """Return limits that contain the truth with probability `level`, given the estimate."""
+        ...
+
+
+@runtime_checkable
+class BoundedLaw(Law, Protocol):
+    """The law of an answer that the evidence confines to bounds, beside the noise."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The estimated limits of the answer, whatever the rows are like within a piece."""
+        ...
+
+    def noise_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval of the noise alone, as if rows were spread evenly within pieces."""
+        ...
+
+    def typical_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval by a model of typical tables; it is not guaranteed."""
         ...
 
 
@@ -91,7 +111,39 @@ class Estimate:
 
     @property
     def stderr(self) -> float:
+        """The standard error of the noise; with bounds, (U - L)² / 12 is added to its square.
+
+        This second part is a convention: the variance of a number that is equally likely anywhere
+        between the bounds. The interval does not rest on it.
+        """
         return self.law.stderr
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The estimated least and largest answer that the evidence leaves possible.
+
+        They differ where the question cuts pieces (leaves, bins, groups) whose inside was not
+        published. None if it cuts none: then only noise is between the estimate and the truth.
+        """
+        return self.law.bounds if isinstance(self.law, BoundedLaw) else None
+
+    def noise_interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the interval of the noise alone, as if rows were spread evenly within pieces.
+
+        It contains the truth at `level` only if `bounds` is None or the spread really is even.
+        """
+        if isinstance(self.law, BoundedLaw):
+            return self.law.noise_interval(self.value, check_level(level))
+        return self.interval(level)
+
+    def typical_interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return an interval by a model of how rows are usually spread within pieces.
+
+        It is shorter than `interval` and is not guaranteed to contain the truth at `level`.
+        """
+        if isinstance(self.law, BoundedLaw):
+            return self.law.typical_interval(self.value, check_level(level))
+        return self.interval(level)
 
     @property
     def status_label(self) -> str:
@@ -110,7 +162,8 @@ class Estimate:
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
         """Return the estimate as JSON values; numbers that are not finite become None."""
         low, high = self.interval(level)
-        numbers = {"value": self.value, "stderr": self.stderr, "low": low, "high": high}
+        numbers = dict(zip(_NUMBERS, (self.value, self.stderr, low, high), strict=True))
+        numbers |= dict(zip(_BOUNDS, self.bounds or (math.nan, math.nan), strict=True))
         finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
         return {**finite, "level": level, "method": self.method, "notes": list(self.notes)}
 
@@ -125,8 +178,13 @@ class Estimate:
         if isinstance(self.law, Exact):
             return f"{format_number(self.value, 0.0)} exactly"
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
+        value = format_number(self.value, self.stderr)
+        if self.bounds is not None:
+            start, end = self.noise_interval()
+            noise = format_number((end - start) / 2, self.law.stderr)
+            return f"{value} (95 %: {low} to {high}; noise alone ± {noise})"
         error = format_number(self.stderr, self.stderr)
-        return f"{format_number(self.value, self.stderr)} ± {error} (95 %: {low} to {high})"
+        return f"{value} ± {error} (95 %: {low} to {high})"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
@@ -189,7 +247,7 @@ class Estimates:
         kinds = [kind for _, kind in self._types]
         fields = [
             *zip(self._columns, kinds, strict=True),
-            *((name, pa.float64()) for name in ("value", "stderr", "low", "high")),
+            *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS)),
         ]
         fields += [
             ("level", pa.float64()),

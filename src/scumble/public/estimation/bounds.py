@@ -1,0 +1,179 @@
+"""Identified bounds: what is known of an answer when the evidence does not tell all of it.
+
+Evidence often tells the number of rows in a *piece* (a leaf of a tree, a bin, a group), but not
+where in the piece they are. A question that cuts pieces has an answer between two sums,
+
+    L = Σ least weight in the piece · rows of the piece,
+    U = Σ largest weight in the piece · rows of the piece,
+
+whatever the table is. Both are linear in the evidence, so their error laws are known exactly. The
+interval goes from the lower limit of L to the upper limit of U, each missed with probability at
+most (1 - level) / 2: it holds at its level for every table. The value stays the estimate under an
+even spread of the rows within pieces.
+
+| law              | of what                                                                  |
+|------------------|--------------------------------------------------------------------------|
+| `Bounded`        | a count or a sum                                                         |
+| `BoundedAverage` | an average: all t for which Σ (x - t) may be 0, by its own bounds        |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from scumble.public.estimate import Law
+
+_SCAN = 8  # places that are tried before the halvings
+_STEPS = 30  # halvings: limits are found to a part in 10^9 of the range, and rounded outwards
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An estimated limit of an answer: its value, and the law of the error of that value."""
+
+    value: float
+    law: Law
+
+    def lower(self, level: float) -> float:
+        """Return the lower end of the interval of the limit at `level`."""
+        return self.law.interval(self.value, level)[0]
+
+    def upper(self, level: float) -> float:
+        """Return the upper end of the interval of the limit at `level`."""
+        return self.law.interval(self.value, level)[1]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The law of a count or sum between two estimated limits.
+
+    `noise` is the law of the value under an even spread; `low` and `high` are the estimated L and
+    U. The truth is known to be at least `least` and at most `most`. `spread` is the variance of
+    the value around an even spread by a model of typical tables (`typical_interval` only).
+    """
+
+    noise: Law
+    low: Limit
+    high: Limit
+    least: float = -math.inf
+    most: float = math.inf
+    spread: float = math.nan
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """L and U in rising order: noise can make the estimated L the larger one."""
+        low, high = sorted((self.low.value, self.high.value))
+        return low, high
+
+    @property
+    def stderr(self) -> float:
+        return _stderr(self.noise.stderr, self.bounds)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low = max(self.low.lower(level), self.least)
+        high = min(self.high.upper(level), self.most)
+        return min(low, value), max(high, value)
+
+    def noise_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval of the noise alone, under an even spread within pieces."""
+        return self.noise.interval(value, level)
+
+    def typical_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval by a model of typical tables; it is not guaranteed."""
+        return _typical(self, value, level)
+
+
+@dataclass(frozen=True)
+class BoundedAverage:
+    """The law of an average whose rows are known by pieces.
+
+    `noise` is the law under an even spread. `centred(t)` returns the estimated limits of
+    Σ (x - t) over the rows that are averaged. The average is t exactly if this sum is 0, so the
+    interval holds every t for which 0 is between the lower limit of the one and the upper limit of
+    the other. Amounts are from `least` to `most`, and so is the average.
+    """
+
+    noise: Law
+    centred: Callable[[float], tuple[Limit, Limit]]
+    least: float
+    most: float
+    value: float
+    spread: float = math.nan
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """All t for which 0 is between the estimated limits of Σ (x - t)."""
+        return self._ends(lambda low: low.value, lambda high: high.value)
+
+    @property
+    def stderr(self) -> float:
+        return _stderr(self.noise.stderr, self.bounds)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self._ends(lambda each: each.lower(level), lambda each: each.upper(level))
+        return min(low, value), max(high, value)
+
+    def noise_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval of the noise alone, under an even spread within pieces."""
+        return self.noise.interval(value, level)
+
+    def typical_interval(self, value: float, level: float) -> tuple[float, float]:
+        """Return the interval by a model of typical tables; it is not guaranteed."""
+        return _typical(self, value, level)
+
+    def _ends(
+        self, lower: Callable[[Limit], float], upper: Callable[[Limit], float]
+    ) -> tuple[float, float]:
+        """Return the smallest and the largest average that is not excluded.
+
+        Σ (x - t) falls in t, since no count is negative, and its limits fall with it but for
+        noise. An end is searched from the outside, so that a stretch that only noise excludes
+        stays inside.
+        """
+        start = min(max(self.value, self.least), self.most)
+
+        def too_low(t: float) -> bool:
+            return lower(self.centred(t)[0]) > 0
+
+        def too_high(t: float) -> bool:
+            return upper(self.centred(t)[1]) < 0
+
+        return _edge(too_low, self.least, start), _edge(too_high, self.most, start)
+
+
+def _edge(excluded: Callable[[float], bool], outside: float, inside: float) -> float:
+    """Return the end of what is not excluded, searched from `outside` to `inside`."""
+    if not excluded(outside):
+        return outside
+    places = [outside + (inside - outside) * step / _SCAN for step in range(1, _SCAN + 1)]
+    for place in places:
+        if not excluded(place):
+            inside = place
+            break
+        outside = place
+    for _ in range(_STEPS):
+        middle = (outside + inside) / 2
+        if middle in (outside, inside):
+            break
+        if excluded(middle):
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+def _stderr(noise: float, bounds: tuple[float, float]) -> float:
+    """Add the variance of an even law over the bounds to that of the noise: a convention."""
+    width = bounds[1] - bounds[0]
+    return math.sqrt(noise * noise + width * width / 12) if math.isfinite(width) else math.inf
+
+
+def _typical(law: Bounded | BoundedAverage, value: float, level: float) -> tuple[float, float]:
+    """Add z² times the model's variance to the squared half-width of the noise."""
+    low, high = law.noise_interval(value, level)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    half = math.hypot((high - low) / 2, z * math.sqrt(law.spread))
+    return value - half, value + half
