@@ -26,8 +26,8 @@ from statistics import NormalDist
 
 from scumble.public.estimate import Law
 
-_SCAN = 8  # places that are tried before the halvings
-_STEPS = 30  # halvings: limits are found to a part in 10^9 of the range, and rounded outwards
+_SCAN = 4  # places that are tried before the halvings
+_STEPS = 20  # halvings: limits are found to a part in 10^6 of the range, and rounded outwards
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Bounded:
     """The law of a count or sum between two estimated limits.
 
     `noise` is the law of the value under an even spread; `low` and `high` are the estimated L and
-    U. The truth is known to be at least `least` and at most `most`. `spread` is the variance of
-    the value around an even spread by a model of typical tables (`typical_interval` only).
+    U. The truth is known to be at least `least` and at most `most`. `spread` returns the
+    variance of the value around an even spread, by a model of typical tables.
     """
 
     noise: Law
@@ -60,7 +60,7 @@ class Bounded:
     high: Limit
     least: float = -math.inf
     most: float = math.inf
-    spread: float = math.nan
+    spread: Callable[[], float] = lambda: math.nan
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -101,7 +101,7 @@ class BoundedAverage:
     least: float
     most: float
     value: float
-    spread: float = math.nan
+    spread: Callable[[], float] = lambda: math.nan
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -175,5 +175,5 @@ def _typical(law: Bounded | BoundedAverage, value: float, level: float) -> tuple
     """Add z² times the model's variance to the squared half-width of the noise."""
     low, high = law.noise_interval(value, level)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    half = math.hypot((high - low) / 2, z * math.sqrt(law.spread))
+    half = math.hypot((high - low) / 2, z * math.sqrt(law.spread()))
     return value - half, value + half

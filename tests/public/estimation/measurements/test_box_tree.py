@@ -1,4 +1,4 @@
-"""Answers from boxes: against dense matrices, and the notes on cut leaves."""
+"""Answers from boxes: against dense matrices, and the limits where leaves are cut."""
 
 from __future__ import annotations
 
@@ -89,31 +89,52 @@ def test_equals_dense_matrices(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_note_if_and_only_if_a_leaf_is_cut(seed: int) -> None:
-    """Weights of 0, 1 and 2 at random, so that whole leaves, cut ones and unused ones occur."""
+def test_limits_if_and_only_if_a_leaf_is_cut(seed: int) -> None:
+    """Weights of -1, 0, 1 and 2 at random, so that whole, cut and unused leaves occur.
+
+    The limits are the sums with the least and largest weight of every leaf, found by listing cells.
+    """
     rng = np.random.default_rng(100 + seed)
-    tree = _tree(seed)
-    reader = BoxTreeReader.of_tree(tree, NAMES, BoxTree(LAWS))
+    tree, design = _tree(seed), BoxTree(LAWS)
+    reader = BoxTreeReader.of_tree(tree, NAMES, design)
     leaves = _members(reader.leaves) > 0
     seen = set()
     for _ in range(30):
         parts = [
-            Part((name,), np.sort(rng.integers(0, 3, size)) * 1.0)
+            Part((name,), np.sort(rng.integers(-1, 3, size)) * 1.0)
             for name, size in zip(NAMES, SHAPE, strict=True)
             if rng.random() < 0.5
         ]
         if rng.random() < 0.3:
-            parts = [Part(("a", "c"), np.repeat(rng.integers(0, 3, (6, 1)), 3, axis=1) * 1.0)]
+            parts = [Part(("a", "c"), rng.integers(-1, 3, (6, 3)) * 1.0), *parts[1:2]]
+            parts = [part for part in parts if part.names in (("a", "c"), ("b",))]
         weights = Weights(tuple(parts))
         full = _full(weights)
-        cut = sum(len(set(full[leaf])) > 1 for leaf in leaves)
-        notes = reader.read(weights).notes
-        seen.add(bool(cut))
-        assert len(notes) == bool(cut)
-        if cut:
-            assert ("a leaf of the tree" if cut == 1 else f"{cut} leaves") in notes[0]
-            assert "not in the interval" in notes[0]
+        found = reader.read(weights)
+        least, most = (
+            sum(pick(full[leaf]) * count for leaf, count in zip(leaves, reader.counts, strict=True))
+            for pick in (np.min, np.max)
+        )
+        cut = any(len(set(full[leaf])) > 1 for leaf in leaves)
+        seen.add(cut)
+        assert (found.low is not None) == (found.high is not None) == cut
+        low, high = found.limits
+        assert low.value == pytest.approx(least, abs=1e-8)
+        assert high.value == pytest.approx(most, abs=1e-8)
+        assert not found.notes
     assert seen == {True, False}
+
+
+def test_limits_of_a_pruned_tree_are_read_before_pruning() -> None:
+    levels = [(Boxes.whole((4,)), np.zeros(1, np.int64))]
+    for _ in range(2):
+        levels.append(levels[-1][0].halves())
+    tree = BoxNodes.of_levels(levels, [np.array([103]), np.array([4, 99]), np.array([1, 3, 2, 97])])
+    first = Weights((Part(("a",), np.array([1.0, 0.0, 0.0, 0.0])),))
+    plain = BoxTreeReader.of_tree(tree, ("a",), BoxTree(LAWS)).read(first)
+    pruned = BoxTreeReader.of_tree(tree, ("a",), BoxTree(LAWS, prune=20)).read(first)
+    assert pruned.value != pytest.approx(plain.value)
+    assert pruned.low == pruned.high == plain
 
 
 def test_pruned_leaves_are_the_topmost_small_nodes() -> None:

@@ -11,7 +11,7 @@ import scumble as sc
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements import box_tree
+from scumble.public.estimation.measurements import box_weights
 from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
@@ -66,12 +66,15 @@ def _weights(rng: np.random.Generator) -> list[Weights]:
 
 def _equal(found: Readings, expected: Readings) -> None:
     np.testing.assert_allclose(found.numbers, expected.numbers, rtol=1e-11, atol=1e-11)
+    for one, other in ((found.low, expected.low), (found.high, expected.high)):
+        one, other = one or found, other or expected
+        np.testing.assert_allclose(one.numbers, other.numbers, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("most", [1, 1 << 20])
 @pytest.mark.parametrize("seed", range(4))
 def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int) -> None:
-    monkeypatch.setattr(box_tree, "MOST_OVERLAPS", most)
+    monkeypatch.setattr(box_weights, "MOST_OVERLAPS", most)
     prune = 20 if seed % 2 else None
     reader = BoxTreeReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, prune))
     slow = OneByOne(SCHEMA, reader)
@@ -81,9 +84,8 @@ def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int, most: int)
             grouping = Grouping(names, tuple(SIZES[name] for name in names))
             found, expected = (each.by_group(weights, grouping) for each in (reader, slow))
             _equal(found, expected)
-            assert list(found.notes) == list(expected.notes)
-            cut.update(map(len, found.notes))
-    assert cut == {0, 1}
+            cut.add(found.low is not None)
+    assert cut == {True} if prune else {True, False}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -105,7 +107,6 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
                 _equal(found.totals, expected.totals)
                 _equal(found.counts, expected.counts)
                 np.testing.assert_allclose(found.covariances, expected.covariances, atol=1e-10)
-                assert list(found.totals.notes) == list(expected.totals.notes)
                 # Of a difference that may vanish: against what it is a difference of.
                 ratios = np.abs(found.totals.ratios(found.counts))
                 size = 1 + found.totals.numbers[3] + ratios * found.counts.numbers[3]
@@ -115,10 +116,12 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
 
 
 def test_runs_of_codes_hold_every_group_once(monkeypatch) -> None:
-    monkeypatch.setattr(box_tree, "MOST_OVERLAPS", 3)
+    monkeypatch.setattr(box_weights, "MOST_OVERLAPS", 3)
     boxes, _ = Boxes.whole((7, 2)).halves()
     runs = list(
-        box_tree.overlaps(box_tree.BoxMeans(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2)))
+        box_weights.overlaps(
+            box_weights.WeighedBoxes(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2))
+        )
     )
     assert len(runs) > 2
     assert [each.first for each in runs] == [0, *(each.last for each in runs[:-1])]

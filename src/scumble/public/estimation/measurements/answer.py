@@ -9,7 +9,8 @@ Readers with exact laws of their own (`QuestionReader`: cells, sparse) answer wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,6 +22,7 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimation.bounds import Bounded, BoundedAverage
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Grouping,
@@ -29,6 +31,7 @@ from scumble.public.estimation.measurements.readings import (
     NoisyTotal,
     OneByOne,
     Part,
+    PieceReader,
     QuestionReader,
     Reader,
     Reading,
@@ -94,10 +97,10 @@ class MeasuredQuestion:
 
     def _estimate(self, condition: Weights, amount: Part | None) -> Estimate:
         if amount is None:
-            return self._total(self._read(condition))
+            return self._total(self._read(condition), lambda: condition)
         weighted = joined(self.schema, [*condition.parts, amount])
         if self.query.aggregate == "sum":
-            return self._total(self._read(weighted))
+            return self._total(self._read(weighted), lambda: weighted)
         if not condition.largest():
             return self._unknown()
         total, count, covariance = self.reader.pair(weighted, condition)
@@ -106,7 +109,8 @@ class MeasuredQuestion:
         deviation = Part(amount.names, amount.values - total.value / count.value)
         centred = self.reader.read(joined(self.schema, [*condition.parts, deviation]))
         [limits] = _amount_limits(self.schema, condition, amount, Grouping((), ()))
-        return self._average(NoisyAverage(total, count, covariance, *limits, centred))
+        law = NoisyAverage(total, count, covariance, *limits, centred)
+        return self._average(law, lambda: condition, amount)
 
     def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
         """Return the groups that are possible under the condition, each with its estimate."""
@@ -122,32 +126,70 @@ class MeasuredQuestion:
     ) -> Iterator[Estimate]:
         reader = self.reader
         readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
+
+        def of_group(weights: Weights, group: int) -> Callable[[], Weights]:
+            places = np.unravel_index(group, grouping.shape)
+            codes = {name: int(at) for name, at in zip(grouping.names, places, strict=True)}
+            return lambda: weights.fixed(self.schema, codes)
+
         if amount is None:
             counts = readers.by_group(condition, grouping)
-            return (self._total(counts.at(group)) for group in groups)
+            return (self._total(counts.at(group), of_group(condition, group)) for group in groups)
         weighted = joined(self.schema, [*condition.parts, amount])
         if self.query.aggregate == "sum":
             sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
-            return (self._total(sums.at(group) if some[group] else None) for group in groups)
+            return (
+                self._total(sums.at(group) if some[group] else None, of_group(weighted, group))
+                for group in groups
+            )
         averages = readers.averages(AverageWeights(condition, amount, weighted), grouping)
         limits = _amount_limits(self.schema, condition, amount, grouping)
-        return (self._average(averages.law(group, *limits[group])) for group in groups)
+        return (
+            self._average(averages.law(group, *limits[group]), of_group(condition, group), amount)
+            for group in groups
+        )
 
     def _read(self, weights: Weights) -> Reading | None:
         return self.reader.read(weights) if weights.largest() else None
 
-    def _total(self, reading: Reading | None) -> Estimate:
+    def _total(self, reading: Reading | None, weights: Callable[[], Weights]) -> Estimate:
+        """Return the estimate of a count or sum; `weights` gives those that were read."""
         if reading is None:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
         law: Law = NoisyTotal(reading) if reading.variance else Exact()
+        if reading.low is not None:
+            least = 0.0 if self.query.aggregate == "count" else -math.inf
+            low, high = reading.limits
+            law = Bounded(law, low, high, least, spread=lambda: self._spread(weights()))
         return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
 
-    def _average(self, law: NoisyAverage) -> Estimate:
+    def _average(
+        self, law: NoisyAverage, condition: Callable[[], Weights], amount: Part
+    ) -> Estimate:
+        """Return the estimate of an average of `amount` under the condition."""
         if not law.count.value:
             return self._unknown()
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
         notes = self._notes(dict.fromkeys((*law.total.notes, *law.count.notes, *law.notes)))
-        return Estimate(law.value, law, method, notes)
+        if law.total.low is None and law.count.low is None:
+            return Estimate(law.value, law, method, notes)
+
+        def deviations(centre: float) -> Weights:
+            part = Part(amount.names, amount.values - centre)
+            return joined(self.schema, [*condition().parts, part])
+
+        bounded = BoundedAverage(
+            law,
+            lambda centre: self.reader.read(deviations(centre)).limits,
+            *law.limits,
+            law.value,
+            lambda: self._spread(deviations(law.value)) / law.count.value**2,
+        )
+        return Estimate(law.value, bounded, method, notes)
+
+    def _spread(self, weights: Weights) -> float:
+        """Return the variance around an even spread within pieces, by the model of the reader."""
+        return self.reader.spread(weights) if isinstance(self.reader, PieceReader) else math.nan
 
     def _unknown(self) -> Estimate:
         return Estimate(float("nan"), Unknown(), "average of no rows", self._notes([NOTHING]))

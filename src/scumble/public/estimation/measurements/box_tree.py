@@ -3,24 +3,31 @@
 Counts are fitted by least squares on the tree of boxes. Inside its leaves rows are taken to be
 spread evenly.
 
+A question that cuts leaves has two more readings: with the least weight of every leaf for all its
+rows, and with the largest. The truth is between the two, whatever the spread.
+
 - `BoxTreeReader`: the fitted tree; every answer is a weighted sum of its leaves.
-- `BoxMeans`, `WeightMeans`: the mean weight of every leaf, and which leaves a question cuts.
-- `Overlaps`, `FittedLeaves`: the same for all groups of a GROUP BY.
+- `FittedLeaves`: leaves with their fitted counts, and sums of them with the moments of the error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.box_tree import BoxNodes, BoxTree, NodeGroups, TreeEstimator
-from scumble.model.designs.boxes import Boxes, summed_area
+from scumble.model.designs.boxes import Boxes
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
+from scumble.public.estimation.measurements.box_weights import (
+    BoxWeights,
+    Overlaps,
+    WeighedBoxes,
+    overlaps,
+)
 from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
@@ -28,7 +35,6 @@ from scumble.public.estimation.measurements.readings import (
     Part,
     Reading,
     Readings,
-    Tensor,
     Weights,
 )
 from scumble.public.sandbox import Sandbox
@@ -57,16 +63,22 @@ class BoxTreeReader:
     def _start(self, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> None:
         forest = tree.estimator(design.laws)
         fitted = forest.estimates(tree.noisy)
-        leaves = np.flatnonzero(_leaves(forest, fitted, design.prune))
         variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
         fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
-        self._leaves = FittedLeaves(forest, leaves, fitted[leaves], variances, fourths)
-        self._means = BoxMeans(tree.boxes.take(leaves), names)
+
+        def leaves(which: npt.NDArray[np.bool_]) -> FittedLeaves:
+            nodes = np.flatnonzero(which)
+            boxes = WeighedBoxes(tree.boxes.take(nodes), names)
+            return FittedLeaves(forest, nodes, fitted[nodes], variances, fourths, boxes)
+
+        self._leaves = self._unpruned = leaves(forest.leaves)
+        if design.prune is not None:
+            self._leaves = leaves(_pruned(forest, fitted, design.prune))
 
     @property
     def leaves(self) -> Boxes:
         """The boxes inside which rows are taken to be spread evenly, in a fixed order."""
-        return self._means.boxes
+        return self._leaves.boxes.boxes
 
     @property
     def counts(self) -> Floats:
@@ -74,49 +86,65 @@ class BoxTreeReader:
         return self._leaves.counts
 
     def read(self, weights: Weights) -> Reading:
-        return self._read(weights).reading(self._leaves)
+        return self._read(weights, self._leaves.boxes.weigh(weights))
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, other = self._read(first), self._read(second)
-        covariance = _dot(one.coefficients * self._leaves.variances, other.coefficients)
-        return one.reading(self._leaves), other.reading(self._leaves), covariance
+        leaves = self._leaves
+        one, other = leaves.boxes.weigh(first), leaves.boxes.weigh(second)
+        shares = leaves.coefficients(one.means) * leaves.variances
+        covariance = _dot(shares, leaves.coefficients(other.means))
+        return self._read(first, one), self._read(second, other), covariance
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
-        some = overlaps(self._means, grouping)
-        return Readings.joined([self._leaves.readings(each, weights) for each in some])
+        some = overlaps(self._leaves.boxes, grouping)
+        found = Readings.joined([self._leaves.readings(each, weights) for each in some])
+        return self._with_limits(found, weights, grouping)
 
     def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
-        some = overlaps(self._means, grouping)
-        return AverageReadings.joined([self._leaves.averages(each, average) for each in some])
+        some = overlaps(self._leaves.boxes, grouping)
+        found = AverageReadings.joined([self._leaves.averages(each, average) for each in some])
+        totals = self._with_limits(found.totals, average.weighted, grouping)
+        counts = self._with_limits(found.counts, average.condition, grouping)
+        return replace(found, totals=totals, counts=counts)
 
-    def _read(self, weights: Weights) -> _Read:
-        found = self._means.means(weights)
-        forest = self._leaves.forest
-        by_node = np.zeros(len(forest.parents))
-        by_node[self._leaves.nodes] = found.means
-        value = _dot(found.means, self._leaves.counts)
-        return _Read(value, forest.coefficients(by_node), int(found.cut.sum()))
+    def spread(self, weights: Weights) -> float:
+        """Return the variance of the answer around an even spread, by a model of typical tables.
 
+        Let n be the rows of a leaf and s the standard deviation of the weights of its cells. The
+        model is ⅓ [Σ over faces (Σ over the leaves that it cuts n·s)² + Σ var(n)·s²]: leaves that
+        one face of the range cuts err together, different faces apart. Rows of a leaf are not
+        independent, so this is a model and no bound.
+        """
+        leaves = self._leaves
+        means = leaves.boxes.weigh(weights).means
+        squared = Weights(tuple(Part(part.names, part.values**2) for part in weights.parts))
+        deviations = np.sqrt(np.maximum(leaves.boxes.weigh(squared).means - means**2, 0.0))
+        terms = np.maximum(leaves.counts, 0.0) * deviations
+        together = sum(float(terms[face].sum()) ** 2 for face in leaves.boxes.faces(weights))
+        return (together + _dot(leaves.variances[leaves.nodes], deviations**2)) / 3
 
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """A weighted sum of leaves: its value, the coefficient of each noise, and the number of leaves
-    that the question cuts.
-    """
+    def _with_limits(self, found: Readings, weights: Weights, grouping: Grouping) -> Readings:
+        """Return readings of groups with the limits of the leaves before pruning."""
+        certain = self._unpruned
+        if certain is self._leaves:
+            return found
+        some = overlaps(certain.boxes, grouping)
+        limits = Readings.joined([certain.readings(each, weights) for each in some])
+        return replace(found, low=limits.low or limits, high=limits.high or limits)
 
-    value: float
-    coefficients: Floats
-    cut: int
+    def _read(self, weights: Weights, found: BoxWeights) -> Reading:
+        """Return the reading of weights that were weighed, with limits where leaves are cut.
 
-    def reading(self, leaves: FittedLeaves) -> Reading:
-        squares = self.coefficients**2
-        return Reading(
-            self.value,
-            _dot(squares, leaves.variances),
-            _dot(squares**2, leaves.fourths),
-            float(np.abs(self.coefficients).max(initial=0.0)),
-            (cut_note(self.cut),) if self.cut else (),
-        )
+        Pruning chose the leaves by the noise that they are read with, so that limits are read off
+        the leaves before it.
+        """
+        reading, certain = self._leaves.reading(found.means), self._unpruned
+        if certain is not self._leaves:
+            found = certain.boxes.weigh(weights)
+        elif not found.cut.any():
+            return reading
+        low, high = (certain.reading(each) for each in found.ends)
+        return replace(reading, low=low, high=high)
 
 
 def _dot(one: Floats, other: Floats) -> float:
@@ -124,229 +152,14 @@ def _dot(one: Floats, other: Floats) -> float:
     return float((one * other).sum())
 
 
-def _leaves(forest: TreeEstimator, fitted: Floats, prune: int | None) -> npt.NDArray[np.bool_]:
-    """Return which nodes are leaves.
+def _pruned(forest: TreeEstimator, fitted: Floats, prune: int) -> npt.NDArray[np.bool_]:
+    """Return the leaves after pruning.
 
-    With `prune`, the topmost nodes with a fitted count below it replace their descendants.
+    The topmost nodes with a fitted count below `prune` replace their descendants.
     """
-    if prune is None:
-        return forest.leaves
     small = fitted < prune
-    return (small | forest.leaves) & ~forest.under(small)
-
-
-# Leaves and groups of a GROUP BY that have cells in common.
-
-Integers = npt.NDArray[np.int64]
-
-MOST_OVERLAPS = 1 << 21  # pairs of a leaf and a group at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Overlaps:
-    """Pairs of a leaf and a group with common cells, sorted by group.
-
-    They are all pairs of the groups from `first` to before `last`. `codes` are those of the groups
-    of the pairs, by attribute.
-    """
-
-    leaf_means: BoxMeans
-    first: int
-    last: int
-    leaves: Integers
-    groups: Integers
-    codes: dict[str, Integers]
-
-    def sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Return the sums of `numbers`, one for each pair, by group."""
-        groups = self.groups - self.first
-        return np.bincount(groups, numbers, self.last - self.first).astype(np.float64)
-
-    def means(self, weights: Weights) -> WeightMeans:
-        """Return the mean weight over each leaf, with weight 0 for all cells of other groups."""
-        found = WeightMeans.ones(len(self.leaves))
-        for part in weights.parts:
-            found = found.times(self._part(part))
-        # A leaf with several codes of a grouped attribute has cells of other groups.
-        inside = self.leaf_means.along(list(self.codes)).take(self.leaves)
-        own = [place for place, name in enumerate(self.codes) if name not in weights.names]
-        shares = 1 / inside.sizes[own].prod(axis=0)
-        several = np.asarray((inside.sizes > 1).any(axis=0))
-        return found.times(WeightMeans(shares, several, np.ones(len(shares), bool)))
-
-    def _part(self, part: Part) -> WeightMeans:
-        """Return the means of one part over the cells of each leaf that lie in the group."""
-        grouped = [name for name in part.names if name in self.codes]
-        if not grouped:
-            return self.leaf_means.part(part).at(self.leaves)
-        others = [name for name in part.names if name not in self.codes]
-        order = [part.names.index(name) for name in (*grouped, *others)]
-        before = tuple(self.codes[name] for name in grouped)
-        inside = self.leaf_means.along(others).take(self.leaves)
-        found = tensor_means(part.values.transpose(order), inside, before)
-        of_all = self.leaf_means.along(grouped).take(self.leaves).cells
-        return WeightMeans(found.means / of_all, found.uneven, found.used)
-
-
-def overlaps(leaf_means: BoxMeans, grouping: Grouping) -> Iterator[Overlaps]:
-    """Yield all overlaps, in portions that fit in memory: those of a run of codes of the first
-    grouped attribute.
-    """
-    boxes = leaf_means.along(grouping.names)
-    after = len(grouping) // grouping.shape[0]  # groups of one such code
-    for begin, end in _runs(boxes, grouping.shape[0]):
-        near = np.flatnonzero((boxes.low[0] < end) & (boxes.high[0] >= begin))
-        inside = boxes.take(near)
-        np.clip(inside.low[0], begin, None, out=inside.low[0])
-        np.clip(inside.high[0], None, end - 1, out=inside.high[0])
-        places, codes = _cells(inside)
-        groups = np.ravel_multi_index(tuple(codes), grouping.shape)
-        order = np.argsort(groups, kind="stable")
-        by_name = dict(zip(grouping.names, codes[:, order], strict=True))
-        yield Overlaps(
-            leaf_means, begin * after, end * after, near[places[order]], groups[order], by_name
-        )
-
-
-def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
-    """Split the codes of the first attribute into runs without too many overlaps.
-
-    Yield the first code of each run, and the one after its last.
-    """
-    others = boxes.sizes[1:].prod(axis=0)
-    changes = np.bincount(boxes.low[0], others, codes + 1)
-    changes -= np.bincount(boxes.high[0] + 1, others, codes + 1)
-    begin, total = 0, 0.0
-    for code, many in enumerate(np.cumsum(changes)[:codes].tolist()):
-        if total + many > MOST_OVERLAPS and code > begin:
-            yield begin, code
-            begin, total = code, 0.0
-        total += many
-    yield begin, codes
-
-
-def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
-    """Return the box of every cell of every box, and the codes of the cells."""
-    cells = boxes.cells
-    which = np.repeat(np.arange(len(boxes)), cells)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(cells) - cells, cells)
-    codes = np.empty((len(boxes.low), len(which)), np.int64)
-    for axis in reversed(range(len(codes))):
-        place, within = np.divmod(place, boxes.sizes[axis][which])
-        codes[axis] = boxes.low[axis][which] + within
-    return which, codes
-
-
-# Means of weights over boxes: what a row of a box adds, if the rows in it are spread evenly.
-
-Truths = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class WeightMeans:
-    """The mean weight of the cells of each box.
-
-    `uneven` says whether the weights differ within a box, and `used` whether some are not 0.
-    """
-
-    means: Floats
-    uneven: Truths
-    used: Truths
-
-    @classmethod
-    def ones(cls, boxes: int) -> WeightMeans:
-        """Return the means if every cell has weight 1."""
-        return cls(np.ones(boxes), np.zeros(boxes, bool), np.ones(boxes, bool))
-
-    @property
-    def cut(self) -> Truths:
-        """The boxes that the question cuts: they are used in part, or unevenly."""
-        return self.uneven & self.used
-
-    def times(self, other: WeightMeans) -> WeightMeans:
-        """Return the means of products of weights of different attributes: products of means."""
-        return WeightMeans(
-            self.means * other.means, self.uneven | other.uneven, self.used & other.used
-        )
-
-    def at(self, places: Places) -> WeightMeans:
-        """Return the means of some boxes."""
-        return WeightMeans(self.means[places], self.uneven[places], self.used[places])
-
-
-class BoxMeans:
-    """Boxes over the attributes `names`, and means of weights over them.
-
-    Many boxes have the same interval of an attribute, so that its part is summed once for all.
-    """
-
-    def __init__(self, boxes: Boxes, names: Sequence[str]) -> None:
-        self.boxes = boxes
-        self.names = tuple(names)
-        self._known: dict[tuple[str, ...], tuple[Boxes, Places]] = {}
-
-    def means(self, weights: Weights) -> WeightMeans:
-        found = WeightMeans.ones(len(self.boxes))
-        for part in weights.parts:
-            found = found.times(self.part(part))
-        return found
-
-    def part(self, part: Part) -> WeightMeans:
-        """Return the means of one part."""
-        inside, which = self._different(part.names)
-        return tensor_means(part.values, inside).at(which)
-
-    def _different(self, names: tuple[str, ...]) -> tuple[Boxes, Places]:
-        """Return the boxes over some attributes, and the place of each box among them.
-
-        For a single attribute, each interval is listed once.
-        """
-        if names not in self._known:
-            inside = self.along(names)
-            first = which = np.arange(len(self.boxes))
-            if len(names) == 1:
-                packed = inside.low[0] * (int(inside.high.max()) + 1) + inside.high[0]
-                _, first, which = np.unique(packed, return_index=True, return_inverse=True)
-            self._known[names] = (inside.take(first), which)
-        return self._known[names]
-
-    def along(self, names: Sequence[str]) -> Boxes:
-        """Return the boxes projected on some attributes."""
-        axes = [self.names.index(name) for name in names]
-        return Boxes(self.boxes.low[axes], self.boxes.high[axes])
-
-
-def tensor_means(
-    values: Tensor, boxes: Boxes, before: tuple[npt.NDArray[np.int64], ...] = ()
-) -> WeightMeans:
-    """Return the means of the entries of a tensor in each box, from a summed-area table.
-
-    `before` are codes of leading axes of `values`, one for each box.
-    """
-    used = _counts(boxes, values != 0, before) > 0
-    # Prefix sums of fractions are rounded; a box without any weight must have the mean 0.
-    sums = np.where(used, boxes.sums(summed_area(values, len(before)), before), 0.0)
-    return WeightMeans(sums / boxes.cells, _changes(boxes, values, before), used)
-
-
-def _changes(boxes: Boxes, values: Tensor, before: tuple[npt.NDArray[np.int64], ...]) -> Truths:
-    """Return whether the weights change from one code to the next anywhere in a box."""
-    found = np.zeros(len(boxes), bool)
-    for axis in range(len(boxes.low)):
-        steps = np.diff(values, axis=len(before) + axis, prepend=np.nan) != 0
-        inner = boxes.low.copy()
-        inner[axis] += 1  # a step onto the first code of a box is not inside it
-        found |= _counts(Boxes(inner, boxes.high), steps, before) > 0
+    found: npt.NDArray[np.bool_] = (small | forest.leaves) & ~forest.under(small)
     return found
-
-
-def _counts(
-    boxes: Boxes, truths: Truths, before: tuple[npt.NDArray[np.int64], ...]
-) -> npt.NDArray[np.int64]:
-    summed = summed_area(truths.astype(np.int64), len(before))
-    counts: npt.NDArray[np.int64] = boxes.sums(summed, before)
-    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,30 +175,48 @@ class FittedLeaves:
     counts: Floats
     variances: Floats
     fourths: Floats
+    boxes: WeighedBoxes
+
+    def coefficients(self, weights: Floats) -> Floats:
+        """Return what the noise of each node adds to the sum of the leaves with these weights."""
+        by_node = np.zeros(len(self.forest.parents))
+        by_node[self.nodes] = weights
+        return self.forest.coefficients(by_node)
+
+    def reading(self, weights: Floats) -> Reading:
+        """Return the sum of the leaves with these weights."""
+        coefficients = self.coefficients(weights)
+        squares = coefficients**2
+        return Reading(
+            _dot(weights, self.counts),
+            _dot(squares, self.variances),
+            _dot(squares**2, self.fourths),
+            float(np.abs(coefficients).max(initial=0.0)),
+        )
 
     def readings(self, some: Overlaps, weights: Weights) -> Readings:
         """Return the readings of the groups of some overlaps."""
-        return self._readings(some, some.means(weights))
+        return self._readings(some, some.weigh(weights))
 
     def averages(self, some: Overlaps, average: AverageWeights) -> AverageReadings:
-        weighted, condition = some.means(average.weighted), some.means(average.condition)
+        weighted, condition = some.weigh(average.weighted), some.weigh(average.condition)
         totals, counts = self._readings(some, weighted), self._readings(some, condition)
         covariances = self._moments(some, weighted.means, condition.means)[0]
         ratios = totals.ratios(counts)[some.groups - some.first]
         centred = weighted.means - ratios * condition.means
         return AverageReadings(totals, counts, covariances, self._sums(some, centred))
 
-    def _readings(self, some: Overlaps, found: WeightMeans) -> Readings:
-        cut = some.sums(found.cut).astype(np.int64).tolist()
-        notes: list[tuple[str, ...]] = [(cut_note(leaves),) if leaves else () for leaves in cut]
-        return self._sums(some, found.means, notes)
+    def _readings(self, some: Overlaps, found: BoxWeights) -> Readings:
+        readings = self._sums(some, found.means)
+        if not found.cut.any():
+            return readings
+        low, high = (self._sums(some, weights) for weights in found.ends)
+        return replace(readings, low=low, high=high)
 
-    def _sums(
-        self, some: Overlaps, weights: Floats, notes: list[tuple[str, ...]] | None = None
-    ) -> Readings:
+    def _sums(self, some: Overlaps, weights: Floats) -> Readings:
         values = some.sums(weights * self.counts[some.leaves])
         moments = self._moments(some, weights, weights)
-        return Readings(np.concatenate([values[None], moments]), notes or ())
+        return Readings(np.concatenate([values[None], moments]))
 
     def _moments(self, some: Overlaps, first: Floats, second: Floats) -> Floats:
         used = np.flatnonzero((first != 0) | (second != 0))
@@ -395,12 +226,3 @@ class FittedLeaves:
         return self.forest.group_moments(
             lists, first[used], second[used], self.variances, self.fourths
         )
-
-
-def cut_note(leaves: int) -> str:
-    """Return the note of an answer that cuts `leaves` leaves."""
-    which = "a leaf" if leaves == 1 else f"{leaves} leaves"
-    return (
-        f"the question takes part of {which} of the tree, inside which rows were taken to be "
-        "spread evenly: an error by that is not in the interval"
-    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import prod
 from typing import Any, Protocol, runtime_checkable
@@ -27,6 +27,7 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public import sandbox
 from scumble.public.estimate import Estimate
+from scumble.public.estimation.bounds import Limit
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
 from scumble.public.sandbox import Sandbox
 
@@ -121,7 +122,11 @@ class Reading:
     """An estimate of a weighted sum of counts; its error is a sum of independent noises.
 
     With noises of fourth cumulants κᵢ and coefficients cᵢ, `fourth` is Σ κᵢ cᵢ⁴ and `largest` is
-    the largest |cᵢ|. `notes` say what besides the noise makes the estimate wrong.
+    the largest |cᵢ|. `notes` say what else should be known about the estimate.
+
+    Where the weights differ within a piece whose inside was not measured, `low` and `high` are
+    readings with the least and the largest weight of every piece, and the sum itself is read as if
+    rows were spread evenly within pieces. The truth is between the truths of `low` and `high`.
     """
 
     value: float
@@ -129,6 +134,14 @@ class Reading:
     fourth: float = 0.0
     largest: float = 0.0
     notes: tuple[str, ...] = ()
+    low: Reading | None = None
+    high: Reading | None = None
+
+    @property
+    def limits(self) -> tuple[Limit, Limit]:
+        """The estimated limits of the sum, with the laws of their errors."""
+        low, high = self.low or self, self.high or self
+        return Limit(low.value, NoisyTotal(low)), Limit(high.value, NoisyTotal(high))
 
 
 class Reader(Protocol):
@@ -142,6 +155,15 @@ class Reader(Protocol):
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         """Return two readings, and the covariance of their errors."""
+        ...
+
+
+@runtime_checkable
+class PieceReader(Protocol):
+    """A reader of pieces whose inside was not measured."""
+
+    def spread(self, weights: Weights) -> float:
+        """Return the variance of an answer around an even spread within pieces, by a model."""
         ...
 
 
@@ -273,23 +295,34 @@ class Readings:
     """A reading of every group.
 
     The four rows of `numbers` are values, variances, fourth cumulants and largest coefficients.
-    `notes` has the notes of each group; it is empty if there are none.
+    `notes` has the notes of each group; it is empty if there are none. `low` and `high` are
+    readings of the limits of the groups, if some group has limits.
     """
 
     numbers: Floats
     notes: Sequence[tuple[str, ...]] = ()
+    low: Readings | None = None
+    high: Readings | None = None
 
     @classmethod
     def of(cls, readings: Sequence[Reading]) -> Readings:
         """Return readings that were read one by one."""
         columns = [(each.value, each.variance, each.fourth, each.largest) for each in readings]
-        return cls(np.array(columns).reshape(-1, 4).T, [each.notes for each in readings])
+        found = cls(np.array(columns).reshape(-1, 4).T, [each.notes for each in readings])
+        if all(each.low is None for each in readings):
+            return found
+        low = cls.of([each.low or each for each in readings])
+        return replace(found, low=low, high=cls.of([each.high or each for each in readings]))
 
     @classmethod
     def joined(cls, parts: Sequence[Readings]) -> Readings:
         """The groups of all parts, one after the other."""
         numbers = np.concatenate([part.numbers for part in parts], axis=1)
-        return cls(numbers, [notes for part in parts for notes in part.notes])
+        found = cls(numbers, [notes for part in parts for notes in part.notes])
+        if all(part.low is None for part in parts):
+            return found
+        low = cls.joined([part.low or part for part in parts])
+        return replace(found, low=low, high=cls.joined([part.high or part for part in parts]))
 
     @property
     def values(self) -> Floats:
@@ -303,7 +336,13 @@ class Readings:
     def at(self, group: int) -> Reading:
         """Return the reading of one group."""
         value, variance, fourth, largest = self._rows[group]
-        return Reading(value, variance, fourth, largest, self.notes[group] if self.notes else ())
+        notes = self.notes[group] if self.notes else ()
+        found = Reading(value, variance, fourth, largest, notes)
+        if self.low is None or self.high is None:
+            return found
+        if self._rows[group] == self.low._rows[group] == self.high._rows[group]:
+            return found
+        return replace(found, low=self.low.at(group), high=self.high.at(group))
 
     def ratios(self, others: Readings) -> Floats:
         """Return the values divided by those of `others`; 0 where those are 0."""
