@@ -23,7 +23,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "alpha": ("number", "--alpha", "SHARE", "alphabeta: what a true tuple has more than a false one; goes with --beta.", ""),
     "beta": ("number", "--beta", "SHARE", "alphabeta: probability of a false tuple.", ""),
     "adversary": ("choice", "--adversary", "CHOICE", "alphabeta: independent or exclusive.", ""),
-    "duplicates": ("choice", "--duplicates", "CHOICE", "alphabeta: equal rows are an error, or collapse.", ""),
+    "duplicates": ("choice", "--duplicates", "CHOICE", "alphabeta: equal rows are an error, or collapse into one (--multiplicity counts them all).", ""),
     "multiplicity": ("whole", "--multiplicity", "NUMBER", "alphabeta: largest number of equal rows that are told apart.", ""),
     "sources": ("json", "--sources", "FILE", "alphabeta: JSON with public weights for the noise, by column.", ""),
     "views": ("whole", "--views", "NUMBER", "alphabeta: how often the table may be published.", ""),

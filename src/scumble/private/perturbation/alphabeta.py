@@ -41,8 +41,9 @@ class AlphaBeta(Publisher):
     out of m possible ones; `epsilon` is the loss for one row more or less (β = a·e^−ε for one view
     without sources). β is the smallest number that the proof allows, and `keep` is a (1/2 if not
     given). `adversary="exclusive"` keeps γ also against who knows that exactly one of some rows is
-    true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or made one by
-    `duplicates="collapse"`, or told apart by a number below `multiplicity`. `views` says how often
+    true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or
+    told apart by a number below `multiplicity`, which counts every row, or made one by
+    `duplicates="collapse"`, after which answers count different rows only. `views` says how often
     the same table may be published (`release.republish`). `sources` gives weights by column, in the
     order of the domain, for noise that looks like a known and public distribution p; then `k`
     speaks of priors of at most k·n·p(t), and `d` still of any prior of at most d.
@@ -56,7 +57,7 @@ class AlphaBeta(Publisher):
         beta: probability of a false tuple.
         keep: probability to keep what is true.
         adversary: independent or exclusive.
-        duplicates: equal rows are an error, or collapse.
+        duplicates: equal rows are an error, or collapse into one (`multiplicity` counts them all).
         multiplicity: largest number of equal rows that are told apart.
         sources: public weights for the noise, by column.
         views: how often the table may be published.

@@ -134,9 +134,10 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
         return keys
     if duplicates == "error":
         raise PromiseError(
-            "Some rows of the table are equal, and AlphaBeta publishes a set. Choose "
-            f"{setting('duplicates', 'collapse')} to count equal rows once, or give a "
-            f"{named('multiplicity')} to allow that number of equal rows."
+            "Some rows of the table are equal, and AlphaBeta publishes a set. Give a "
+            f"{named('multiplicity')}, the largest number of equal rows, so that all rows are "
+            f"counted; with {setting('duplicates', 'collapse')} equal rows are made one, and "
+            "answers count different rows only."
         )
     times = f" ({int(np.count_nonzero(~firsts))} rows)" if rows.reveal else ""
     rows.remark(f"Equal rows were made one{times}: the release counts different rows.")

@@ -57,7 +57,7 @@ def test_normal_tails_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> Non
     law = RandomizedCount(rows=200_000, shown=30_000, keep=0.13, outside=0.12)
     assert law.exact
     exact = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
-    monkeypatch.setattr(count_laws, "_EXACT_SPREAD", 0.0)
+    monkeypatch.setattr(count_laws, "_EXACT_STDERR", 0.0)
     normal = np.array([law.interval(law.value, level) for level in (0.9, 0.95, 0.99, 0.999)])
     assert np.abs(exact - normal).max() <= 1
 

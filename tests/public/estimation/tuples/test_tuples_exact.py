@@ -218,8 +218,16 @@ def test_what_the_domain_alone_decides_is_exact(presence) -> None:
 
 
 def test_collapsed_rows_are_noted() -> None:
+    """On every answer, also on one that is exact, that has groups, or that is one of many."""
     release = tuples_release(DOMAIN, TRUE, replace(SET, collapsed=True))
-    assert any("distinct tuples" in note for note in release.answer(_sql(QUESTIONS[0])).notes)
+    questions = [_sql(question) for question in QUESTIONS]
+    questions += ["SELECT COUNT(*) FROM t", "SELECT AVG(x) FROM t WHERE x > 5"]
+    answers = [*map(release.answer, questions), *release.answer_many(questions)]
+    groups = release.answer("SELECT x, COUNT(*) FROM t GROUP BY x")
+    for answer in [*answers, *(estimate for _, estimate in groups)]:
+        assert "this counts different rows: equal rows of the table were made one" in answer.notes
+    assert "different rows" in str(answers[0]) + repr(answers[0])
+    assert "different rows" in repr(groups)
 
 
 def test_too_many_groups_are_refused() -> None:

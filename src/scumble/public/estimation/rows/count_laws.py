@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 from scumble.public.estimate import Estimate, Law
 from scumble.public.estimation.interval_laws import Shifted
+from scumble.public.estimation.rows.binomial_tails import at_least, at_most
 
 EXACT = "exact: the answer depends on no perturbed value"
 BINOMIAL = "inverted channel; exact binomial interval"
@@ -82,7 +83,7 @@ class PoolModel:
 # 0.3 % (Berry-Esseen for independent indicators); with it, it is of the order of 1 / 200².
 _EXACT_STDERR = 200.0
 # Below this probability Bin(n, p) is taken for Poisson: no event differs by more than p (Barbour,
-# Hall, 1984), which is added to the tails. The binomial tails would lose the digits of 1 - p.
+# Hall, 1984), which is added to the tails. So domains may have more tuples than floats can count.
 _RARE = 1e-8
 
 
@@ -202,31 +203,23 @@ class RandomizedCount:
     def _upper(self, rest: Any, count: int) -> Any:
         """Return P(at least `rest` of the rows that do not count show)."""
         import numpy as np
-        from scipy.special import bdtrc, pdtrc
+        from scipy.special import pdtrc
 
-        tails = np.where(rest <= 0, 1.0, 0.0)
-        if self.outside < _RARE:
-            tails[rest > 0] = pdtrc(rest[rest > 0] - 1, self._rate(count))
-            return tails
-        others = self.rows - count
-        # bdtrc(k, n, p) = P(> k); it wants 0 <= k < n.
-        usable = (rest > 0) & (rest <= others)
-        tails[usable] = bdtrc(rest[usable] - 1, others, self.outside)
+        if self.outside >= _RARE:
+            return at_least(rest, self.rows - count, self.outside)
+        tails = np.ones(len(rest))
+        tails[rest > 0] = pdtrc(rest[rest > 0] - 1, self._rate(count))
         return tails
 
     def _lower(self, rest: Any, count: int) -> Any:
         """Return P(at most `rest` of the rows that do not count show)."""
         import numpy as np
-        from scipy.special import bdtr, pdtr
+        from scipy.special import pdtr
 
-        if self.outside < _RARE:
-            tails = np.zeros(len(rest))
-            tails[rest >= 0] = pdtr(rest[rest >= 0], self._rate(count))
-            return tails
-        others = self.rows - count
-        tails = np.where(rest >= others, 1.0, 0.0)
-        usable = (rest >= 0) & (rest < others)
-        tails[usable] = bdtr(rest[usable], others, self.outside)
+        if self.outside >= _RARE:
+            return at_most(rest, self.rows - count, self.outside)
+        tails = np.zeros(len(rest))
+        tails[rest >= 0] = pdtr(rest[rest >= 0], self._rate(count))
         return tails
 
     def _rate(self, count: float) -> float:
@@ -296,15 +289,8 @@ def _quantile(draws: int, share: float, tail: float) -> int:
     spread = math.sqrt(draws * share * (1 - share))
     guess = round(draws * share + NormalDist().inv_cdf(tail) * spread)
     found = min(max(guess, 0), draws)
-    while found > 0 and _at_most(draws, share, found - 1) > tail:
+    while found > 0 and at_most(found - 1, draws, share) > tail:
         found -= 1
-    while found < draws and _at_most(draws, share, found) <= tail:
+    while found < draws and at_most(found, draws, share) <= tail:
         found += 1
     return found
-
-
-def _at_most(draws: int, share: float, number: int) -> float:
-    """Return P(Bin(draws, share) <= number), for a number below `draws`."""
-    from scipy.special import betainc
-
-    return float(betainc(draws - number, number + 1, 1 - share))

@@ -57,7 +57,7 @@ BINOMIAL = f"{LESS}; exact binomial interval"
 MANY = f"{LESS}; binomial interval, by the normal law where thousands of tuples decide"
 SCORE = f"{LESS}; score interval"
 FIELLER = f"ratio of {LESS}; Fieller interval"
-COLLAPSED = "equal rows of the table were made one: distinct tuples are counted"
+COLLAPSED = "this counts different rows: equal rows of the table were made one"
 NOTHING = "no tuple can satisfy the condition, or their estimated number is zero"
 
 

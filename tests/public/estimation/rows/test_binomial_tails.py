@@ -1,0 +1,124 @@
+"""Binomial tails of up to 10^30 trials against mpmath, and the intervals that are made of them."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from mpmath import binomial, mp, mpf
+from scipy.stats import binom, poisson
+
+import scumble as sc
+from scumble.public.estimation.rows.binomial_tails import at_least, at_most
+from scumble.public.estimation.rows.count_laws import RandomizedCount
+
+TRIALS = [10, 2**20, 2**31 - 1, 2**31, 2**31 + 1, 10**10, 10**12, 10**15, 10**20, 10**30]
+Z = 1.959964
+
+
+def _summed(number: int, trials: int, probability: float) -> tuple[float, float]:
+    """P(<= number) and P(> number), each added up term by term in sixty digits."""
+    with mp.workdps(60):
+        p = mpf(probability)
+        odds = p / (1 - p)
+        first = binomial(trials, number) * p**number * (1 - p) ** (trials - number)
+        below = above = mpf(0)
+        term, place = first, number
+        while place >= 0 and term > below / 10**20:
+            below += term
+            term *= mpf(place) / (trials - place + 1) / odds
+            place -= 1
+        term, place = first * (trials - number) / (number + 1) * odds, number + 1
+        while place <= trials and term > above / 10**20:
+            above += term
+            term *= mpf(trials - place) / (place + 1) * odds
+            place += 1
+        return float(below), float(above)
+
+
+@pytest.mark.parametrize("trials", TRIALS)
+def test_tails_are_those_of_mpmath(trials: int) -> None:
+    for mean in (0.001, 0.5, 3, 40, 1000, 40_000):
+        if mean >= trials:
+            continue
+        for steps in (-6, -3, -1, 0, 1, 3, 6):
+            number = round(mean + steps * math.sqrt(mean))
+            if not 0 <= number < trials:
+                continue
+            below, above = _summed(number, trials, mean / trials)
+            found = [at_most(number, trials, mean / trials)]
+            found.append(at_least(number + 1, trials, mean / trials))
+            assert np.array(found) == pytest.approx([below, above], rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("probability", [0.02, 0.5, 0.999])
+def test_tails_of_few_trials(probability: float) -> None:
+    """Also beyond both ends, where nothing or everything is."""
+    numbers = np.arange(-2, 10)
+    lower, upper = binom.cdf(numbers, 7, probability), binom.sf(numbers - 1, 7, probability)
+    assert at_most(numbers, 7, probability) == pytest.approx(lower, rel=1e-12)
+    assert at_least(numbers, 7, probability) == pytest.approx(upper, rel=1e-12)
+
+
+DOMAINS = [2**31 + 1000, 2**33, 10**10, 10**11, 10**15, 10**30]
+
+
+@cache
+def _limits(domain: int, false: float) -> tuple[np.ndarray, np.ndarray]:
+    """What may be shown if up to 300 tuples are true, and the 95 % limits of each."""
+    shown = np.arange(int(false - 8 * math.sqrt(false)), int(false + 150 + 8 * math.sqrt(false)))
+    limits = []
+    for number in shown:
+        law = RandomizedCount(domain, int(number), 0.5, false / domain, 1000, false)
+        limits.append(law.interval(law.value, 0.95))
+    return shown, np.array(limits)
+
+
+@pytest.mark.parametrize("count", [0, 20, 150, 300])
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_coverage_in_large_domains(domain: int, count: int) -> None:
+    """Exact but for the Poisson law of the false tuples, which is off by less than 4e-8."""
+    false = 150.0
+    shown, limits = _limits(domain, false)
+    true = binom.pmf(np.arange(count + 1), count, 0.5)
+    chances = np.array(
+        [poisson.pmf(number - np.arange(count + 1), false) @ true for number in shown]
+    )
+    assert chances.sum() == pytest.approx(1, abs=1e-9)
+    covered = chances @ ((limits[:, 0] <= count) & (count <= limits[:, 1]))
+    assert 0.95 <= covered <= 0.98
+
+
+@pytest.mark.parametrize("false", [30.0, 2000.0, 38_000.0, 60_000.0])
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_width_in_large_domains(domain: int, false: float) -> None:
+    """1.96 standard errors, whatever the size of the domain, for counts above five of them."""
+    for count in (math.ceil(16 * math.sqrt(false)), 5000):
+        law = RandomizedCount(domain, round(false + count / 2), 0.5, false / domain, 10**6, false)
+        assert law.value > 5 * law.stderr
+        low, high = law.interval(law.value, 0.95)
+        assert 0.99 <= (high - low) / (2 * Z * law.stderr) <= 1.15
+
+
+@pytest.mark.parametrize(("number", "size"), [(3, 2**11), (4, 2**10), (9, 2**11)])
+def test_answers_from_a_large_domain(number: int, size: int) -> None:
+    """On 2^33 and 2^40 tuples some of these intervals had no width, or reached to the last row."""
+    attributes = [
+        sc.Attribute(f"a{place}", "sensitive", sc.IntegerRange(0, size - 1))
+        for place in range(number)
+    ]
+    schema, rng = sc.Schema(attributes), np.random.default_rng(3)
+    columns = {name: rng.integers(0, size, 4000) for name in schema.names}
+    columns["a0"][rng.random(4000) < 0.4] = 0
+    method = sc.AlphaBeta(k=10, gamma=0.2, duplicates="collapse")
+    release = sc.publish(pa.table(columns), schema, method)
+    for limit in (1, size // 20, size // 8, size // 4):
+        answer = release.answer(f"SELECT COUNT(*) FROM t WHERE a0 < {limit}")
+        low, high = answer.interval(0.95)
+        assert low < answer.value < high < 4000
+        assert 0.95 <= (high - low) / (2 * Z * answer.stderr) <= 1.1
+        # six standard errors: a false alarm once in 10^8 runs
+        assert abs(answer.value - (columns["a0"] < limit).sum()) < 6 * answer.stderr
