@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import scumble
-from scumble.private.registry import class_names
+from scumble._registry import class_names
 from tests.support.stubs import stub_text
 
 

@@ -11,8 +11,8 @@ release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sal
 from importlib import import_module
 from typing import Any
 
+from scumble._registry import class_names
 from scumble._version import __version__ as __version__
-from scumble.private.registry import class_names
 
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
 # once. The value is the module, with ":" and the name there if it is another; "*" is the module

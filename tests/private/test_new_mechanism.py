@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import scumble as sc
+from scumble._registry import REGISTRY
 from scumble.audit.catalogue import everything
 from scumble.audit.mechanism_claims import tried
 from scumble.cli import cards, make_options
@@ -16,7 +17,6 @@ from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
 from scumble.private.mechanism import create
-from scumble.private.registry import REGISTRY
 from tests.private import test_conformance
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import schema

@@ -16,12 +16,12 @@ from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
+from scumble._registry import REGISTRY
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, Study
-from scumble.private.registry import REGISTRY
 
 if TYPE_CHECKING:
     from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
@@ -34,7 +34,7 @@ class Mechanism(ABC):
     """The base class of publishers and summaries.
 
     A new mechanism derives from Publisher, or from a class in summaries/ that has the protection
-    parameters, and has a line in registry.py.
+    parameters, and has a line in _registry.py.
     """
 
     name: ClassVar[str]
