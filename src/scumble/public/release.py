@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
+from scumble.model import stored
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
@@ -316,16 +317,16 @@ def load(folder: str | Path) -> Release:
     if not path.is_dir():
         raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
     try:
-        text = (path / MANIFEST).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = stored.read_regular(path / MANIFEST).decode("utf-8")
+    except (OSError, ValueError):
         hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
         raise ReleaseError(
             f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
         ) from None
     try:
-        data = json.loads(text)
+        data = stored.parse_json(text)
         version, checksum = data["format"], data.pop("checksum")
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except stored.MALFORMED:
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
     if version != FORMAT:
         raise ReleaseError(
@@ -338,8 +339,8 @@ def load(folder: str | Path) -> Release:
         )
     try:
         manifest = _manifest_from_json(data)
-        files = dict(data["files"])
-    except (ScumbleError, ValueError, TypeError, KeyError):
+        files = {stored.text(name): stored.text(each) for name, each in data["files"].items()}
+    except (ScumbleError, *stored.MALFORMED):
         raise ReleaseError(
             f"{path} is damaged: its {MANIFEST} does not describe a release."
         ) from None
@@ -430,17 +431,24 @@ def _manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str,
 
 
 def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
+    """Return the manifest in JSON values; `ValueError` or `ScumbleError` for any other content."""
+    schema, evidence = Schema.from_dict(data["schema"]), evidence_from_dict(data["evidence"])
+    known = {*schema.names, *(attribute.name for attribute in evidence.added)}
+    if not known.issuperset(evidence.columns) or not evidence.columns:
+        raise ValueError("a column of the evidence is not in the schema")
+    if not data["guarantees"]:
+        raise ValueError("no guarantee is stated")
     return Manifest(
-        mechanism=data["mechanism"],
-        parameters=data["parameters"],
-        schema=Schema.from_dict(data["schema"]),
-        guarantees=Guarantees(map(Guarantee.from_dict, data["guarantees"])),
-        evidence=evidence_from_dict(data["evidence"]),
-        report=data["report"],
-        outside=data["outside"],
-        seeded=data["seeded"],
-        software=data["software"],
-        format=data["format"],
+        mechanism=stored.text(data["mechanism"]),
+        parameters=stored.table(data["parameters"]),
+        schema=schema,
+        guarantees=Guarantees(stored.items(Guarantee.from_dict, data["guarantees"])),
+        evidence=evidence,
+        report=stored.table(data["report"]),
+        outside=stored.one_of(data["outside"], ("error", "drop", "missing")),
+        seeded=stored.flag(data["seeded"]),
+        software=stored.text(data["software"]),
+        format=stored.whole(data["format"]),
     )
 
 
@@ -448,8 +456,14 @@ def _verify(folder: Path, files: Mapping[str, str]) -> None:
     for name, expected in files.items():
         if Path(name).name != name:
             raise ReleaseError(f"{folder} is damaged: it names a file outside of itself.")
-        if not (folder / name).is_file():
-            raise ReleaseError(f"{folder} is damaged: {name} is missing.")
+        try:
+            stored.check_regular(folder / name)
+        except ValueError:
+            raise ReleaseError(
+                f"{folder} is damaged: {name} is a link or no ordinary file."
+            ) from None
+        except OSError:
+            raise ReleaseError(f"{folder} is damaged: {name} is missing.") from None
         if digest(folder / name) != expected:
             raise ReleaseError(
                 f"{folder} is damaged or was changed: {name} does not fit its checksum."

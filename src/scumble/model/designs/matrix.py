@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import stored
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
 
 if TYPE_CHECKING:
@@ -188,7 +189,12 @@ def _runs(labels: Labels) -> list[list[int]]:
     return runs
 
 
+_MOST_LABELS = 1 << 28
+
+
 def _labels(runs: Sequence[Sequence[int]]) -> Labels:
+    if sum(stored.whole(length) for _, _, length in runs) > _MOST_LABELS:
+        raise ValueError("too many labels")
     parts = [first + step * np.arange(length) for first, step, length in runs]
     return np.concatenate(parts).astype(np.int64)
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from scumble.model import stored
 from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
@@ -71,7 +72,7 @@ class Sparse:
             data["count"],
             data["weight"],
             int(data["theta"]),
-            Fraction(data["tau"]),
+            stored.fraction(data["tau"]),
             int(data["total"]),
             _laplace(data["total noise"]),
         )

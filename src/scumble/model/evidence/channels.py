@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import stored
+
 Tensor = npt.NDArray[np.float64]
 
 
@@ -53,7 +55,7 @@ class UniformChannel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> UniformChannel:
-        return cls(tuple(data["attributes"]), Fraction(data["keep"]))
+        return cls(stored.items(stored.text, data["attributes"]), stored.share(data["keep"]))
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,11 @@ class PartitionChannel:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PartitionChannel:
         return cls(
-            tuple(data["attributes"]),
-            data["column"],
-            tuple(tuple(map(int, domain)) for domain in data["domains"]),
-            tuple(map(Fraction, data["keeps"])),
-            tuple(map(int, data["rows"])),
+            stored.items(stored.text, data["attributes"]),
+            stored.text(data["column"]),
+            tuple(stored.items(stored.whole, domain) for domain in data["domains"]),
+            stored.items(stored.share, data["keeps"]),
+            stored.items(stored.whole, data["rows"]),
         )
 
 
@@ -123,10 +125,9 @@ class MultisetChannel:
     def from_dict(cls, data: Mapping[str, Any]) -> MultisetChannel:
         if data["layout"] not in ("counts", "codes"):
             raise ValueError("unknown layout of multisets")
-        columns = tuple(data["columns"])
-        return cls(
-            tuple(data["attributes"]), data["layout"], columns, multiset_law_from_dict(data["law"])
-        )
+        columns = stored.items(stored.text, data["columns"])
+        attributes = stored.items(stored.text, data["attributes"])
+        return cls(attributes, data["layout"], columns, multiset_law_from_dict(data["law"]))
 
 
 Channel = UniformChannel | PartitionChannel | MultisetChannel
@@ -230,7 +231,8 @@ class SubsetLaw:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SubsetLaw:
-        return cls(int(data["values"]), int(data["size"]), Fraction(data["inclusion"]))
+        values, size = stored.whole(data["values"], 1), stored.whole(data["size"], 1)
+        return cls(values, size, stored.share(data["inclusion"]))
 
 
 Complexes = npt.NDArray[np.complex128]
@@ -288,8 +290,8 @@ class PoolLaw:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PoolLaw:
-        caps = None if data["caps"] is None else tuple(map(int, data["caps"]))
-        return cls(tuple(map(int, data["weights"])), int(data["size"]), caps)
+        caps = None if data["caps"] is None else stored.items(stored.whole, data["caps"])
+        return cls(stored.items(stored.whole, data["weights"]), stored.whole(data["size"], 1), caps)
 
 
 class _CappedBags:

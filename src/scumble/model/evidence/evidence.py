@@ -14,10 +14,12 @@ like any other column. `unchanged` are the columns that are published as they ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from scumble.model import stored
 from scumble.model.designs.registry import Design, design_from_dict
 from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
 from scumble.model.evidence.presence import Presence, presence_from_dict
@@ -68,7 +70,7 @@ class Records:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Records:
         channels = tuple(map(channel_from_dict, data["channels"]))
-        return cls(data["file"], tuple(data["columns"]), channels, int(data["rows"]))
+        return cls(_file(data["file"]), _names(data), channels, stored.whole(data["rows"]))
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Tuples:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
-        return cls(data["file"], tuple(data["columns"]), presence_from_dict(data["presence"]))
+        return cls(_file(data["file"]), _names(data), presence_from_dict(data["presence"]))
 
 
 @dataclass(frozen=True)
@@ -151,14 +153,14 @@ class Groups:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Groups:
         return cls(
-            data["file"],
-            data["values"],
-            tuple(data["columns"]),
-            tuple(data["sensitive"]),
-            data["group"],
-            data["count"],
-            int(data["rows"]),
-            bool(data["complete"]),
+            _file(data["file"]),
+            _file(data["values"]),
+            _names(data),
+            stored.items(stored.text, data["sensitive"]),
+            stored.text(data["group"]),
+            stored.text(data["count"]),
+            stored.whole(data["rows"]),
+            stored.flag(data["complete"]),
         )
 
 
@@ -191,7 +193,7 @@ class Measurements:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        return cls(data["file"], tuple(data["columns"]), design_from_dict(data["design"]))
+        return cls(_file(data["file"]), _names(data), design_from_dict(data["design"]))
 
 
 Evidence = Records | Tuples | Groups | Measurements
@@ -202,6 +204,17 @@ def evidence_from_dict(data: Mapping[str, Any]) -> Evidence:
     """Return the evidence that a manifest holds as `data`."""
     found: Evidence = _KINDS[data["kind"]].from_dict(data)
     return found
+
+
+def _file(name: Any) -> str:
+    """Return the name of a data file, which must be one inside the release folder."""
+    if not re.fullmatch(r"[a-z]+\.parquet", stored.text(name)):
+        raise ValueError("not the name of a data file")
+    return stored.text(name)
+
+
+def _names(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return stored.items(stored.text, data["columns"])
 
 
 def _numbered(name: str, size: int) -> Attribute:

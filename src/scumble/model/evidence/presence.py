@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from scumble.model import stored
+
 
 @dataclass(frozen=True)
 class ReplacedTuples:
@@ -24,7 +26,7 @@ class ReplacedTuples:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ReplacedTuples:
-        return cls(int(data["rows"]), Fraction(data["keep"]))
+        return cls(stored.whole(data["rows"]), stored.share(data["keep"]))
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,16 @@ class InclusionProbabilities:
     def from_dict(cls, data: Mapping[str, Any]) -> InclusionProbabilities:
         given = data["sources"]
         return cls(
-            rows=int(data["rows"]),
-            kept=Fraction(data["kept"]),
-            noise=Fraction(data["noise"]),
-            multiplicity=int(data["multiplicity"]),
-            sources=given and {name: tuple(map(Fraction, each)) for name, each in given.items()},
-            most=int(data["most"]),
-            views=int(data["views"]),
-            fade=Fraction(data["fade"]),
-            collapsed=bool(data["collapsed"]),
+            rows=stored.whole(data["rows"]),
+            kept=stored.share(data["kept"]),
+            noise=stored.share(data["noise"]),
+            multiplicity=stored.whole(data["multiplicity"], 1),
+            sources=given
+            and {name: stored.items(stored.share, each) for name, each in given.items()},
+            most=stored.whole(data["most"], 1),
+            views=stored.whole(data["views"], 1),
+            fade=stored.share(data["fade"]),
+            collapsed=stored.flag(data["collapsed"]),
         )
 
 

@@ -7,9 +7,9 @@ plus and minus the smallest half-width that covers at the given level.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
+from scumble.model import stored
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import DiscreteLaw, ErrorLaw, Normal
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
@@ -34,9 +34,9 @@ def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
     if kind == "normal":
         return Normal(float(data["variance"]))
     if kind == "discrete laplace":
-        return DiscreteLaplace(Fraction(data["scale"]))
+        return DiscreteLaplace(stored.fraction(data["scale"]))
     if kind == "discrete gaussian":
-        return DiscreteGaussian(Fraction(data["parameter"]))
+        return DiscreteGaussian(stored.fraction(data["parameter"]))
     if kind == "noise sum":
         base = noise_law_from_dict(data["base"])
         return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})

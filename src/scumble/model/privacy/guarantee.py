@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from scumble.model import stored
 from scumble.model.errors import ParameterError
 
 Scope = Literal["the whole release", "each single value", "one count answer"]
@@ -74,7 +75,16 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
-        return cls(**{**data, "limits": tuple(data["limits"])})
+        return cls(
+            statement=stored.text(data["statement"]),
+            parameters=stored.numbers(data["parameters"]),
+            scope=stored.one_of(data["scope"], get_args(Scope)),
+            neighbourhood=stored.one_of(data["neighbourhood"], get_args(Neighbourhood)),
+            trust=stored.one_of(data["trust"], get_args(Trust)),
+            proof=stored.text(data["proof"]),
+            sentence=stored.text(data["sentence"]),
+            limits=stored.items(stored.text, data["limits"]),
+        )
 
 
 class Guarantees(tuple[Guarantee, ...]):
@@ -123,8 +133,8 @@ def _number(
     try:
         if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction, Decimal, str)):
             raise ValueError
-        number = plain if isinstance(plain, Fraction) else Fraction(str(plain))
-    except (ValueError, ZeroDivisionError):
+        number = plain if isinstance(plain, Fraction) else stored.fraction(str(plain).strip())
+    except ValueError:
         raise ParameterError.of(owner, parameter, allowed, value) from None
     if not test(number):
         raise ParameterError.of(owner, parameter, allowed, value)

@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from scumble.model import stored
 from scumble.model.errors import SchemaError, setting
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
@@ -171,8 +172,13 @@ class Schema:
         """Read a schema from TOML text."""
         try:
             document = tomllib.loads(text)
+            stored.check_nesting(document)
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"The schema is not valid TOML: {_located(str(error))}.") from None
+        except (ValueError, RecursionError):  # also a number of more digits than Python reads
+            raise SchemaError(
+                "The schema is not valid: a list is nested too deep, or a number is too long."
+            ) from None
         tables = document.get("attributes")
         for key in document:
             if key not in ("format", "attributes"):

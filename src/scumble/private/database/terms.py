@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any, Literal, get_args
 
+from scumble.model import stored
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import (
@@ -157,12 +158,12 @@ class DatabaseTerms:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DatabaseTerms:
         return cls(
-            Fraction(data["epsilon"]),
-            Fraction(data["noise"]),
+            stored.fraction(data["epsilon"]),
+            stored.fraction(data["noise"]),
             data["tracker"],
             int(data["buckets"]),
             int(data["relax"]),
-            {name: Fraction(part) for name, part in data["quotas"].items()},
+            {name: stored.fraction(part) for name, part in data["quotas"].items()},
             bool(data["sized"]),
             bool(data["seeded"]),
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from scumble.model import stored
 from scumble.model.errors import LedgerError, named
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
@@ -109,7 +110,9 @@ class Bill:
     def from_dict(cls, data: Mapping[str, Any]) -> Bill:
         number = data["loss"]
         loss = (
-            None if number is None else PrivacyLoss(**{k: Fraction(v) for k, v in number.items()})
+            None
+            if number is None
+            else PrivacyLoss(**{k: stored.fraction(v) for k, v in number.items()})
         )
         words = (data["method"], data["parameters"], data["promise"])
         return cls(*words, loss, data["remark"], data["part"], data["column"])

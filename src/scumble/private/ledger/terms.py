@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError, named, setting
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
@@ -127,9 +128,9 @@ class LedgerTerms:
             data["neighbours"],
             data["contribution"],
             tuple(data["sensitive"]),
-            None if data["epsilon"] is None else Fraction(data["epsilon"]),
-            None if data["delta"] is None else Fraction(data["delta"]),
-            Fraction(data["pure"]),
+            None if data["epsilon"] is None else stored.fraction(data["epsilon"]),
+            None if data["delta"] is None else stored.fraction(data["delta"]),
+            stored.fraction(data["pure"]),
             data["parts"],
         )
 

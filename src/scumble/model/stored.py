@@ -1,0 +1,157 @@
+"""Values read from saved files: manifests, ledgers and schemas, which anybody may have written.
+
+Every reader here is bounded in time and memory, and raises `ValueError` for what it does not take.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+LARGEST_FILE = 1 << 28  # bytes of a manifest
+DEEPEST = 64  # lists and tables inside each other
+_DIGITS = 10_000  # of the numerator or denominator of an exact number
+_LARGEST_EXPONENT = 400
+_FRACTION = re.compile(
+    r"[-+]?([0-9]+/[0-9]+|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?)", re.ASCII
+)
+
+Item = TypeVar("Item")
+
+# What reading a damaged description may raise besides the errors of scumble.
+MALFORMED = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError),
+    *(ArithmeticError, RecursionError, MemoryError),
+)
+
+
+def read_regular(path: Path, limit: int = LARGEST_FILE) -> bytes:
+    """Return the content of a file; links, devices, pipes and files beyond `limit` are refused."""
+    check_regular(path)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"{path.name} is larger than {limit} bytes")
+    return content
+
+
+def check_regular(path: Path) -> None:
+    """Raise `ValueError` if the path is a link, a device, a pipe or a folder."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError(f"{path.name} is a link or no ordinary file")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return JSON values; numbers that are not finite and deep nesting are refused."""
+    try:
+        found = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("the nesting is too deep") from None
+    check_nesting(found)
+    return found
+
+
+def check_nesting(value: Any, deepest: int = DEEPEST) -> None:
+    """Raise `ValueError` if JSON or TOML values are nested deeper than `deepest`."""
+    level = [value]
+    for _ in range(deepest):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        if not inner:
+            return
+        level = inner
+    raise ValueError("the nesting is too deep")
+
+
+def _finite(word: str) -> float:
+    if not math.isfinite(number := float(word)):
+        raise ValueError("a number is not finite")
+    return number
+
+
+def fraction(value: Any) -> Fraction:
+    """Return an exact number that was written as text like 1/3 or 0.25, or as an integer."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Fraction(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return Fraction(value)
+    if not isinstance(value, str) or len(value) > 2 * _DIGITS or not _FRACTION.fullmatch(value):
+        raise ValueError("not an exact number")
+    _, _, exponent = value.lower().partition("e")
+    if exponent and abs(int(exponent)) > _LARGEST_EXPONENT:
+        raise ValueError("an exponent is too large")
+    try:
+        return Fraction(value)
+    except ZeroDivisionError:
+        raise ValueError("a denominator is 0") from None
+
+
+def share(value: Any) -> Fraction:
+    """Return an exact number from 0 to 1."""
+    found = fraction(value)
+    if not 0 <= found <= 1:
+        raise ValueError("not a probability")
+    return found
+
+
+def whole(value: Any, least: int = 0) -> int:
+    """Return an integer from `least` to 2^128."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1 << 128:
+        raise ValueError("not a whole number in range")
+    return value
+
+
+def text(value: Any) -> str:
+    """Return a text."""
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise ValueError("neither true nor false")
+    return value
+
+
+def table(value: Any) -> dict[str, Any]:
+    """Return a table of JSON values."""
+    if not isinstance(value, dict):
+        raise ValueError("not a table")
+    return value
+
+
+def items(read: Callable[[Any], Item], value: Any) -> tuple[Item, ...]:
+    """Return the items of a list, each read by `read`."""
+    if not isinstance(value, list):
+        raise ValueError("not a list")
+    return tuple(map(read, value))
+
+
+def one_of(value: Any, allowed: Iterable[Item]) -> Item:
+    """Return the item of `allowed` that equals `value`."""
+    for each in allowed:
+        if isinstance(value, type(each)) and value == each:
+            return each
+    raise ValueError("none of the known words")
+
+
+def numbers(value: Any) -> Mapping[str, float]:
+    """Return a table of finite numbers by name."""
+    for each in table(value).values():
+        if isinstance(each, bool) or not isinstance(each, int | float) or not math.isfinite(each):
+            raise ValueError("not a finite number")
+    return table(value)
