@@ -1,4 +1,4 @@
-"""Manifests and schemas that somebody made to hurt: one `ReleaseError` or `SchemaError`, at once."""
+"""Manifests and schemas made to hurt: one `ReleaseError` or `SchemaError`, at once."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_deep_schema_is_refused(text) -> None:
 
 @pytest.mark.parametrize("text", ["1e500", "1e99999", "1/0", "nan", "inf", "0x1", "1" * 30_000, ""])
 def test_exact_numbers_are_read_with_limits(text) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r".+"):
         fraction(text)
 
 
@@ -147,7 +147,7 @@ def test_exact_numbers_are_read(text) -> None:
 
 @pytest.mark.parametrize("epsilon", ["1e999999999", "1/0", "1e-999999999"])
 def test_numbers_of_users_are_read_with_the_same_limits(epsilon, tmp_path) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r".+"):
         sc.Uniform(epsilon=epsilon)
     with pytest.raises(sc.ParameterError):
         sc.Ledger.create(tmp_path / "l", neighbours="replace", epsilon=epsilon)
