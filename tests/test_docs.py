@@ -54,3 +54,19 @@ def test_links_lead_somewhere() -> None:
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_files_of_the_architecture_page_exist() -> None:
+    """A path is relative to the package or the repository. A bare name is in the folder named
+    before it on its line.
+    """
+    for line in (ROOT / "docs" / "architecture.md").read_text("utf-8").splitlines():
+        folder: Path | None = None
+        for name in re.findall(r"`([\w./-]+(?:\.py|\.md|/))`", line):
+            places = [ROOT / "src" / "scumble", ROOT]
+            if folder is not None and "/" not in name.rstrip("/"):
+                places.insert(0, folder)
+            found = [place / name for place in places if (place / name).exists()]
+            assert found, f"docs/architecture.md names {name}"
+            if folder is None or "/" in name.rstrip("/"):
+                folder = found[0] if found[0].is_dir() else found[0].parent
