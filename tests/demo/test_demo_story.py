@@ -9,7 +9,8 @@ import pytest
 import scumble as sc
 from scumble.demo import report
 from scumble.demo.census import census
-from scumble.demo.story import EPSILONS, EVERY_CONDITION, QUESTIONS, run_demo, true_answers
+from scumble.demo.run import run_demo
+from scumble.demo.story import EPSILONS, EVERY_CONDITION, QUESTIONS, true_answers
 from scumble.model.errors import ReleaseError
 from scumble.public import plot
 
@@ -136,7 +137,7 @@ def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path):
 
 
 def test_all_or_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "page", lambda *_: 1 / 0)
+    monkeypatch.setattr("scumble.demo.run.page", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_demo(50, tmp_path / "out", lambda _: None)
     assert list(tmp_path.iterdir()) == []

@@ -165,7 +165,7 @@ def demo(
     show_page: options.OpenPage = False,
 ) -> None:
     """Publish fictitious people and compare answers with the truth."""
-    from scumble.demo.story import run_demo
+    from scumble.demo.run import run_demo
 
     with console.steps() as step:
         story = run_demo(people, output, step, report=report)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from scumble.model.errors import ReleaseError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 EPSILON = 1.0
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 COUNTED = ("age", "sex", "income", "condition")
-_MARK = "census.toml"
+MARK = "census.toml"
 
 Step = Callable[[str], None]
 
@@ -77,38 +74,14 @@ def methods(epsilon: float) -> dict[str, Mechanism]:
     }
 
 
-def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
-    """Run the demo, write its files to `folder` (all of them or none), and return the results.
-
-    `step` is called with a sentence before each step.
-    """
-    from scumble.demo.census import census
-    from scumble.demo.report import page
-
-    _check(folder)
-    step(f"Making {people:,} fictitious people")
-    table, schema = census(people)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as work:
-        draft = Path(work) / "draft"
-        draft.mkdir()
-        story = _run_steps(table, schema, draft, step)
-        if report:
-            step("Writing the report")
-            (draft / "report.html").write_text(page(story, folder), encoding="utf-8")
-        if folder.exists():
-            folder.rename(Path(work) / "before")
-        draft.rename(folder)
-    return story
-
-
-def _run_steps(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
+def run_steps(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
+    """Publish `table` into the folder `draft`, ask both releases, and return the answers."""
     import pyarrow.parquet as pq
 
     from scumble.private.publish import publish
 
     pq.write_table(table, draft / "census.parquet")
-    schema.save(draft / _MARK)
+    schema.save(draft / MARK)
     releases = {}
     for name, method in methods(EPSILON).items():
         step(f"Publishing them with the method {name}")
@@ -168,15 +141,6 @@ def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:
 
 def _root_mean_square(errors: Sequence[float]) -> float:
     return math.sqrt(sum(error * error for error in errors) / len(errors))
-
-
-def _check(folder: Path) -> None:
-    """Raise `ReleaseError` unless the folder is absent, empty, or from an earlier demo."""
-    free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not free and not (folder / _MARK).exists():
-        raise ReleaseError(
-            f"The folder '{folder}' exists and was not made by the demo; choose another --output."
-        )
 
 
 # The questions, and their true answers.

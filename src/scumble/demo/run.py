@@ -1,0 +1,42 @@
+"""Run the demo: make people, publish them, ask, and write the report."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from scumble.demo.census import census
+from scumble.demo.report import page
+from scumble.demo.story import MARK, Step, Story, run_steps
+from scumble.model.errors import ReleaseError
+
+
+def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
+    """Run the demo, write its files to `folder` (all of them or none), and return the results.
+
+    `step` is called with a sentence before each step.
+    """
+    _check(folder)
+    step(f"Making {people:,} fictitious people")
+    table, schema = census(people)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as work:
+        draft = Path(work) / "draft"
+        draft.mkdir()
+        story = run_steps(table, schema, draft, step)
+        if report:
+            step("Writing the report")
+            (draft / "report.html").write_text(page(story, folder), encoding="utf-8")
+        if folder.exists():
+            folder.rename(Path(work) / "before")
+        draft.rename(folder)
+    return story
+
+
+def _check(folder: Path) -> None:
+    """Raise `ReleaseError` unless the folder is absent, empty, or from an earlier demo."""
+    free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not free and not (folder / MARK).exists():
+        raise ReleaseError(
+            f"The folder '{folder}' exists and was not made by the demo; choose another --output."
+        )
