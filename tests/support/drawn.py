@@ -12,7 +12,9 @@ from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain,
 from scumble.model.schema.schema import Schema
 
 LOW, HIGH = -(2**63), 2**63 - 1
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Cf"]), min_size=1, max_size=8
+)
 VALUES = WORDS.filter(lambda word: word.strip() != "")
 INTEGERS = st.integers(LOW, HIGH)
 

@@ -77,14 +77,14 @@ def advise(
         console.print_json([{**asdict(each), "command": command} for each, command in advised])
         return
     if any(each.error is not None for each in found):
-        typer.echo(question.words)
+        console.echo(question.words)
     for each, command in advised:
         kind = "" if each.private else " (not differentially private)"
-        typer.echo(
+        console.echo(
             f"{each.method}, {each.setting}{kind}: {each.sentence(question, attacker_prior)}."
         )
-        typer.echo(f"    {each.reason}.")
-        typer.echo(f"    {command}")
+        console.echo(f"    {each.reason}.")
+        console.echo(f"    {command}")
 
 
 # --- select --------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def select(
         fields = {"method": found.method, "parameters": dict(found.parameters)}
         console.print_json({**fields, "reasons": list(found.reasons), "command": command})
         return
-    typer.echo(found.method)
+    console.echo(found.method)
     for reason in found.reasons:
-        typer.echo(f"- {reason}")
-    typer.echo(command)
+        console.echo(f"- {reason}")
+    console.echo(command)

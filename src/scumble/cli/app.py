@@ -45,7 +45,7 @@ app.add_typer(ledger.app, name="ledger")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"scumble {__version__}")
+        console.echo(f"scumble {__version__}")
         raise typer.Exit
 
 
@@ -92,7 +92,7 @@ def infer(
     if as_json:
         console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
     elif output is None:
-        typer.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
+        console.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
     for sentence in schema.checks():
         console.say(f"Check {sentence}")
     for sentence in unprotected:

@@ -132,7 +132,7 @@ def _show(reports: list[Report], output: Path | None, as_json: bool) -> None:
         fields = [report.to_dict() for report in reports]
         console.print_json(fields[0] if len(fields) == 1 else fields)
     else:
-        typer.echo("\n\n".join(map(str, reports)))
+        console.echo("\n\n".join(map(str, reports)))
     if output is not None:
         console.say(f"The certificate is in {output}.")
     if any(report.refuted for report in reports):

@@ -209,7 +209,7 @@ def _show(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
             mean = point.error.mean
             error = percents(mean) if shown.percent else f"{mean:.4g}"
             title = f"{shown.words[0].upper()}{shown.words[1:]}"
-            typer.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
+            console.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)
     console.say(f"Wrote {', '.join(map(str, written))}.")
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +25,7 @@ from typer.core import TyperGroup
 
 from scumble.cli.signals import exit_on_signals
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
+from scumble.model.stored import CONTROL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,9 +196,7 @@ def _drop_output() -> None:
 
 def stdout() -> Console:
     """Return the console for results; in a pipe, lines are as wide as 160 columns."""
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if on_terminal() else 160)
+    return _console_class()(highlight=False, width=None if on_terminal() else 160)
 
 
 def on_terminal() -> bool:
@@ -205,20 +206,62 @@ def on_terminal() -> bool:
 
 def stderr() -> Console:
     """Return the console for everything that is not a result."""
-    from rich.console import Console
-
-    return Console(highlight=False, stderr=True)
+    return _console_class()(highlight=False, stderr=True)
 
 
 def say(sentence: str) -> None:
     """Print a sentence that is not the result, on stderr."""
-    typer.echo(sentence, err=True)
+    typer.echo(visible(sentence), err=True)
+
+
+def echo(text: str = "", *, nl: bool = True) -> None:
+    """Print a text of the result."""
+    typer.echo(visible(text), nl=nl)
+
+
+def visible(text: str) -> str:
+    r"""Return a text for a terminal, with control characters written like \x1b.
+
+    Names and sentences of a release come from others, who could repaint the terminal by them. Line
+    breaks stay.
+    """
+    return CONTROL.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    if character in "\n\t":
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+@cache
+def _console_class() -> type[Console]:
+    """Return rich's console, which passes all texts through `visible`."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                if segment.control is None:
+                    segment = segment._replace(text=visible(segment.text))
+                yield segment
+
+    return VisibleConsole
 
 
 def print_json(value: object) -> None:
     """Print the result as JSON."""
     readable = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=not readable, default=str))
+    text = json.dumps(value, indent=2, ensure_ascii=not readable, default=str)
+    typer.echo(CONTROL.sub(_escaped_in_json, text))
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    return found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
 @contextmanager

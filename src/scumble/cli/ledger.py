@@ -172,16 +172,16 @@ def show_created(ledger: Ledger, folder: Path) -> None:
     """Print a new ledger, and how to charge it."""
     limit = ledger.terms.limit
     most = f"at most {limit}" if limit else "no limit"
-    typer.echo(
+    console.echo(
         f"Created {folder}. Protected is {ledger.terms.protects()}; {most} for all releases."
     )
-    typer.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
+    console.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
 
 
 def print_ledger(ledger: Ledger, delta: float | None) -> None:
     """Print the total, what is left of the limit, and a line for every release."""
     statement, charges = ledger.statement(delta), ledger.charges
-    typer.echo(f"Ledger of {ledger.terms.name}")
+    console.echo(f"Ledger of {ledger.terms.name}")
     lines = {
         "protects": ledger.terms.protects(),
         "limit": str(ledger.terms.limit or "none"),
@@ -195,7 +195,7 @@ def print_ledger(ledger: Ledger, delta: float | None) -> None:
     for name, value in lines.items():
         printing.hanging(f"{name:<9}", value)
     if charges:
-        typer.echo()
+        console.echo()
         by_part = any(each.bill.part for each in charges)
         head = ["entry", "time (UTC)", "method", "promise", "charged", "state"]
         head += ["part"] if by_part else []
@@ -212,10 +212,10 @@ def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_jso
     if as_json:
         console.print_json({"whole": not findings, "findings": list(findings), "seal": seal})
     elif seal is None:
-        typer.echo("\n".join(findings))
+        console.echo("\n".join(findings))
     else:
         console.say(f"The ledger is whole, with {seal.partition(' ')[0]} entries. Its seal:")
-        typer.echo(seal)
+        console.echo(seal)
         command = f"scumble {verify} --seal '...'"
         console.say(f"Keep it elsewhere: {command} compares the ledger with it.")
     if findings:
@@ -238,5 +238,5 @@ def _explain(charges: list[Charge]) -> None:
     remarks = [f"{', '.join(numbers)}: {remark}" for remark, numbers in entries.items()]
     states = [_STATES[state] for state in _STATES if any(each.state == state for each in charges)]
     if remarks or states:
-        typer.echo()
+        console.echo()
         printing.bullets([*remarks, *states])

@@ -270,7 +270,7 @@ def hanging(mark: str, sentence: str, style: str = "") -> None:
     from rich.text import Text
 
     line = Table.grid(padding=(0, 1))
-    line.add_row(Text(mark), Text(sentence, style=style))
+    line.add_row(Text(mark), Text(console.visible(sentence), style=style))
     console.stdout().print(line)
 
 
@@ -285,7 +285,9 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int)
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(head):
-        table.add_column(Text(name), justify="left" if place < text_columns else "right")
+        table.add_column(
+            Text(console.visible(name)), justify="left" if place < text_columns else "right"
+        )
     for row in body:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(console.visible(cell)) for cell in row))
     console.stdout().print(table)

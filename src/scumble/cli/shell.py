@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from scumble.cli import console, printing
 from scumble.model.errors import ParameterError, ScumbleError
 
@@ -58,7 +56,7 @@ class Shell:
             "status": lambda _: show_status(database),
             "history": self._history,
             "columns": lambda _: show_columns(database),
-            "help": lambda _: typer.echo(HELP),
+            "help": lambda _: console.echo(HELP),
         }
 
     def run(self) -> int:
@@ -133,7 +131,7 @@ def typed_lines(words: Sequence[str], past: Sequence[str]) -> Iterator[str]:
         try:
             yield ask()
         except KeyboardInterrupt:  # the line is dropped, as in other shells
-            typer.echo()
+            console.echo()
         except EOFError:
             return
 
@@ -187,20 +185,20 @@ def show_created(database: Database, folder: Path) -> None:
     """Print a new database: its promise, its quotas, and how to ask it."""
     terms = database.terms
     place = shlex.quote(str(folder))
-    typer.echo(f"Created {folder}: {_promise(database)}")
+    console.echo(f"Created {folder}: {_promise(database)}")
     printing.bullets([str(database.guarantee)])
     for name, part in terms.quotas.items():
         printing.bullets([f"{name}: at most {terms.limit_of(part)} of the answers for a point."])
-    typer.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
+    console.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
 
 
 def show_appended(folder: Path, number: int) -> None:
     """Print which batch the added rows are, and how to ask the database now."""
     ask = f"scumble db ask {shlex.quote(str(folder))} --source SOURCE --batch ROWS"
-    typer.echo(f"Added as batch {number} of {folder}, with the whole promise.")
+    console.echo(f"Added as batch {number} of {folder}, with the whole promise.")
     if number > 2:
-        typer.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")
-    typer.echo(f'Ask: {ask} "SELECT COUNT(*) FROM t"')
+        console.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")
+    console.echo(f'Ask: {ask} "SELECT COUNT(*) FROM t"')
 
 
 def show_answer(answer: DatabaseEstimate | Estimates, level: float) -> None:
@@ -214,12 +212,12 @@ def show_answer(answer: DatabaseEstimate | Estimates, level: float) -> None:
         count = sum(each.status == status for _, each in rows)
         if count:
             groups = "" if count == len(rows) else f" for {count} of {len(rows)} groups"
-            typer.echo(words + groups + ".")
+            console.echo(words + groups + ".")
     for key, each in relaxed[:_SHOWN_GROUPS]:
         group = f"{', '.join(map(str, key))}: " if key else ""
-        typer.echo(group + _relaxed(each))
+        console.echo(group + _relaxed(each))
     if len(relaxed) > _SHOWN_GROUPS:
-        typer.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more groups were relaxed.")
+        console.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more groups were relaxed.")
 
 
 _STATUSES = {
@@ -244,21 +242,21 @@ def show_cost(found: Mapping[str, Any]) -> None:
     from scumble.public.estimate import format_number
 
     if found["status"] == "refused":
-        typer.echo(f"It would be refused. {found['reason']}")
+        console.echo(f"It would be refused. {found['reason']}")
         return
     error = format_number(found["stderr"], found["stderr"])
     spent = found["new numbers"]
     price = {0: "nothing to pay", 1: "1 new number"}.get(spent, f"{spent} new numbers")
-    typer.echo(f"It would be {found['status']}: standard error {error}, {price}.")
+    console.echo(f"It would be {found['status']}: standard error {error}, {price}.")
     if found["status"] == "relaxed":
         what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
-        typer.echo(f"{what}The relaxation error is {found['distance']:.3g}.")
+        console.echo(f"{what}The relaxation error is {found['distance']:.3g}.")
 
 
 def show_status(reading: Database | DatabaseInspection) -> None:
     """Print the promise of a database, and how much of it is used."""
     facts = reading.status()
-    typer.echo(_promise(reading))
+    console.echo(_promise(reading))
     printing.bullets([str(reading.guarantee)])
     limit, share = facts["most answers for one point"], facts["share used"]
     lines = {
@@ -272,7 +270,7 @@ def show_status(reading: Database | DatabaseInspection) -> None:
         lines[name] = f"{used} of {reading.terms.limit_of(reading.terms.quotas[name])}"
     width = max(map(len, lines))
     for name, value in lines.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        console.echo(f"{name:<{width}}  {value}")
 
 
 def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -301,7 +299,7 @@ def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
     if body:
         printing.table(head, body, text_columns=len(head))
     else:
-        typer.echo("Nothing was answered yet.")
+        console.echo("Nothing was answered yet.")
 
 
 def show_columns(database: Database) -> None:

@@ -15,6 +15,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+# Control characters, line and paragraph separators, bidirectional marks and lone surrogates.
+CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 LARGEST_FILE = 1 << 28  # bytes of a manifest
 DEEPEST = 64  # lists and tables inside each other
 _DIGITS = 10_000  # of the numerator or denominator of an exact number
@@ -57,6 +61,21 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("the nesting is too deep") from None
     check_nesting(found)
     return found
+
+
+def check_visible(value: Any) -> None:
+    """Raise `ValueError` if a text has a control character or a bidirectional mark."""
+    level = [value]
+    while level:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend((*each, *each.values()))
+            elif isinstance(each, list):
+                inner.extend(each)
+            elif isinstance(each, str) and CONTROL.search(each):
+                raise ValueError("a text has a control character or a bidirectional mark")
+        level = inner
 
 
 def check_nesting(value: Any, deepest: int = DEEPEST) -> None:

@@ -325,6 +325,7 @@ def load(folder: str | Path) -> Release:
         ) from None
     try:
         data = stored.parse_json(text)
+        stored.check_visible(data)
         version, checksum = data["format"], data.pop("checksum")
     except stored.MALFORMED:
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None

@@ -15,6 +15,7 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Category, Domain, lookup, put
+from scumble.model.schema.names import control_character
 from scumble.model.schema.toml import (
     ROLES,
     Role,
@@ -55,6 +56,11 @@ class Attribute:
         object.__setattr__(self, "null_words", tuple(word for word in words if word))
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError(f"The name of an attribute must be text. Got {self.name!r} instead.")
+        if mark := control_character(self.name):
+            raise SchemaError(
+                "The name of an attribute must have no control characters or bidirectional marks. "
+                f"Got {self.name!r} with {mark}; rename the column."
+            )
         if self.role not in ROLES:
             known = ", ".join(ROLES)
             raise SchemaError(
@@ -67,6 +73,13 @@ class Attribute:
         self._check_domain(self.domain)
 
     def _check_domain(self, domain: Domain) -> None:
+        texts = domain.values if isinstance(domain, Category) else ()
+        for text in (*texts, *self.null_words):
+            if isinstance(text, str) and (mark := control_character(text)):
+                raise SchemaError(
+                    f"{self}: a value has a control character or a bidirectional mark ({mark}); "
+                    "remove it from the table and the schema."
+                )
         if self.role == "identifier":
             raise SchemaError(f"{self}: an identifier is never published and has no domain.")
         if self.null_words and not self.missing:

@@ -14,6 +14,8 @@ from scumble.model import stored
 from scumble.model.errors import SchemaError, setting
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.domains import Category
+from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, to_toml
 
 
@@ -147,10 +149,24 @@ class Schema:
 
     def checks(self) -> list[str]:
         """Return what the owner should check before publishing, one sentence each."""
-        return [
+        found = [
             f"'{attribute.name}' ({attribute.describe()}): {note}"
             for attribute in self.attributes
             if (note := attribute.note or (_UNCHECKED if attribute.from_data else ""))
+        ]
+        return found + self.look_alikes()
+
+    def look_alikes(self) -> list[str]:
+        """Return a sentence for each pair of names, or values of one attribute, that look alike."""
+        pairs = [(one, other, "are names") for one, other in look_alikes(self.names)]
+        for attribute in self.attributes:
+            if isinstance(attribute.domain, Category):
+                texts = [value for value in attribute.domain.values if isinstance(value, str)]
+                words = f"are values of '{attribute.name}'"
+                pairs += [(one, other, words) for one, other in look_alikes(texts)]
+        return [
+            f"{one!a} and {other!a} {words} that look alike and are different."
+            for one, other, words in pairs
         ]
 
     @classmethod
