@@ -113,7 +113,7 @@ class TestBook:
         assert mode == 0o600
 
     def test_leave_and_come_back(self, tmp_path: Path) -> None:
-        """Who left and comes back shows the same bag; the view is then what it was."""
+        """A record that is deleted and inserted again shows the same multiset."""
         table, domain = named(60)
         book = tmp_path / "people.book"
         release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
@@ -126,7 +126,7 @@ class TestBook:
         assert pq.read_table(again.folder / "records.parquet").equals(whole)
 
     def test_stays_if_the_release_cannot_be_saved(self, tmp_path: Path, monkeypatch) -> None:
-        """The old release and the old book fit each other until both are replaced."""
+        """The old release and the old private record fit each other until both are replaced."""
         table, domain = named(60)
         book = tmp_path / "people.book"
         release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
@@ -148,14 +148,14 @@ class TestBook:
         table, domain = named(60)
         release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
         release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
-        with pytest.raises(sc.ReleaseError, match="with its private book"):
+        with pytest.raises(sc.ReleaseError, match="with its private record"):
             sc.open(tmp_path / "view").delete([1])
         with pytest.raises(sc.ReleaseError, match="not a file"):
             sc.open(tmp_path / "view", book=tmp_path / "none")
 
     def test_only_updatable_releases_have_one(self, tmp_path: Path) -> None:
         release = sc.publish(people(50, schema()), schema(), sc.Aroma(k=7), seed=1)
-        with pytest.raises(sc.ParameterError, match="no book"):
+        with pytest.raises(sc.ParameterError, match="no private record"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
 
 

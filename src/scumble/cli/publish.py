@@ -56,7 +56,7 @@ def publish(
     if steps is not None:
         _with_levels(mechanism)
     _check_output(output, steps, force)
-    _check_book(book, parameters["identifier"], output, force)
+    _check_record(book, parameters["identifier"], output, force)
     known = Schema.load(schema)
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
@@ -190,22 +190,22 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
-def _check_book(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+def _check_record(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
     """Refuse a place for the private record before any work is done."""
-    from scumble.private.owner import refuse_place_of_book
+    from scumble.private.owner import refuse_record_place
 
     if book is None and identifier is not None:
         raise ParameterError(
-            "With --identifier the release can be updated, which takes a private book: say with "
+            "With --identifier the release can be updated, which takes a private record: say with "
             "--book FILE where to keep it, outside the release folder."
         )
     if book is not None and identifier is None:
         raise ParameterError(
-            "A --book is kept of a release that can be updated: name the column that tells records "
-            "apart with --identifier COLUMN, or leave --book out."
+            "A private record (--book) belongs to a release that can be updated: name the column "
+            "that tells records apart with --identifier COLUMN, or leave --book out."
         )
     if book is not None:
-        refuse_place_of_book(book, output, force=force)
+        refuse_record_place(book, output, force=force)
 
 
 def _with_levels(mechanism: Mechanism) -> Aroma:

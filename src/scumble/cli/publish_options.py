@@ -54,7 +54,7 @@ Levels = Annotated[
 Book = Annotated[
     Path | None,
     typer.Option(
-        "--book", metavar="FILE", help="aroma: where to keep the private book that updates need."
+        "--book", metavar="FILE", help="aroma: where to keep the private record that updates need."
     ),
 ]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
@@ -68,7 +68,7 @@ InsecureSeed = Annotated[
 # --- changing a release --------------------------------------------------------------------------
 
 KnownBook = Annotated[
-    Path, typer.Option("--book", metavar="FILE", help="The private book of the release.")
+    Path, typer.Option("--book", metavar="FILE", help="The private record of the release.")
 ]
 Identifiers = Annotated[
     Path,

@@ -55,7 +55,7 @@ class OwnedRelease(Release):
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> OwnedRelease:
-        """The next view of the same table beside the earlier ones; answers pool all of them.
+        """Return the release with one more view of the same table; answers pool all views.
 
         Only for AlphaBeta with `views` above 1. Continue each release once: two different second
         views of one first view would be one view more than was promised.
@@ -76,29 +76,32 @@ class OwnedRelease(Release):
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> OwnedRelease:
-        """The release with further records. One that was there before shows what it showed then.
+        """Return the release with further records. A record that was in it before with the same
+        value shows the same multiset again.
 
-        Only for Aroma with `identifier`, and with the book of the release.
+        Only for Aroma with `identifier`, and with the private record of the release (`book`).
         """
         mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
         noise = Keystream(seed)
         with new_folder() as folder:
             evidence = mechanism.insert(
-                self.evidence, self.folder, rows, noise, self._book(), folder
+                self.evidence, self.folder, rows, noise, self._private_record(), folder
             )
             return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
 
     def delete(self, ids: Iterable[Any]) -> OwnedRelease:
-        """The release without the records of these identifiers.
+        """Return the release without the records of the identifiers `ids`.
 
-        Only for Aroma with `identifier`, and with the book of the release.
+        Only for Aroma with `identifier`, and with the private record of the release (`book`).
         """
         if isinstance(ids, (str, bytes)):
             raise ParameterError.of("delete", "ids", "a list of identifiers", ids)
         mechanism = self._continued("delete", _updated())
         with new_folder() as folder:
-            evidence = mechanism.delete(self.evidence, self.folder, list(ids), self._book(), folder)
+            evidence = mechanism.delete(
+                self.evidence, self.folder, list(ids), self._private_record(), folder
+            )
             return self._next(mechanism, evidence, folder, None, ())
 
     def save(
@@ -109,41 +112,43 @@ class OwnedRelease(Release):
         insecure: bool = False,
         book: str | Path | None = None,
     ) -> Path:
-        """Write the release to a folder of its own; an existing one is replaced only by `force`.
+        """Write the release to a folder of its own and return its path.
 
-        A release that can be updated has a private `book`, which is saved to a place of its own,
-        never inside the folder. A release made with a fixed seed is refused unless `insecure` says
-        that it may be written.
+        An existing folder is replaced only with `force`. A release that can be updated has a
+        private record, which is saved as the file `book`, never inside the folder. A release made
+        with a fixed seed is refused unless `insecure` is true.
         """
-        place = self._place_of_book(Path(folder), book, force)
+        place = self._record_place(Path(folder), book, force)
         if place is None or self.book is None:
             return super().save(folder, force=force, insecure=insecure)
         release.check_can_save(self, Path(folder), force=force, insecure=insecure)
-        with new_book(self.book, place) as waiting:
+        with new_record(self.book, place) as waiting:
             saved = super().save(folder, force=force, insecure=insecure)
-            # The old book stays until the new release is there; after a crash just here the new
-            # one still lies beside it.
+            # The old private record stays until the new release is written. After a crash at this
+            # point the new one is still in the file `waiting` beside it.
             os.replace(waiting, place)
         self.book = place
         return saved
 
-    def _place_of_book(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
+    def _record_place(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
         if self.book is None:
             if book is not None:
-                raise ParameterError("This release has no book: it cannot be updated.")
+                raise ParameterError("This release has no private record: it cannot be updated.")
             return None
         unsaved = self.book.parent == self.folder
         if book is None and unsaved:
             raise ReleaseError(
-                "This release can be updated, and its private book would be lost. Say where to "
+                "This release can be updated, and its private record would be lost. Say where to "
                 f"keep it with {named('book')}, outside the release folder."
             )
         place = self.book if book is None else Path(book).resolve()
-        refuse_place_of_book(place, folder, force=force)
+        refuse_record_place(place, folder, force=force)
         return place
 
     def _continued(self, verb: str, needed: str) -> Any:
-        """The mechanism that made this release, if it can go on in this way."""
+        """Return the mechanism of this release if it has the method `verb`, or raise
+        ParameterError; `needed` says which mechanism has it.
+        """
         manifest = self.manifest
         mechanism = create(manifest.mechanism, **manifest.parameters)
         if not hasattr(mechanism, verb):
@@ -161,10 +166,10 @@ class OwnedRelease(Release):
         outside: Any = self.manifest.outside
         return Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
 
-    def _book(self) -> Path:
+    def _private_record(self) -> Path:
         if self.book is None:
             raise ReleaseError(
-                f"A release is updated with its private book: name it with {named('book')}, when "
+                f"A release is updated with its private record: name it with {named('book')}, when "
                 "the release is opened."
             )
         return self.book
@@ -189,39 +194,40 @@ def _updated() -> str:
 
 
 def open_release(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
-    """Open a release folder, and refuse one that is damaged or was changed.
+    """Open a release folder and return the release. One that is damaged or was changed is refused.
 
-    `book` is the private book of a release that can be updated; only its owner has it.
+    `book` is the file of the private record of a release that can be updated. Only the owner has
+    it.
     """
     found = release.load(folder)
     if book is not None and not Path(book).is_file():
-        raise ReleaseError(f"{book} is not a file. Give the book that `save` wrote.")
+        raise ReleaseError(f"{book} is not a file. Give the private record that `save` wrote.")
     place = None if book is None else Path(book).resolve()
     return OwnedRelease(found.manifest, found.folder, book=place)
 
 
-def refuse_place_of_book(book: Path, folder: Path, *, force: bool) -> None:
-    """Refuse to keep the book of a release in this folder where all can read it, or in place of
-    another file.
+def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
+    """Raise ReleaseError if the private record would be written inside a release folder (`folder`
+    or another one), or, without `force`, over an existing file.
     """
-    place = book.resolve()
+    place = record.resolve()
     released = any((parent / release.MANIFEST).exists() for parent in place.parents)
     if released or place.is_relative_to(folder.resolve()):
-        raise ReleaseError("The book is private: keep it outside of release folders.")
+        raise ReleaseError("The private record must be kept outside of release folders.")
     if place.exists() and not force:
         raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
 
 
 @contextmanager
-def new_book(book: Path, place: Path) -> Iterator[Path]:
-    """A copy of a book beside its place, on the disk and readable by its owner only; it is gone
-    afterwards unless it was moved to its place.
+def new_record(record: Path, place: Path) -> Iterator[Path]:
+    """Copy a private record to a new file beside `place`, readable by its owner only, and sync it
+    to disk. The copy is deleted on exit, unless the caller has moved it to `place`.
     """
     waiting = place.with_name(f".{place.name}-{secrets.token_hex(8)}.new")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as target, book.open("rb") as source:
+        with os.fdopen(handle, "wb") as target, record.open("rb") as source:
             shutil.copyfileobj(source, target)
             target.flush()
             os.fsync(target.fileno())

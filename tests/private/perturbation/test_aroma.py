@@ -99,7 +99,7 @@ def test_closeness_is_promised_and_kept() -> None:
         ({"k": 9, "closeness": 5.5}, "at most the sum of all weights (5). Got 5.5"),
         ({"k": 9, "closeness": 2, "pool": [1, 9, 9, 9, 0.1]}, "could never be shown"),
         ({"k": 5, "closeness": 5}, "those tell nothing"),
-        ({"k": 100, "closeness": 5}, "hardly any bag is that close"),
+        ({"k": 100, "closeness": 5}, "hardly any multiset is that close"),
     ],
 )
 def test_refused_before_anything_is_read(parameters: dict, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Updates: records come and go, a returning one shows its old bag, and the book stays private."""
+"""Updates: a record inserted again shows its old multiset; the private record stays private."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_answers_follow_the_updates(release) -> None:
 
 def test_a_saved_release_goes_on_with_its_book(release, tmp_path: Path) -> None:
     folder, book = tmp_path / "view", tmp_path / "private" / "book.parquet"
-    with pytest.raises(sc.ReleaseError, match="private book would be lost"):
+    with pytest.raises(sc.ReleaseError, match="private record would be lost"):
         release.save(folder)
     release.save(folder, book=book)
     assert not any(b"CANARY" in file.read_bytes() for file in folder.iterdir())
@@ -129,7 +129,7 @@ def test_a_saved_release_goes_on_with_its_book(release, tmp_path: Path) -> None:
     opened = sc.open(folder, book=book)
     opened.insert(rows([50])).save(folder, book=book, force=True)
     assert set(shown(sc.open(folder))) == {*range(40), 50}
-    with pytest.raises(sc.ReleaseError, match="private book"):
+    with pytest.raises(sc.ReleaseError, match="private record"):
         sc.open(folder).delete(names([50]))
 
 
@@ -141,7 +141,7 @@ def test_a_book_of_another_release_is_refused(release, tmp_path: Path) -> None:
     plain = tmp_path / "plain.parquet"
     pq.write_table(rows([1]), plain)
     release.book = plain
-    with pytest.raises(sc.ReleaseError, match="damaged, or no book"):
+    with pytest.raises(sc.ReleaseError, match="damaged, or another file"):
         release.delete(names([1]))
 
 
@@ -171,7 +171,7 @@ def test_nothing_to_do(release) -> None:
 def test_a_release_without_identifiers_cannot_be_updated() -> None:
     release = sc.publish(rows([1, 2]), DOMAIN, sc.Aroma(k=5))
     assert release.book is None
-    with pytest.raises(sc.ReleaseError, match="private book"):
+    with pytest.raises(sc.ReleaseError, match="private record"):
         release.insert(rows([3]))
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scumble.private.tables.rows import Rows
 
 
-# The pool that Aroma draws from: public weights of all values, as its owner wrote them.
+# The pool that Aroma draws from: public weights of all values, as the owner gives them.
 
 UNIFORM = "uniform"
 _LIGHTEST = Fraction(1, 10**6)  # of the mean weight
@@ -64,8 +64,8 @@ class WrittenPool:
             raise ParameterError.of("Aroma", "pool", _ALLOWED, pool)
 
     def weights(self, attributes: Sequence[Attribute]) -> list[Fraction]:
-        """The weight of every value; of every combination for several attributes, the last one
-        changing fastest.
+        """Return the weight of every value, or for several attributes of every combination, the
+        last attribute changing fastest.
         """
         size = math.prod(attribute.size for attribute in attributes)
         if self._table is not None:
@@ -103,7 +103,7 @@ class WrittenPool:
 
 
 def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """The same shares in whole numbers, as small as possible."""
+    """Return the smallest whole numbers with the same proportions."""
     scale = math.lcm(*(weight.denominator for weight in weights))
     numbers = [int(weight * scale) for weight in weights]
     common = math.gcd(*numbers)
@@ -138,12 +138,12 @@ class Aroma(Publisher):
     weights by value: a public prior, which must not come from the private table. Several sensitive
     attributes are one compound value. `closeness` N, in the unit of the weights, draws again while
     some value is in a multiset more often than k times its weight over N. `identifier` names a
-    column whose values tell records apart; the release can then be updated with its private `book`,
-    and a record that comes back with the same value shows the same multiset.
+    column whose values tell records apart; the release can then be updated with its private
+    record (`book`), and a record that comes back with the same value shows the same multiset.
     `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest of them: a reader of two
     or more knows no more than the one with the smallest k tells. In the file, columns such as
     "job=cook" say how often a value is in the multiset, unless the codes of its members, ascending
-    in "job 1" to "job k", take less room.
+    in "job 1" to "job k", take less space.
 
     Parameters:
         k: values per row.
@@ -245,11 +245,11 @@ class Aroma(Publisher):
             raise ParameterError.of("Aroma", "closeness", allowed, given)
         accepted = acceptance(law) if sum(law.caps) >= law.size else 0.0
         if accepted < LEAST_ACCEPTED or np.linalg.cond(law.means()) > 1e9:
-            allowed = "smaller, or k larger: hardly any bag is that close, and those tell nothing"
+            allowed = "smaller, or k larger: hardly any multiset is that close; those tell nothing"
             raise ParameterError.of("Aroma", "closeness", allowed, given)
 
     def law(self, schema: Schema) -> PoolLaw:
-        """How multisets come about: public, and all that an estimator needs to know."""
+        """Return the public law of the multisets, which is all that an estimator needs."""
         weights = self._pool.weights(schema.sensitive)
         caps = self._caps(weights)
         if caps is None or min(caps) >= self.k:  # no multiset can have more
@@ -259,12 +259,12 @@ class Aroma(Publisher):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         if self._pool.given != UNIFORM or self._closeness is not None:
-            return ()  # it depends on the value
+            return ()  # the error depends on the value
         names = [attribute.name for attribute in schema.sensitive]
         return (outlook_drawn(names, self.k - 1, 1 / schema.size(names)),)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        return ()  # its promise is no ε, and takes time to compute
+        return ()  # there is no ε, and the profile takes time to compute
 
     def _caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
         if self._closeness is None:
@@ -293,7 +293,7 @@ class Aroma(Publisher):
         return tuple(found)
 
     def profile(self, schema: Schema, epsilon: float) -> float:
-        """The least δ for which the sensitive values of a row have (ε, δ)-LDP, rounded up."""
+        """Return the least δ for which the sensitive values of a row have (ε, δ)-LDP."""
         from scumble.private.perturbation.aroma_guarantee import profile
 
         return profile(self.law(schema), (float(read_epsilon("Aroma.profile", epsilon)),))[0]
@@ -313,7 +313,7 @@ class Aroma(Publisher):
             found["the paper's bound on it"] = again_in_paper(law.weights, law.size, floats)
         return found
 
-    # What reads and writes rows is slow to import, and parameters are checked without it.
+    # The modules that read and write rows are slow to import; checking parameters needs none.
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         from scumble.private.perturbation.aroma_views import write
@@ -344,7 +344,7 @@ class Aroma(Publisher):
         return publish_views(source, schema, views, perturb, PublishOptions(**options))
 
     def _views(self, levels: Sequence[int]) -> dict[int, Aroma]:
-        """The mechanism of each level, smallest k first."""
+        """Return the mechanism of each level, smallest k first."""
         if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or not levels:
             raise ParameterError.of("publish", "levels", "a list of different k", levels)
         known = sorted(parameters.whole("Aroma", "levels", level, 2, LARGEST_K) for level in levels)
@@ -375,7 +375,9 @@ class Aroma(Publisher):
         book: Path,
         folder: Path,
     ) -> Records:
-        """The release with further records; one that had the same value before shows the same."""
+        """Write the release with further records into `folder`. `book` is the private record. A
+        record that was published before with the same value shows the same multiset.
+        """
         from scumble.private.perturbation.aroma_views import insert
 
         person = self._updatable()
@@ -384,7 +386,9 @@ class Aroma(Publisher):
     def delete(
         self, evidence: Records, published: Path, ids: Iterable[Any], book: Path, folder: Path
     ) -> Records:
-        """The release without some records, whose multisets stay in the private record."""
+        """Write the release without the records `ids` into `folder`. Their multisets stay in the
+        private record `book`.
+        """
         from scumble.private.perturbation.aroma_views import delete
 
         self._updatable()
@@ -399,7 +403,7 @@ class Aroma(Publisher):
 
     @classmethod
     def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
-        """The least k with no more exposure than ε allows."""
+        """Return the least k with no more exposure than ε allows."""
         allowed = exposure_at_most(epsilon, study.values)
         low, high = 2, LARGEST_K
         while low < high:
@@ -418,6 +422,6 @@ class Aroma(Publisher):
 
 
 def _packed_bits(law: PoolLaw) -> int:
-    """The bits of a multiset in a packed row: as counts, or as codes if those take fewer."""
+    """Return the bits of a multiset in a packed row: as counts, or as codes if those take fewer."""
     counts = law.values * law.size.bit_length()
     return min(counts, law.size * (law.values - 1).bit_length())

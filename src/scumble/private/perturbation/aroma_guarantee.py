@@ -39,10 +39,11 @@ PRIOR = (
     "would be a leak that this promise does not cover."
 )
 UPDATED = (
-    "Who compares the releases before and after an update sees which rows came and went. Who sees "
-    "a record leave and come back learns for certain whether its sensitive value is the same; if "
-    "it is not, there are two bags of that person. The bag is a pseudonym: it links a record that "
-    "comes back to what it was before, also where other columns have changed."
+    "An attacker who compares the releases before and after an update sees which rows were added "
+    "and removed. If a record is removed and added again, the attacker learns for certain whether "
+    "its sensitive value is the same; if it is not, two multisets of that person are published. "
+    "The multiset is a pseudonym: it links a record that is added again to what it was before, "
+    "also where other columns have changed."
 )
 COMBINED = (
     "The promise is for the combination of {}: one of them alone may be guessed more often, or be "
@@ -51,7 +52,7 @@ COMBINED = (
 
 
 def k_for(epsilon: float | Fraction, f: float | Fraction) -> int:
-    """The least k that meets the paper's condition for ONE count of a share `f` of the pool.
+    """Return the least k that meets the paper's condition for ONE count of a share `f` of the pool.
 
     Theorem 4.4 of the paper, by a normal approximation: ((k−1)(1−f)+2)·f ≤ e^ε ((k−1)f−1)(1−f) and
     k ≥ 1 + 3/(2ε f(1−f)). It is no differential privacy of the published view, which has none. The
@@ -66,7 +67,7 @@ def k_for(epsilon: float | Fraction, f: float | Fraction) -> int:
 
 
 def k_bounds(epsilon: Fraction, f: Fraction) -> tuple[Fraction, Fraction]:
-    """The two lower bounds on k of the paper's condition, before they are rounded up."""
+    """Return the two lower bounds on k in the condition of the paper, before rounding up."""
     ratio = gamma_for_epsilon(epsilon)
     if ratio <= 1:
         raise ParameterError.of("k_for", "epsilon", "large enough to change an odd", float(epsilon))
@@ -75,7 +76,7 @@ def k_bounds(epsilon: Fraction, f: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def local_profile(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarantee:
-    """(ε, δ)-LDP as it really is, at a few ε."""
+    """Return the guarantee of (ε, δ)-LDP, with the exact δ at each ε of `EPSILONS`."""
     deltas = profile(law, EPSILONS)
     listed = ", ".join(
         f"{at_most(delta)} at ε = {epsilon:g}"
@@ -91,7 +92,8 @@ def local_profile(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarante
         scope="the whole release",
         neighbourhood="one person's sensitive values",
         trust="local",
-        proof="δ(ε) = max over x ≠ y of Σ max(0, P(bag|x) − e^ε P(bag|y)); computed exactly",
+        proof="δ(ε) = max over x ≠ y of the sum over multisets c of max(0, P(c|x) − e^ε P(c|y)); "
+        "computed exactly",
         sentence=(
             f"Each row shows {law.size} values of {names}, one of them true. Whatever can be seen "
             "of them is, for any two true values, equally likely up to a factor e^ε and a "
@@ -103,22 +105,22 @@ def local_profile(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarante
 
 
 def exposed(law: PoolLaw, names: str, limits: tuple[str, ...]) -> Guarantee:
-    """The success of the best guess."""
+    """Return the guarantee of p-exposure: the success probability of the best guess."""
     secret = sensitive_values(names, guessed=f"values of {names}", limits=limits)
-    proof = "Σ over bags of max P(bag|x) / d, the success of the best guess; computed exactly"
+    proof = "Σ over multisets c of max P(c|x) / d, the success of the best guess; computed exactly"
     return secret.exposure(pool_exposure(law), law.values, proof)
 
 
 def close(closeness: Fraction, total: Fraction, names: str, limits: tuple[str, ...]) -> Guarantee:
-    """What the caps ensure."""
+    """Return the guarantee of (n, 0)-closeness, which the caps ensure."""
     return Guarantee(
         statement="(n, 0)-closeness",
         parameters={"n": float(closeness), "t": 0, "pool": float_at_least(total)},
         scope="each single value",
         neighbourhood="one person's sensitive values",
         trust="local",
-        proof="no value is in a bag of k more often than k·m/n, m its weight in the pool: Theorem "
-        "4.1 of the paper",
+        proof="no value is in a multiset of k more often than k·m/n, m its weight in the pool: "
+        "Theorem 4.1 of the paper",
         sentence=(
             f"The values of {names} that a row shows are distributed exactly like some "
             f"{float(closeness):g} or more of the {float(total):g} members of the public pool. "
@@ -129,7 +131,7 @@ def close(closeness: Fraction, total: Fraction, names: str, limits: tuple[str, .
 
 
 def per_count(epsilon: Fraction, part: Fraction, size: int, limits: tuple[str, ...]) -> Guarantee:
-    """The paper's claim, for what it is worth."""
+    """Return the condition of the paper for one count, stated as such; it is not a bound."""
     return Guarantee(
         statement="per-count condition of the paper",
         parameters={"epsilon": float(epsilon), "f": float(part), "k": size},
@@ -147,11 +149,11 @@ def per_count(epsilon: Fraction, part: Fraction, size: int, limits: tuple[str, .
     )
 
 
-# What multisets of a pool tell about their true values: exact figures, rounded up.
+# What multisets of a pool reveal about their true values: exact figures, rounded up.
 #
-# All of them are sums of positive terms in floating point. Each rounding is at most 2^-53 of what
-# it rounds; the longest chain of them has fewer than 10^6 links; so no relative error reaches
-# 10^-9, which is added to every figure.
+# All figures are sums of positive terms in floating point. Each rounding has a relative error of
+# at most 2^-53, and no chain of roundings has 10^6 steps. So no relative error reaches 10^-9, and
+# that much is added to every figure.
 #
 # With W(c) the multinomial probability of a multiset c of k (0 beyond the caps), and E_x = Σ_c c_x
 # W(c), a multiset has probability c_x W(c) / E_x if x is the true value: x may be any of its c_x
@@ -162,8 +164,8 @@ SLACK = 1e-9
 
 
 def acceptance(law: PoolLaw) -> float:
-    """The probability that the first draws keep to the caps, for the true value for which this is
-    least likely; rounded down.
+    """Return the probability that the first draws keep to the caps, for the true value for which
+    it is smallest; rounded down.
     """
     if law.caps is None:
         return 1.0
@@ -176,14 +178,14 @@ def acceptance(law: PoolLaw) -> float:
 
 
 def again_in_paper(weights: Sequence[int], size: int, caps: Sequence[float]) -> float:
-    """The paper's bound on the probability of drawing again (Theorem 4.1), for the worst true
-    value; `caps` before they are rounded down. For comparison only: it multiplies over the values
-    as if their counts were independent.
+    """Return the paper's bound on the probability of drawing again (Theorem 4.1), for the worst
+    true value. `caps` are not rounded down. For comparison only: the bound multiplies over the
+    values as if their counts were independent.
     """
     total = sum(weights)
 
     def excess(mean: float, cap: float) -> float:
-        """Chernoff: the probability that a count of this mean exceeds its cap."""
+        """Return the Chernoff bound on the probability that a count of this mean exceeds `cap`."""
         ratio = cap / mean
         return math.exp(mean * (ratio - 1 - ratio * math.log(ratio))) if ratio > 1 else 1.0
 
@@ -196,11 +198,12 @@ def again_in_paper(weights: Sequence[int], size: int, caps: Sequence[float]) -> 
 
 @lru_cache(maxsize=64)
 def profile(law: PoolLaw, epsilons: tuple[float, ...]) -> tuple[float, ...]:
-    """The least δ of (ε, δ)-LDP for each ε: max over x ≠ y of Σ_c max(0, P(c|x) − e^ε P(c|y)).
+    """Return the least δ of (ε, δ)-LDP for each ε: max over x ≠ y of Σ_c max(0, P(c|x) − e^ε
+    P(c|y)).
 
-    Without caps the two values with the smallest weights are the worst: a multiset of theirs turns
-    into one with larger weights for two other values if each further member becomes one of the two
-    with fixed probabilities, and what is made of a multiset tells no more than the multiset.
+    Without caps the two values with the smallest weights are the worst pair. Their multisets can be
+    post-processed into those of any two values with larger weights: each further member becomes
+    one of the two with fixed probabilities. Post-processing reveals nothing more.
     """
     # A little below e^ε, so that the δ is not too small.
     ratios = np.exp(np.array(epsilons)) * (1 - 1e-12)
@@ -221,10 +224,10 @@ def profile(law: PoolLaw, epsilons: tuple[float, ...]) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def pool_exposure(law: PoolLaw) -> float:
-    """The success of the best guess of a value that was chosen uniformly: Σ_c max_x P(c|x) / d.
+    """Return the success of the best guess of a uniformly chosen value: Σ_c max_x P(c|x) / d.
 
-    Σ_c W(c) max_x c_x/E_x, by thresholds: W of all multisets with c_x ≤ t E_x for every x is one
-    product of short polynomials, of which a step of t changes a single one.
+    Σ_c W(c) max_x c_x/E_x is computed by thresholds: W of all multisets with c_x ≤ t E_x for every
+    x is a product of short polynomials, and a step of t changes one of them.
     """
     kinds, size = _kinds(law), law.size
     moments = _moments(kinds, size)
@@ -243,14 +246,14 @@ def pool_exposure(law: PoolLaw) -> float:
         beyond = total - float(tree.product[size])
         if beyond <= 1e-14 * total:
             break
-    # What is left beyond the last threshold is no larger than the rounding.
+    # The remainder beyond the last threshold is no larger than the rounding.
     rounding = 1e-11 * total * steps[-1][0]
     return min(1.0, (success + rounding) / law.values + SLACK)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """All values of one weight: how many, their mean count in k draws, and their cap."""
+    """All values of one weight: their number, their mean count in k draws, and their cap."""
 
     number: int
     rate: float
@@ -262,7 +265,7 @@ class _Kind:
         return _terms(self.rate, self.cap, self.size)
 
     def power(self, cap: int, number: int) -> Floats:
-        """The product of `number` equal polynomials, up to degree k."""
+        """Return the product of `number` equal polynomials, up to degree k."""
         result, square = _one(self.size), _terms(self.rate, cap, self.size)
         while number:
             if number & 1:
@@ -273,7 +276,7 @@ class _Kind:
 
 
 class _Tree:
-    """A product of polynomials in which single ones can be changed."""
+    """A product of polynomials in which one factor at a time can be replaced."""
 
     def __init__(self, leaves: Sequence[Floats]) -> None:
         self._first = 1 << (len(leaves) - 1).bit_length()
@@ -294,7 +297,7 @@ class _Tree:
 
 
 def _kinds(law: PoolLaw) -> list[_Kind]:
-    """The values by weight, lightest first; equal weights have equal caps."""
+    """Return the values by weight, lightest first; equal weights have equal caps."""
     caps = dict(zip(law.weights, law.caps or [law.size] * law.values, strict=True))
     total = sum(law.weights)
     return [
@@ -309,7 +312,9 @@ def _kinds(law: PoolLaw) -> list[_Kind]:
 
 
 def _two_smallest(law: PoolLaw) -> list[_Kind]:
-    """The two lightest values, and all others as one, which is heavier and so no worse."""
+    """Return the two lightest values, and all others merged into one, which is heavier and thus no
+    worse.
+    """
     lightest = sorted(law.weights)
     total, size = sum(lightest), law.size
     rates = [size * weight / total for weight in (*lightest[:2], sum(lightest[2:]))]
@@ -318,7 +323,7 @@ def _two_smallest(law: PoolLaw) -> list[_Kind]:
 
 
 def _moments(kinds: Sequence[_Kind], size: int) -> Floats:
-    """E_x = Σ_c c_x W(c) for a value of each kind."""
+    """Return E_x = Σ_c c_x W(c) for a value of each kind."""
     counts = np.arange(size + 1)
     found = [
         _times(counts * kind.terms, _times(kind.power(kind.cap, kind.number - 1), others))[size]
@@ -328,11 +333,11 @@ def _moments(kinds: Sequence[_Kind], size: int) -> Floats:
 
 
 def _pairs(kinds: Sequence[_Kind]) -> Iterator[tuple[int, int, Floats]]:
-    """Every ordered pair of kinds that two different values can have, and the product of all other
-    values.
+    """Yield every ordered pair of kinds that two different values can have, with the product of all
+    other values.
     """
     for one, kind in enumerate(kinds):
-        # One value is taken out; a kind of one value leaves an empty product.
+        # One value is removed; a kind of one value leaves an empty product.
         rest = [*kinds[:one], replace(kind, number=kind.number - 1), *kinds[one + 1 :]]
         for other, others in enumerate(_without_each(rest)):
             if rest[other].number:
@@ -341,7 +346,7 @@ def _pairs(kinds: Sequence[_Kind]) -> Iterator[tuple[int, int, Floats]]:
 
 
 def _without_each(kinds: Sequence[_Kind]) -> list[Floats]:
-    """For each kind the product of all others, by products from the left and from the right."""
+    """Return for each kind the product of all others, from products on the left and the right."""
     factors = [kind.power(kind.cap, kind.number) for kind in kinds]
     one = _one(len(factors[0]) - 1)
     lefts = list(accumulate(factors[:-1], _times, initial=one))
@@ -350,7 +355,7 @@ def _without_each(kinds: Sequence[_Kind]) -> list[Floats]:
 
 
 def _joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
-    """W of all multisets in which two values come i and j times, up to their caps."""
+    """Return W of all multisets in which two values occur i and j times, up to their caps."""
     counts = np.arange(one.cap + 1)[:, None] + np.arange(other.cap + 1)
     tail = np.where(counts <= one.size, rest[np.maximum(one.size - counts, 0)], 0.0)
     joint: Floats = np.outer(one.terms[: one.cap + 1], other.terms[: other.cap + 1]) * tail
@@ -358,7 +363,7 @@ def _joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
 
 
 def _terms(rate: float, cap: int, size: int) -> Floats:
-    """Poisson probabilities of the counts 0 to k; 0 beyond the cap."""
+    """Return the Poisson probabilities of the counts 0 to k, set to 0 beyond the cap."""
     counts = np.arange(1, size + 1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(rate / counts))]) - rate
     return np.where(np.arange(size + 1) <= cap, np.exp(logs), 0.0)

@@ -34,7 +34,7 @@ from scumble.private.tables.rows import Rows, identifiers
 from scumble.private.tables.sorted_keys import sort_keys
 from scumble.private.tables.writer import RECORDS, ViewWriter
 
-_COMPRESSION = "zstd"  # multisets are small numbers, which it packs into half of what others need
+_COMPRESSION = "zstd"  # multisets are small numbers: half the size that other codecs need
 
 Codes = npt.NDArray[Any]
 # Identifiers (nulls without a private record), the columns that stay as they are, and the true
@@ -65,7 +65,9 @@ def write(
 def write_levels(
     laws: Sequence[PoolLaw], rows: Rows, noise: Keystream, folders: Mapping[int, Path]
 ) -> dict[int, Records]:
-    """Views of one pass over the rows, the multisets of each within those of the next."""
+    """Write a view for each law in one pass over the rows. The multisets of a view are contained
+    in those of the next.
+    """
     sizes = [law.size for law in laws]
     channels = [_channel(rows.schema, law) for law in laws]
     with ExitStack() as stack:
@@ -84,7 +86,9 @@ def write_levels(
 
 
 def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
-    """The rows, their sensitive values as one."""
+    """Yield the rows in batches: identifiers, columns published as they are, and the sensitive
+    values of each row packed into one code.
+    """
     schema = rows.schema
     sensitive = [attribute.name for attribute in schema.sensitive]
     others = [a.name for a in schema.published if a.role != "sensitive"]
@@ -100,28 +104,28 @@ def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
 
 
 def shown_attributes(schema: Schema, channel: MultisetChannel) -> tuple[Attribute, ...]:
-    """The columns of the file."""
+    """Return the columns of the published file."""
     others = [attribute for attribute in schema.published if attribute.role != "sensitive"]
     return (*others, *multiset_attributes(channel, most=channel.law.size))
 
 
 def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
-    """The writer of the one file."""
+    """Return the writer of the published file."""
     return ViewWriter(folder / RECORDS, attributes, compression=_COMPRESSION)
 
 
 def _channel(schema: Schema, law: PoolLaw) -> MultisetChannel:
-    """How multisets are published."""
+    """Return the channel that describes how multisets are published."""
     return multiset_channel(schema, law)
 
 
 def _records(schema: Schema, channel: MultisetChannel, rows: int) -> Records:
-    """What is published: all attributes can be asked about."""
+    """Return the evidence. Questions may name all published attributes."""
     return Records(RECORDS, tuple(a.name for a in schema.published), (channel,), rows)
 
 
 def bytes_per_row(path: Path, channel: MultisetChannel) -> float:
-    """What the multisets of a file take, by its own account."""
+    """Return the compressed size of the multisets per row, from the metadata of the file."""
     metadata = pq.read_metadata(path)
     taken: int = 0
     for group in range(metadata.num_row_groups):
@@ -140,12 +144,12 @@ def _remark(rows: Rows, folder: Path, channel: MultisetChannel) -> None:
 
 # Multisets: the true value of a row among draws from a pool.
 
-# One row a multiset: a count for each value, or one code for each member.
+# One multiset per row: a count for each value, or one code for each member.
 Multisets = npt.NDArray[Any]
 
 
 def draw(noise: Keystream, law: PoolLaw, true: Codes) -> Multisets:
-    """A multiset for every true value; all draws are made again for a multiset beyond its caps."""
+    """Return a multiset for each true value. A multiset beyond its caps is drawn anew."""
     [multisets] = draw_nested(noise, law, true, [law.size])
     rows = np.flatnonzero(_beyond(law, multisets))
     while len(rows):
@@ -158,8 +162,8 @@ def draw(noise: Keystream, law: PoolLaw, true: Codes) -> Multisets:
 def draw_nested(
     noise: Keystream, law: PoolLaw, true: Codes, sizes: Sequence[int]
 ) -> Iterator[Multisets]:
-    """For each size, ascending, multisets of the true value and the first draws: each within the
-    next.
+    """Yield, for each size in ascending order, multisets of the true value and the first draws, so
+    that each multiset is contained in the next.
     """
     pool, counting = Pool(law.weights), counted(sizes[-1], law.values)
     multisets: Multisets = true[:, None]
@@ -181,13 +185,13 @@ def draw_nested(
 
 
 def _listed(counts: Multisets, size: int) -> Multisets:
-    """Counted multisets as lists of their members, ascending."""
+    """Return counted multisets as lists of their members in ascending order."""
     values = np.arange(counts.shape[1], dtype=np.min_scalar_type(counts.shape[1]))
     return np.repeat(np.tile(values, len(counts)), counts.reshape(-1)).reshape(-1, size)
 
 
 def _beyond(law: PoolLaw, multisets: Multisets) -> npt.NDArray[np.bool_]:
-    """Which multisets hold some value more often than its cap."""
+    """Return a mask of the multisets that hold some value more often than its cap."""
     if law.caps is None:
         return np.zeros(len(multisets), bool)
     caps = np.array(law.caps)
@@ -238,8 +242,8 @@ class PrivateRecordWriter:
         present: npt.NDArray[np.bool_],
         shown: Sequence[Codes],
     ) -> None:
-        """Add records: who, the code of the true value, whether they are in the release, and the
-        codes of all columns that they show.
+        """Add entries: identifier, code of the true value, whether the record is in the release,
+        and the codes of all columns that it shows.
         """
         columns = [people, true, present, *shown]
         arrays = [
@@ -250,8 +254,8 @@ class PrivateRecordWriter:
 
 
 class PrivateRecord:
-    """A private record in memory. A person has an entry for each true value that it ever had in the
-    release, and at most one of them is present.
+    """A private record in memory. A person has one entry for each true value that was ever
+    published for them, and at most one of these entries is present.
     """
 
     def __init__(self, path: Path) -> None:
@@ -260,7 +264,9 @@ class PrivateRecord:
             written = json.loads(table.schema.metadata[_KEY])
             self.attributes = Schema.from_dict(written).attributes
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
-            raise ReleaseError("The book cannot be read: it is damaged, or no book.") from None
+            raise ReleaseError(
+                "The private record cannot be read: it is damaged, or another file."
+            ) from None
         self.people = pa.concat_arrays(table["id"].chunks or [pa.array([], pa.large_binary())])
         self.true: Codes = table["true"].to_numpy()
         self.present: npt.NDArray[np.bool_] = table["present"].to_numpy().copy()
@@ -270,34 +276,36 @@ class PrivateRecord:
         ]
 
     def here(self) -> pa.Array:
-        """Who is in the release."""
+        """Return the identifiers of the records that are in the release."""
         return self.people.filter(pa.array(self.present))
 
     def shown_now(self) -> list[Codes]:
-        """What the release shows, by column."""
+        """Return the codes that the release shows, by column."""
         return [column[self.present] for column in self.shown]
 
     def show(self, entries: npt.NDArray[Any], columns: Sequence[Codes]) -> None:
-        """Let entries come back, with these columns."""
+        """Mark entries as present, and set the codes that they show to `columns`."""
         self.present[entries] = True
         for column, new in zip(self.shown, columns, strict=True):
             column[entries] = new
 
 
 def _schema(attributes: Sequence[Attribute]) -> pa.Schema:
-    """Columns by place, since a published one may be called as one of the private record's own."""
+    """Return the Arrow schema of the private record. Published columns are named by position, since
+    one of them may have the name of a column of the private record.
+    """
     own = [("id", pa.large_binary()), ("true", pa.uint32()), ("present", pa.bool_())]
     shown = [(f"shown {place}", pa.uint64()) for place in range(len(attributes))]
     written = json.dumps(Schema(tuple(attributes)).to_dict()).encode()
     return pa.schema([*own, *shown], metadata={_KEY: written})
 
 
-# Aroma releases that go on: records come, go, and come back as they were.
+# Updates of an Aroma release: records are inserted, deleted, and inserted again.
 
 _OTHER = (
-    "The book does not fit the release: it lists other records. Give the book that was saved with "
-    "this release; if saving was interrupted, it lies beside the old one, its name begins with a "
-    "dot and ends with .new."
+    "The private record does not fit the release: it lists other records. Give the one that was "
+    "saved with this release; if saving was interrupted, it is in the same folder as the old one, "
+    "in a file whose name begins with a dot and ends with .new."
 )
 
 
@@ -310,7 +318,7 @@ def insert(
     path: Path,
     folder: Path,
 ) -> Records:
-    """Write the view and the private record with further records: those that have an entry show
+    """Write the view and the private record with further records. Records that have an entry show
     their old multisets, the others new ones.
     """
     [channel] = evidence.channels
@@ -340,8 +348,8 @@ def insert(
 def delete(
     evidence: Records, published: Path, ids: Iterable[Any], path: Path, folder: Path
 ) -> Records:
-    """Write the view and the private record without some records. Their entries stay, so that they
-    can come back.
+    """Write the view and the private record without the records `ids`. Their entries are kept, so
+    that they show the same multisets if they are inserted again.
     """
     listed = list(ids)
     if not listed:
@@ -364,7 +372,7 @@ def delete(
 
 
 def _checked(path: Path, view: Path) -> PrivateRecord:
-    """Read the private record, and refuse one that does not list just what the release shows."""
+    """Return the private record. One that does not list exactly what `view` shows is refused."""
     record = PrivateRecord(path)
     published = pq.read_table(view, partitioning=None)
     names = [attribute.name for attribute in record.attributes]
@@ -378,7 +386,7 @@ def _checked(path: Path, view: Path) -> PrivateRecord:
 
 
 def _joined(rows: Rows, identifier: str) -> Batch:
-    """All rows at once."""
+    """Return all rows as one batch."""
     found = [batch for batch in batches(rows, identifier) if len(batch[0])]
     if not found:
         raise SourceError("There are no records to insert.")
@@ -388,7 +396,9 @@ def _joined(rows: Rows, identifier: str) -> Batch:
 
 
 def _entries(record: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArray[np.int64]:
-    """The entry of each record with its true value, or -1; refused for one that is there."""
+    """Return for each record the entry with its identifier and true value, or -1. Records that are
+    in the release already are refused.
+    """
     if _inside(people, record.here()).any():
         raise SourceError(
             "Some of the records to insert are in the release already; delete them first. "
@@ -400,7 +410,9 @@ def _entries(record: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArra
 
 
 def _keys(people: pa.Array, true: Codes) -> pa.Array:
-    """A true value and a person as one text of bytes: the value in four, then the person."""
+    """Return each true value and identifier as one byte string: four bytes of the value, then the
+    identifier.
+    """
     values = pa.array(true.astype(">u4").view("V4"), pa.binary(4)).cast(pa.large_binary())
     return pc.binary_join_element_wise(values, people, pa.scalar(b"", pa.large_binary()))
 
