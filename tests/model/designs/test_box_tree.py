@@ -12,7 +12,7 @@ from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree
 from scumble.model.designs.boxes import Boxes, BoxSums, summed_area
 from scumble.model.designs.registry import design_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.private.summaries.trees.base import halved, root
+from scumble.private.summaries.trees.base import halved, top
 
 SHAPES = [(1,), (7,), (16,), (5, 3), (4, 1, 6), (3, 2, 4, 5)]
 
@@ -26,7 +26,7 @@ def _members(boxes: Boxes, shape: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_levels_tile_the_domain_and_refine_each_other(shape: tuple[int, ...]) -> None:
-    levels = halved([root(shape)], None)
+    levels = halved([top(Boxes.whole(shape))], None)
     before = np.ones((1, int(np.prod(shape))), bool)
     for boxes, above in levels:
         members = _members(boxes, shape)
@@ -35,13 +35,13 @@ def test_levels_tile_the_domain_and_refine_each_other(shape: tuple[int, ...]) ->
         assert np.array_equal(boxes.cells, members.sum(axis=1))
         before = members
     assert (levels[-1][0].cells == 1).all()
-    assert len(halved([root(shape)], 1)) <= 2
+    assert len(halved([top(Boxes.whole(shape))], 1)) <= 2
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_and_norms_by_brute_force(shape: tuple[int, ...]) -> None:
     """Every row in every cell, one at a time: what it changes is what `norms` says."""
-    boxes = tuple(boxes for boxes, _ in halved([root(shape)], None))
+    boxes = tuple(boxes for boxes, _ in halved([top(Boxes.whole(shape))], None))
     sums = BoxSums(shape, boxes)
     counts = np.random.default_rng(1).integers(0, 9, int(np.prod(shape)))
     before = sums.apply(counts)
@@ -79,7 +79,7 @@ def test_summed_area() -> None:
 
 def test_a_tree_on_the_disk(tmp_path) -> None:
     shape = (5, 3)
-    levels = halved([root(shape)], None)
+    levels = halved([top(Boxes.whole(shape))], None)
     noisy = [np.arange(len(boxes)) - 3 for boxes, _ in levels]
     noisy[1] = None
     tree = BoxNodes.of_levels(levels, noisy)
@@ -108,7 +108,7 @@ def test_the_design_in_a_manifest() -> None:
 
 def test_variances_follow_the_laws() -> None:
     tree = BoxNodes.of_levels(
-        halved([root((4,))], None), [np.zeros(1), None, np.zeros(4, np.int64)]
+        halved([top(Boxes.whole((4,)))], None), [np.zeros(1), None, np.zeros(4, np.int64)]
     )
     laws = (DiscreteLaplace(Fraction(2)), DiscreteLaplace(Fraction(5)))
     variances = tree.estimator(laws).variances

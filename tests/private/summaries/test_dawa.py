@@ -197,7 +197,7 @@ def test_buckets_follow_the_data() -> None:
     assert not reading.notes
     assert abs(reading.value - 91 * 5000) < 8 * reading.variance**0.5
     inside[int(reader.leaves.low[0, np.argmax(reader.leaves.cells)])] = 0.5
-    assert "spread evenly" in reader.read(Weights((Part(("a",), inside),))).notes[0]
+    assert reader.read(Weights((Part(("a",), inside),))).low is not None
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 40, 300])

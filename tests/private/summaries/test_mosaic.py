@@ -150,7 +150,7 @@ def test_the_patches_are_drawn_with_these_probabilities() -> None:
     found: Counter[Sizes] = Counter()
     for seed in range(runs):
         hidden = private_counts(np.array(counts), mechanism.promise, mechanism.unit, seed)
-        _, (patches, _), _ = mechanism.shaped(hidden, (4,))
+        _, (patches, _), _ = mechanism.shaped(hidden, Boxes.whole((4,)))
         order = np.argsort(patches.low[0])
         found[tuple(patches.sizes[0][order].tolist())] += 1
     assert set(found) <= set(expected)
@@ -181,7 +181,7 @@ def test_the_error_of_a_plan(shape: tuple[int, ...], seed: int) -> None:
     leaves = _leaves(shape, seed)
     rng = np.random.default_rng(seed)
     patches, origin = refined(leaves, rng.integers(1, 4, len(leaves)))
-    plan, error = grouped(leaves, patches, origin)
+    plan, error = grouped(Boxes.whole(shape), leaves, patches, origin)
     assert sum(plan.shares) == 1
     for boxes, _ in plan.levels:
         assert (members(boxes, shape).sum(axis=0) == 1).all()
@@ -208,10 +208,11 @@ def test_the_error_of_a_plan(shape: tuple[int, ...], seed: int) -> None:
 
 def test_many_patches_are_counted_in_groups_too() -> None:
     """All 64 × 64 cells, of which a box takes as many as it has, one variance each."""
-    boxes, _ = regular((64, 64), None)[-1]
-    plan, error = grouped(boxes, boxes, np.arange(len(boxes)))
+    whole = Boxes.whole((64, 64))
+    boxes, _ = regular(whole, None)[-1]
+    plan, error = grouped(whole, boxes, boxes, np.arange(len(boxes)))
     assert [len(level) for level, _ in plan.levels] == [64, 64**2]
-    assert patch_plan(boxes, boxes, np.arange(len(boxes))).shares == plan.shares
+    assert patch_plan(whole, boxes, boxes, np.arange(len(boxes))).shares == plan.shares
     alone = np.mean([(high - low + 1).prod() for low, high in _asked(boxes)])
     assert error < 0.6 * alone
 

@@ -119,7 +119,7 @@ def test_pruning_keeps_sums_of_whole_nodes() -> None:
     inside = np.zeros(16)
     inside[3] = 1
     cut = pruned.read(Weights((Part(("a",), inside),)))
-    assert "spread evenly" in cut.notes[0]
+    assert cut.low is not None
     assert not plain.read(Weights((Part(("a",), inside),))).notes
 
 

@@ -12,7 +12,7 @@ from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.hooks import LINE, SQUARE, TINY, Claim
 from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes
-from scumble.private.summaries.trees.base import root
+from scumble.private.summaries.trees.base import top
 from scumble.private.summaries.trees.dawa import bucket_tree
 from scumble.private.summaries.trees.privtree import split_rule
 from tests.support.twins.noise_twins import GIVEN, unmetered
@@ -35,9 +35,9 @@ class EagerSplits(sc.PrivTree):
 class CutsPaidOnce(sc.Kdtree):
     """Every level of cuts has the whole part of ε that all of them share."""
 
-    def _cut(self, counts, shape, cuts):
+    def _cut(self, counts, blocks, cuts):
         counts = unmetered_counts(counts)
-        levels = [root(shape)]
+        levels, shape = [top(blocks)], (counts.size,)
         for _ in range(cuts):
             pieces, _ = levels[-1]
             last = median_cuts(counts, shape, pieces, 0, epsilon=self.promise.epsilon * 3 / 10)

@@ -141,15 +141,20 @@ def _loss(scale: Fraction, decay: int, rows: int, replaced: bool) -> Fraction:
         return Fraction(int(bound.to_integral_value(ROUND_CEILING)), _GRID)
 
 
-def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) -> Boxes:
-    """Return the leaves of a tree that halves boxes in every attribute where `rule` splits them.
-    The leaves tile the domain.
+def split_boxes(
+    counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule, blocks: Boxes | None = None
+) -> Boxes:
+    """Return the leaves of trees that halve boxes in every attribute where `rule` splits them.
+
+    The trees grow from `blocks`, disjoint boxes that tile the domain and do not depend on the
+    data; by default from the whole domain. A row is in one block, so that it changes one tree, and
+    the loss is that of a single tree. The leaves tile the domain.
     """
     law = DiscreteLaplace(rule.scale)
     check_scale(law)
     counts.charge("splits", PrivacyLoss(rule.loss(counts.unit)))
     summed = summed_area(counts._counts.reshape(shape))
-    boxes, depth, leaves = Boxes.whole(shape), 0, []
+    boxes, depth, leaves = Boxes.whole(shape) if blocks is None else blocks, 0, []
     while len(boxes):
         biased = np.maximum(boxes.sums(summed) - depth * rule.decay, -rule.decay)
         split = counts._noise.above_zero(biased, law, boxes.cells > 1)
@@ -163,11 +168,12 @@ def split_boxes(counts: PrivateCounts, shape: tuple[int, ...], rule: SplitRule) 
 
 
 def noisy_partition(
-    counts: PrivateCounts, *, epsilon: Fraction, price: int
+    counts: PrivateCounts, *, epsilon: Fraction, price: int, codes: int | None = None
 ) -> npt.NDArray[np.int64]:
     """Return the last code of each bucket of the cheapest partition after noise. A bucket costs
     `price` plus the absolute deviations of its counts from their median, less its noise. The choice
-    is ε-DP.
+    is ε-DP. It is made for the first `codes` codes, by default for all; rows with other codes
+    change nothing.
 
     Each possible bucket has its own geometric noise. Take a partition P, a row in some code, and
     the bucket B of P around it; fix all noise but that of B. Every partition has one bucket around
@@ -182,8 +188,8 @@ def noisy_partition(
     law = DiscreteLaplace(2 * counts.unit.sensitivity / epsilon)
     check_scale(law)
     counts.charge("partition", PrivacyLoss(epsilon))
-    buckets = Buckets(counts.size)
-    costs = buckets.deviations(counts._counts) + price
+    buckets = Buckets(counts.size if codes is None else codes)
+    costs = buckets.deviations(counts._counts[: buckets.size]) + price
     return counts._noise.cheapest(costs, law, buckets.cheapest)
 
 

@@ -93,6 +93,20 @@ class RegionSummary(AttributeSummary):
         """How many codes each attribute has."""
         return tuple(schema[name].size for name in self.names)
 
+    def blocks(self, schema: Schema) -> Boxes:
+        """The boxes that all cuts start from: missing values apart from the others.
+
+        A missing value is the last code of its attribute. It is no neighbour of the code before
+        it, so that no box holds both. The blocks depend on the schema alone and are disjoint: a
+        row is in one of them, as it is in one box of the whole domain.
+        """
+        last = [schema[name].size - 1 for name in self.names]
+        found = Boxes.whole(self.shape(schema))
+        for axis, name in enumerate(self.names):
+            cut = last[axis] - 1 if schema[name].missing else last[axis]
+            found, _ = found.cut(axis, np.full(len(found), cut))
+        return found
+
     def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:
         """The noise that makes disjoint counts ε-DP, for each of these ε."""
         laws = tuple(DiscreteLaplace(self.unit.sensitivity / epsilon) for epsilon in epsilons)
@@ -115,9 +129,9 @@ Level = tuple[Boxes, Integers]
 MOST_NODES = 1 << 21
 
 
-def root(shape: tuple[int, ...]) -> Level:
-    """The level of the whole domain."""
-    return Boxes.whole(shape), np.zeros(1, np.int64)
+def top(blocks: Boxes) -> Level:
+    """The level of boxes without parents: the whole domain, or the blocks that it starts as."""
+    return blocks, np.zeros(len(blocks), np.int64)
 
 
 def refined(boxes: Boxes, pieces: Integers) -> Level:
@@ -129,10 +143,19 @@ def refined(boxes: Boxes, pieces: Integers) -> Level:
     return found, origin
 
 
+Corners = tuple[tuple[tuple[int, ...], ...], ...]
+
+
+def regular(blocks: Boxes, height: int | None) -> tuple[Level, ...]:
+    """The levels of blocks that are halved again and again: the cuts depend on nothing else."""
+    corners = tuple(tuple(map(tuple, ends.tolist())) for ends in (blocks.low, blocks.high))
+    return _regular(corners, height)
+
+
 @lru_cache(maxsize=2)
-def regular(shape: tuple[int, ...], height: int | None) -> tuple[Level, ...]:
-    """The levels of a domain that is halved again and again: its cuts depend on nothing else."""
-    return tuple(halved([root(shape)], height))
+def _regular(corners: Corners, height: int | None) -> tuple[Level, ...]:
+    low, high = (np.array(ends, np.int64) for ends in corners)
+    return tuple(halved([top(Boxes(low, high))], height))
 
 
 def halved(levels: list[Level], height: int | None) -> list[Level]:

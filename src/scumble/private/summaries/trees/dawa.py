@@ -36,7 +36,8 @@ class Dawa(RegionSummary):
     Estimate: the least-squares fit of all nodes, each the sum of its children, summed over the
         buckets that a question takes; unbiased, and of known noise, if it takes whole buckets: the
         noise of the counts is independent of that of the partition. Of a bucket that a question
-        cuts, a part in proportion to its codes, and a note says so.
+        cuts, a part in proportion to its codes, and the interval reaches from the least to the
+        most that it can add, however its rows are spread.
     Reference: Li, Hay, Miklau, Wang, A data- and workload-aware algorithm for range queries under
         differential privacy, VLDB 2014.
     Differs: distances from the median in place of the mean, whose sum one row changes by 1 in place
@@ -73,7 +74,9 @@ class Dawa(RegionSummary):
         counts = table.counts(self.names, self.unit)
         chosen = self.promise.epsilon * _FOR_BUCKETS
         left = self.promise.epsilon - chosen
-        last = noisy_partition(counts, epsilon=chosen, price=self._price(counts.size))
+        codes = counts.size - table.schema[self.names[0]].missing  # a missing value stands alone
+        last = noisy_partition(counts, epsilon=chosen, price=self._price(codes), codes=codes)
+        last = np.concatenate([last, np.arange(codes, counts.size)])
         buckets = Boxes(np.concatenate([[0], last[:-1] + 1])[None], last[None])
         levels, shares = bucket_tree(buckets)
         laws = self.laplace([left * share for share in shares])

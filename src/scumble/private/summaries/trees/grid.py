@@ -15,7 +15,7 @@ from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.parameters import flag
 from scumble.private.hooks import SQUARE
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.trees.base import Level, RegionSummary, refined, root
+from scumble.private.summaries.trees.base import Level, RegionSummary, refined, top
 
 _FOR_SIZE = Fraction(1, 50)  # of ε: how many rows there are, roughly
 _FOR_SHAPE = Fraction(1, 10)  # of what is left: where they are, roughly
@@ -42,7 +42,8 @@ class Grid(RegionSummary):
         left then for the counts of both grids; each step depends on what the earlier ones gave.
     Estimate: the least-squares fit of the counts of both grids, each box the sum of its pieces;
         unbiased, and of known noise, if a question takes whole pieces. Of a piece that it cuts, a
-        part in proportion to its cells, and a note says so.
+        part in proportion to its cells, and the interval reaches from the least to the most that
+        it can add, however its rows are spread.
     Reference: Qardaji, Yang, Li, Differentially private grids for geospatial data, ICDE 2013 (UG
         and AG, c = 10, c₂ = 5).
     Differs: the paper takes the true number of rows. It refines the coarse grid by the same noisy
@@ -75,9 +76,9 @@ class Grid(RegionSummary):
             return counts.noisy(self.laplace(epsilons), sums)
 
         left = self.promise.epsilon * (1 - _FOR_SIZE)
-        whole = root(shape)
-        [rows] = measure([self.promise.epsilon * _FOR_SIZE], [whole])
-        coarse = self._refined(whole[0], rows, 1)
+        blocks = self.blocks(table.schema)
+        [rows] = measure([self.promise.epsilon * _FOR_SIZE], [top(Boxes.whole(shape))])
+        coarse = self._refined(blocks, np.repeat(rows, len(blocks)), 1)
         if not self.adaptive:
             [noisy] = measure([left], [coarse])
             return BoxNodes.of_leaves(coarse[0], noisy), BoxTree(self.laplace([left]))

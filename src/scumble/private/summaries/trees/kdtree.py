@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from scumble.model.designs.box_tree import BoxNodes, BoxTree
-from scumble.model.designs.boxes import BoxSums
+from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.errors import ParameterError
 from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.meter.table import PrivateCounts, PrivateTable
@@ -20,7 +20,7 @@ from scumble.private.summaries.trees.base import (
     RegionSummary,
     halved,
     level_shares,
-    root,
+    top,
     touched,
 )
 
@@ -52,7 +52,8 @@ class Kdtree(RegionSummary):
     Estimate: the least-squares fit of all nodes, each the sum of its children, summed over the
         leaves that a question takes; unbiased, and of known noise, if it takes whole leaves: the
         noise of the counts is independent of that of the cuts. Of a leaf that a question cuts, a
-        part in proportion to its cells, and a note says so.
+        part in proportion to its cells, and the interval reaches from the least to the most that
+        it can add, however its rows are spread.
     Reference: Cormode, Procopiuc, Srivastava, Shen, Yu, Differentially private spatial
         decompositions, ICDE 2012 (kd-hybrid); means: Inan, Kantarcioglu, Ghinita, Bertino, EDBT
         2010.
@@ -86,7 +87,7 @@ class Kdtree(RegionSummary):
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
-        levels = halved(self._cut(counts, shape, cuts), self.height)
+        levels = halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
@@ -101,8 +102,9 @@ class Kdtree(RegionSummary):
         cuts = height // 2 if self.cuts is None else self.cuts
         return min(cuts, int(log2(MOST_NODES)) // len(shape))
 
-    def _cut(self, counts: PrivateCounts, shape: tuple[int, ...], cuts: int) -> list[Level]:
-        levels = [root(shape)]
+    def _cut(self, counts: PrivateCounts, blocks: Boxes, cuts: int) -> list[Level]:
+        shape = tuple(int(high.max()) + 1 for high in blocks.high)
+        levels = [top(blocks)]
         axes = [axis for axis, size in enumerate(shape) if size > 1]
         choose = median_cuts if self.split == "median" else mean_cuts
         for _ in range(cuts):

@@ -39,8 +39,9 @@ class Mosaic(RegionSummary):
         alone.
     Estimate: the least-squares fit of groups and patches, each group the sum of its patches;
         unbiased, and of known noise, if a question takes whole patches: the noise of the counts is
-        independent of that which shaped them. Of a patch that a question cuts, a part in proportion
-        to its cells, and a note says so.
+        independent of that which shaped them. Of a patch that a question cuts, a part in
+        proportion to its cells, and the interval reaches from the least to the most that it can
+        add, however its rows are spread.
     Reference: splits: Zhang, Xiao, Xie, PrivTree, SIGMOD 2016, theorem 3.1; patches: Qardaji, Yang,
         Li, Differentially private grids for geospatial data, ICDE 2013.
     Differs: it is neither paper's method. PrivTree stops at boxes that hold many rows, and counts
@@ -63,20 +64,20 @@ class Mosaic(RegionSummary):
         """The measured patches and groups."""
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
-        leaves, (patches, origin), left = self.shaped(counts, shape)
-        plan = patch_plan(leaves, patches, origin)
+        blocks = self.blocks(table.schema)
+        leaves, (patches, origin), left = self.shaped(counts, blocks)
+        plan = patch_plan(blocks, leaves, patches, origin)
         laws = self.laplace([left * share for share in plan.shares])
         noisy = counts.noisy(laws, BoxSums(shape, tuple(boxes for boxes, _ in plan.levels)))
         return BoxNodes.of_levels(plan.levels, noisy), BoxTree(laws)
 
-    def shaped(
-        self, counts: PrivateCounts, shape: tuple[int, ...]
-    ) -> tuple[Boxes, Level, Fraction]:
-        """Boxes that were halved, their patches, and the ε that is left for counts."""
+    def shaped(self, counts: PrivateCounts, blocks: Boxes) -> tuple[Boxes, Level, Fraction]:
+        """The blocks after halving, their patches, and the ε that is left for counts."""
+        shape = tuple(int(high.max()) + 1 for high in blocks.high)
         pieces = 1 << max(sum(size > 1 for size in shape), 1)  # of a box that is halved
         part = self.promise.epsilon * _FOR_SHAPE[len(shape) > 1]
         rule = split_rule(part, pieces, self.unit)
-        leaves = split_boxes(counts, shape, rule)
+        leaves = split_boxes(counts, shape, rule, blocks)
         [seen] = counts.noisy(self.laplace([part]), BoxSums(shape, (leaves,)))
         left = self.promise.epsilon - part - rule.loss(self.unit)
         return leaves, self.patches(leaves, seen, left), left
@@ -107,26 +108,28 @@ class PatchPlan(NamedTuple):
     shares: list[Fraction]
 
 
-def patch_plan(leaves: Boxes, patches: Boxes, origin: Integers) -> PatchPlan:
+def patch_plan(blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers) -> PatchPlan:
     """The best plan for the patches, each a piece of a leaf: to count them alone, or also groups of
     them. It depends on these boxes alone.
 
     Of one attribute it is a tree, as over the buckets of Dawa. Of several a group is what repeated
-    halving of the domain leaves, or a leaf that is larger.
+    halving of the blocks leaves, or a leaf that is larger.
     """
     if len(patches.low) == 1:
         return PatchPlan(*bucket_tree(patches.take(np.argsort(patches.low[0]))))
-    return grouped(leaves, patches, origin)[0]
+    return grouped(blocks, leaves, patches, origin)[0]
 
 
-def grouped(leaves: Boxes, patches: Boxes, origin: Integers) -> tuple[PatchPlan, float]:
+def grouped(
+    blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers
+) -> tuple[PatchPlan, float]:
     """Patches alone or with groups, whichever has the least mean variance of boxes; and that
     variance, in units of what one count has if it gets all of the budget.
     """
     asked = [_taken(patches, *corners) for corners in _asked(patches)]
     alone = float(np.mean([weights @ weights for weights in asked]))
     best = PatchPlan([(patches, np.zeros(len(patches), np.int64))], [Fraction(1)]), alone
-    for groups, place in _groupings(leaves):
+    for groups, place in _groupings(blocks, leaves):
         if len(groups) == len(patches):
             break
         of = place[origin]
@@ -154,12 +157,12 @@ def _parts(asked: list[Floats], of: Integers, sizes: Integers) -> tuple[float, F
     return within / len(asked), whole / len(asked)
 
 
-def _groupings(leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]:
+def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]:
     """For every depth of halving the boxes of that depth that have smaller leaves, and the leaves
     that are not smaller; and for each leaf its place among them.
     """
     sizes = [int(high.max()) + 1 for high in leaves.high]
-    edges = [np.zeros(1, np.int64) for _ in sizes]
+    edges = [np.unique(low) for low in blocks.low]
     while True:
         edges = [_halved(starts, size) for starts, size in zip(edges, sizes, strict=True)]
         if all(size < _SMALLEST * len(starts) for starts, size in zip(edges, sizes, strict=True)):

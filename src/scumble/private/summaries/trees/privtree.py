@@ -31,7 +31,8 @@ class PrivTree(RegionSummary):
         exp(2/λ + Σ_j ρ(1 + jδ)), as shown where they are drawn; λ is the least scale, to a part in
         a million, for which that is at most exp(ε/2). Replacing a row costs 1/λ more.
     Estimate: sums of the noisy leaves, unbiased and of known noise, if a question takes whole
-        leaves. Of a leaf that it cuts, a part in proportion to its cells, and a note says so.
+        leaves. Of a leaf that it cuts, a part in proportion to its cells, and the interval reaches
+        from the least to the most that it can add, however its rows are spread.
     Reference: Zhang, Xiao, Xie, PrivTree, SIGMOD 2016, theorem 3.1.
     Differs: integer noise and a whole δ = ⌈λ ln b⌉, b the number of pieces of a box; the paper's
         bound (2b−1)/((b−1)λ) holds for these too, and is replaced by the exact sum, a few percent
@@ -51,7 +52,7 @@ class PrivTree(RegionSummary):
         half = self.promise.epsilon / 2
         rule = split_rule(half, self._pieces(shape), self.unit)
         counts = table.counts(self.names, self.unit)
-        leaves = split_boxes(counts, shape, rule)
+        leaves = split_boxes(counts, shape, rule, self.blocks(table.schema))
         laws = self.laplace([self.promise.epsilon - rule.loss(self.unit)])
         [noisy] = counts.noisy(laws, BoxSums(shape, (leaves,)))
         return BoxNodes.of_leaves(leaves, noisy), BoxTree(laws)

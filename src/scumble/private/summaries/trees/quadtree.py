@@ -40,7 +40,8 @@ class Quadtree(WithDelta, RegionSummary):
         and the levels' εᵢ add up to ε. The cuts do not depend on the data.
     Estimate: the least-squares fit of all nodes, each the sum of its children, summed over the
         leaves that a question takes; unbiased, and of known noise, if it takes whole leaves. Of a
-        leaf that it cuts, a part in proportion to its cells, and a note says so.
+        leaf that it cuts, a part in proportion to its cells, and the interval reaches from the
+        least to the most that it can add, however its rows are spread.
     Reference: Cormode, Procopiuc, Srivastava, Shen, Yu, Differentially private spatial
         decompositions, ICDE 2012; Hay, Rastogi, Miklau, Suciu, VLDB 2010.
     Differs: integer noise. Budgets follow the paper's rule, the cube root of the number of nodes of
@@ -61,7 +62,7 @@ class Quadtree(WithDelta, RegionSummary):
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """The measured tree."""
         shape = self.shape(table.schema)
-        levels = regular(shape, self.height)
+        levels = regular(self.blocks(table.schema), self.height)
         laws = self._laws(shape, levels)
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
         noisy = table.counts(self.names, self.unit).noisy(laws, sums)

@@ -136,13 +136,13 @@ class BoxTreeReader:
         """Return the reading of weights that were weighed, with limits where leaves are cut.
 
         Pruning chose the leaves by the noise that they are read with, so that limits are read off
-        the leaves before it.
+        the leaves before it. Where none is cut, both read the same: the fit is consistent.
         """
         reading, certain = self._leaves.reading(found.means), self._unpruned
+        if not found.cut.any():
+            return reading
         if certain is not self._leaves:
             found = certain.boxes.weigh(weights)
-        elif not found.cut.any():
-            return reading
         low, high = (certain.reading(each) for each in found.ends)
         return replace(reading, low=low, high=high)
 
