@@ -1,9 +1,9 @@
-"""The noise of differential privacy by itself, for your own counts: discrete Laplace, geometric and
-Gaussian noise, and the private choice of the best of several candidates.
+"""Differentially private noise for counts of your own: discrete Laplace, geometric and Gaussian
+noise, and the private selection of the best of several candidates.
 
-Whole numbers in, whole numbers out, with the law of the error. All probabilities are exact, and
-what a promise needs is rounded so that it holds. Nothing keeps account here: what several calls on
-the same people cost together is for you to add up.
+Inputs and outputs are whole numbers, and the law of the error is returned with them. All
+probabilities are exact, and parameters are rounded so that the promise holds. No budget is kept:
+the caller adds up the privacy losses of several calls about the same people.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Numbers = int | Sequence[int] | npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Whole numbers with noise, in the shape they were given in, and the law of the error of each.
+    """Noisy whole numbers in the shape of the input, and the law of the error of each.
 
     >>> laplace([10, 20], sensitivity=1, epsilon=1).law.half_width(0.95)
     3
@@ -41,8 +41,8 @@ class Noisy:
 def laplace(
     counts: Numbers, *, sensitivity: float, epsilon: float, seed: int | None = None
 ) -> Noisy:
-    """Counts plus discrete Laplace noise, P(z) ∝ exp(-|z| ε/Δ): ε-DP, if one person changes all
-    counts together by at most Δ = `sensitivity` (the sum of the absolute changes).
+    """Return counts plus discrete Laplace noise, P(z) ∝ exp(-|z| ε/Δ): ε-DP, if one person changes
+    all counts together by at most Δ = `sensitivity` (the sum of the absolute changes).
 
     This is the two-sided geometric mechanism. `seed` makes the noise repeatable and NOT PRIVATE:
     for tests.
@@ -62,12 +62,12 @@ def geometric(
     one_sided: bool = False,
     seed: int | None = None,
 ) -> Noisy:
-    """Counts plus geometric noise: two-sided it is `laplace`, and ε-DP.
+    """Return counts plus geometric noise. Two-sided noise is that of `laplace`, and ε-DP.
 
-    With `one_sided` the noise is never below 0, P(z) ∝ exp(-z ε/Δ). That is NOT differential
-    privacy: nothing becomes more than e^ε times as likely if a person is added who makes counts
-    larger, but the smallest possible number shows that nobody more was there. So it hides presence
-    and not absence; no count is published too low.
+    With `one_sided` the noise is never below 0, P(z) ∝ exp(-z ε/Δ). This is NOT differential
+    privacy. If a person is added who makes counts larger, no output becomes more than e^ε times as
+    likely. But an output equal to the true count shows that no further person was there. So the
+    noise hides presence and not absence. No count is published too low.
     """
     from scumble.private.sampling.noise import geometric as draw
 
@@ -87,9 +87,9 @@ def gaussian(
     several: bool = False,
     seed: int | None = None,
 ) -> Noisy:
-    """Counts plus discrete Gaussian noise: (ε, δ)-DP, if one person changes one of the counts by at
-    most `sensitivity`, a whole number. The variance is the smallest that the exact formula of the
-    discrete law allows.
+    """Return counts plus discrete Gaussian noise: (ε, δ)-DP, if one person changes one of the
+    counts by at most `sensitivity`, a whole number. The variance is the smallest that the exact
+    formula of the discrete law allows.
 
     With `several` one person may change several counts, and `sensitivity` is the square root of the
     sum of the squares of the changes; the variance is then that of zero-concentrated privacy.
@@ -107,7 +107,7 @@ def gaussian(
 def gaussian_variance(
     *, sensitivity: float, epsilon: float, delta: float, several: bool = False
 ) -> Fraction:
-    """The parameter σ² of the noise of `gaussian`."""
+    """Return the parameter σ² of the noise of `gaussian`."""
     promised, rest = read_epsilon("gaussian", epsilon), read_delta("gaussian", delta)
     if flag("gaussian", "several", several):
         length = read_positive("gaussian", "sensitivity", sensitivity)
@@ -117,8 +117,8 @@ def gaussian_variance(
 
 
 def analytic_variance(*, sensitivity: float, epsilon: float, delta: float) -> float:
-    """The variance of continuous Gaussian noise that is (ε, δ)-DP, to compare: such noise, drawn in
-    floating point, keeps no promise exactly.
+    """Return the variance of continuous Gaussian noise that is (ε, δ)-DP, for comparison. Such
+    noise drawn in floating point keeps no promise exactly.
     """
     length = float(read_positive("analytic_variance", "sensitivity", sensitivity))
     numbers = read_epsilon("analytic_variance", epsilon), read_delta("analytic_variance", delta)
@@ -135,12 +135,12 @@ def choose(
     monotone: bool = False,
     seed: int | None = None,
 ) -> int:
-    """The place of one of the candidates, those with high scores likelier: ε-DP, if one person
-    changes every score by at most `sensitivity`.
+    """Return the index of a candidate, with high scores likelier: ε-DP, if one person changes every
+    score by at most `sensitivity`.
 
     Permute-and-flip: its expected score is never below that of the exponential mechanism. With
-    `monotone` one person changes all scores in the same direction, as if they count people; then
-    it is twice as sharp. Scores are whole numbers or Fractions.
+    `monotone` the caller states that one person changes all scores in the same direction, as for
+    counts of people; the same ε then allows twice the rate. Scores are whole numbers or Fractions.
     """
     from scumble.private.sampling.selection import permute_and_flip
 
@@ -155,7 +155,7 @@ def _scale(owner: str, sensitivity: object, epsilon: object) -> Fraction:
 
 
 def _added(counts: Numbers, owner: str, law: Any, draw: Any) -> Noisy:
-    """The counts plus what was drawn; beyond 64 bits they are Python integers."""
+    """Return the counts plus noise from `draw`; Python integers if 64 bits are too few."""
     given = np.asarray(counts)
     if given.size and given.dtype.kind not in "iu" and not _all_whole(given):
         raise ParameterError(f"The counts given to {owner} must be whole numbers.")

@@ -40,8 +40,8 @@ class AlphaBeta(Publisher):
     the largest posterior allowed to an attacker whose prior was at most d, or d = k·n/m for n rows
     out of m possible ones; `epsilon` is the loss for one row more or less (β = a·e^−ε for one view
     without sources). β is the smallest number that the proof allows, and `keep` is a (1/2 if not
-    given). `adversary="exclusive"` keeps γ also against who knows that exactly one of some rows is
-    true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or
+    given). `adversary="exclusive"` keeps γ also against attackers who know that exactly one of some
+    rows is true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or
     told apart by a number below `multiplicity`, which counts every row, or made one by
     `duplicates="collapse"`, after which answers count different rows only. `views` says how often
     the same table may be published (`release.republish`). `sources` gives weights by column, in the

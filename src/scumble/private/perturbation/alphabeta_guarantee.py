@@ -64,7 +64,7 @@ class Promise:
 
     @property
     def _given(self) -> str:
-        """Where equal rows are made one, a row that changes may change their number."""
+        """A condition: with collapsed rows, replacing one may change the number of rows."""
         made_one = self.found.multiplicity == 1 and self.duplicates == "collapse"
         return ", given the published probabilities," if made_one else ""
 
@@ -82,7 +82,7 @@ class Promise:
         return (*first, *_COMMON, _DUPLICATES[equal], views, *sources)
 
     def all(self, *, rows: bool) -> tuple[Guarantee, ...]:
-        """Every promise; with `rows` unknown, only those that do not depend on them."""
+        """Return all guarantees, or without `rows` those that need no number of rows."""
         if not rows and self.asked.d is None:
             return self.losses()
         joined = () if self.found.sources else (self.of_one(),)
@@ -91,7 +91,7 @@ class Promise:
         return (*self.losses(), *ends) if asked_first else (*ends, *self.losses())
 
     def posterior(self) -> Guarantee:
-        """(d, γ)-privacy."""
+        """Return (d, γ)-privacy."""
         prior = self.asked.prior(self.size, self.found.rows)
         odds = self._odds
         by_share = self.asked.k is not None and self.found.sources is not None
@@ -126,7 +126,7 @@ class Promise:
         )
 
     def of_one(self) -> Guarantee:
-        """What a join attack can find: exactly one of some rows is true."""
+        """Return the guarantee if an attacker knows that exactly one of some rows is true."""
         prior = self.asked.prior(self.size, self.found.rows)
         end = self._odds.end_of_one(prior)
         return Guarantee(
@@ -151,7 +151,7 @@ class Promise:
         )
 
     def losses(self) -> tuple[Guarantee, Guarantee]:
-        """ε-DP of a single tuple, and of one exchanged for another."""
+        """Return ε-DP for adding or removing a tuple, and for replacing one by another."""
         odds = self._odds
         return (
             self._loss(
@@ -188,7 +188,7 @@ class Promise:
 
 
 def in_shares(k: Fraction, gamma: Fraction, views: int) -> Guarantee:
-    """(d, γ)-privacy while the number of rows is not known."""
+    """Return (d, γ)-privacy while the number of rows is unknown."""
     shown = "the view" if views == 1 else f"all {views} views"
     return Guarantee(
         statement="(d, γ)-privacy",
@@ -206,7 +206,7 @@ def in_shares(k: Fraction, gamma: Fraction, views: int) -> Guarantee:
     )
 
 
-# How far a published view, or several, can move the odds that a tuple is true: exactly.
+# By which factor published views can change the odds that a tuple is true, computed exactly.
 
 
 @dataclass(frozen=True)
@@ -220,25 +220,25 @@ class Odds:
 
     @property
     def factor(self) -> Fraction:
-        """The larger of the two ways, as a factor above 1."""
+        """The larger of the two changes, as a factor above 1."""
         return max(self.most, 1 / self.least)
 
     @property
     def spread(self) -> Fraction:
-        """The factor between two tuples of which one is true and the other not."""
+        """The largest change of the odds between two tuples of which exactly one is true."""
         return self.most / self.least
 
     def end(self, prior: Fraction) -> Fraction:
-        """Where a prior can end at most, if tuples are independent."""
+        """Return the largest posterior after `prior`, if tuples are independent."""
         return posterior_at_most(prior, self.most)
 
     def end_of_one(self, prior: Fraction) -> Fraction:
-        """The same if exactly one of several tuples is true, and each had at most this prior."""
+        """Return the same if exactly one of several tuples is true, each of at most `prior`."""
         return posterior_at_most(prior, self.spread)
 
 
 def odds_of(presence: InclusionProbabilities) -> Odds:
-    """The odds of all views that were planned; those of fewer views lie between."""
+    """Return the odds of all planned views; those of fewer views lie between them."""
     if presence.sources:
         return _of_sources(presence)
     ratios = list(_of_views(presence))
@@ -246,7 +246,7 @@ def odds_of(presence: InclusionProbabilities) -> Odds:
 
 
 def extremes(presence: InclusionProbabilities) -> tuple[Fraction, Fraction]:
-    """The smallest and the largest probability of a false tuple in the first view."""
+    """Return the smallest and the largest probability of a false tuple in the first view."""
     shares = (presence.sources or {}).values()
     low = prod((len(each) * min(each) for each in shares), start=presence.noise)
     high = prod((len(each) * max(each) for each in shares), start=presence.noise)
@@ -254,8 +254,9 @@ def extremes(presence: InclusionProbabilities) -> tuple[Fraction, Fraction]:
 
 
 def _of_sources(presence: InclusionProbabilities) -> Odds:
-    """Seen: (α + β(t)) / β(t), most where β(t) is smallest. Not seen: (1 − α − β(t)) / (1 − β(t)),
-    least where it is largest.
+    """Return the odds with sources. A tuple that is seen has the ratio (α + β(t)) / β(t), largest
+    where β(t) is smallest; one that is not seen (1 − α − β(t)) / (1 − β(t)), smallest where β(t) is
+    largest.
     """
     alpha = presence.kept - presence.noise
     low, high = extremes(presence)
@@ -263,19 +264,19 @@ def _of_sources(presence: InclusionProbabilities) -> Odds:
 
 
 def _of_views(presence: InclusionProbabilities) -> Iterator[Fraction]:
-    """The ratios of the histories that can be extreme.
+    """Yield the ratios of the histories that can be extreme.
 
-    A history is: never, or first in view j and then in s of the v − j later ones. With a = `kept`,
-    f = `fade` and c_i the noise of view i, its ratio is
+    In a history a tuple is in no view, or first in view j and then in s of the v − j later ones.
+    With a = `kept`, f = `fade` and c_i the noise of view i, its ratio is
 
         (1−a)^v / Π(1−c_i)       or       (1−a)^(j−1) a / (Π_{i<j}(1−c_i) c_j) · x^s · y^(v−j−s)
 
-    with x = 1/f ≥ 1 for every later view that has the tuple, and y = (1−a)/(1−af) ≤ 1 for every one
-    that has it not: so for each j, s = 0 and s = v − j are the extremes.
+    with x = 1/f ≥ 1 for every later view that has the tuple, and y = (1−a)/(1−af) ≤ 1 for every
+    later view that lacks it. So for each j, s = 0 and s = v − j are the extremes.
     """
     kept, fade, views = presence.kept, presence.fade, presence.most
     again, away = 1 / fade, (1 - kept) / (1 - kept * fade)
-    unseen = Fraction(1)  # the ratio of a tuple that no view had so far
+    unseen = Fraction(1)  # the ratio of a tuple that is in no view so far
     for view in range(1, views + 1):
         noise = presence.noise_of(view)
         first = unseen * kept / noise
@@ -285,9 +286,9 @@ def _of_views(presence: InclusionProbabilities) -> Iterator[Fraction]:
     yield unseen
 
 
-# What is asked of AlphaBeta, and the probabilities that keep it: or why nothing can.
+# The parameters of AlphaBeta, and the probabilities that meet them, or the reason why none do.
 
-MOST_NOISE = 5 * 10**7  # draws of false tuples: they are in memory while they are made different
+MOST_NOISE = 5 * 10**7  # draws of false tuples, all in memory while duplicates are removed
 _FINE = 10**9
 _TWO_DIGITS, _MAGNITUDES = 90, 15  # numbers of two digits, and powers of ten
 _FADE_DIGITS = 10**6
@@ -313,7 +314,7 @@ class PrivacyParameters:
     sources: Mapping[str, tuple[Fraction, ...]] | None = None
 
     def prior(self, size: int, rows: int) -> Fraction:
-        """The largest prior that is covered; where none was asked for, one to speak of."""
+        """Return the largest prior that is covered. With neither `d` nor `k`, return an example."""
         if self.d is not None:
             return self.d
         if self.k is not None:
@@ -322,12 +323,12 @@ class PrivacyParameters:
 
     @property
     def _limit(self) -> Fraction:
-        """The posterior allowed."""
+        """The largest posterior allowed."""
         return Fraction(1) if self.gamma is None else self.gamma
 
     def presence(self, size: int, rows: int) -> InclusionProbabilities:
-        """The probabilities for a table of that many different tuples, or a refusal that says
-        which k would do; of several views, it says how many would.
+        """Return the probabilities for a table of `rows` different tuples out of `size`, or raise
+        PromiseError, which names the largest possible k or number of views.
         """
         try:
             return self._presence(size, rows)
@@ -337,7 +338,7 @@ class PrivacyParameters:
             raise PromiseError(f"{error} {self._possible(size, rows)}") from None
 
     def _possible(self, size: int, rows: int) -> str:
-        """The largest k of two digits, from 1 on, that is not refused."""
+        """Return a sentence about the largest k of two digits, from 1 on, that is not refused."""
         low, high = -1, _TWO_DIGITS * _MAGNITUDES
         while high - low > 1:
             middle = (low + high) // 2
@@ -346,7 +347,8 @@ class PrivacyParameters:
                 low = middle
             except PromiseError:
                 high = middle
-        # More rows are harder to hide: what is impossible for one is so for every table.
+        # More rows are harder to hide: what is impossible for one row is impossible for every
+        # table.
         where = "Even for a single row" if rows < 2 else "Here"
         if low < 0:
             return f"{where} no k will do."
@@ -372,7 +374,7 @@ class PrivacyParameters:
         return found
 
     def _chosen(self, size: int, rows: int) -> InclusionProbabilities:
-        """The smallest noise that the proof for one tuple allows."""
+        """Return the probabilities with the smallest noise that the proof for one tuple allows."""
         noise = self.beta
         if noise is None:
             noise = self._noise(self._growth(self.prior(size, rows)), size, rows)
@@ -388,14 +390,14 @@ class PrivacyParameters:
         )
 
     def _growth(self, prior: Fraction) -> Fraction:
-        """By how much the odds may grow: G = γ(1−d)/(d(1−γ)), or e^ε."""
+        """Return the factor by which the odds may grow: G = γ(1−d)/(d(1−γ)), or e^ε."""
         if self.epsilon is not None:
             return gamma_for_epsilon(self.epsilon)
-        self._require_room(prior)
+        self._require_prior_below(prior)
         return self._limit * (1 - prior) / (prior * (1 - self._limit))
 
     def _noise(self, growth: Fraction, size: int, rows: int) -> Fraction:
-        """β: so that no tuple that is seen gains more than it may."""
+        """Return β such that the odds of a tuple that is seen grow by at most `growth`."""
         if self.sources is not None:
             return self._noise_of_sources(growth, size, rows)
         fade = Fraction(1) if self.views == 1 else fade_of(self.views)
@@ -403,13 +405,13 @@ class PrivacyParameters:
         tight = self.keep * again / growth
         if not self.exclusive:
             return tight
-        # The other tuples of a set lose by never being seen; one view: theorem 6.3.
+        # The odds of the other tuples fall if they are never seen. For one view: theorem 6.3.
         return max(2 / growth, tight / (1 - self.keep) ** self.views)
 
     def _noise_of_sources(self, growth: Fraction, size: int, rows: int) -> Fraction:
-        """With d or ε: α/β(t) + 1 ≤ G where β(t) is smallest. With k, prior k·n·p(t): the odds end
-        at k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), which is largest where p is. There is room as
-        long as that prior is below γ.
+        """Return the mean of β(t). With d or ε: α/β(t) + 1 ≤ G where β(t) is smallest. With k,
+        prior k·n·p(t): the posterior odds are k·n·(p + α/C) / (1 − k·n·p) for C = Σβ(t), largest
+        where p is largest. A solution exists as long as that prior is below γ.
         """
         if self.k is None:
             low, _ = extremes(
@@ -418,17 +420,17 @@ class PrivacyParameters:
             return self.keep / (low * (growth - 1) + 1)
         end = self._limit / (1 - self._limit)
         largest = self._largest_share(size)
-        room = Fraction(1, size) + end / (self.k * max(rows, 1)) - largest * (1 + end)
-        return self.keep / (room * size)
+        margin = Fraction(1, size) + end / (self.k * max(rows, 1)) - largest * (1 + end)
+        return self.keep / (margin * size)
 
     def _largest_share(self, size: int) -> Fraction:
-        """max p(t), which is 1/m without sources."""
+        """Return max p(t), which is 1/m without sources."""
         _, high = extremes(
             InclusionProbabilities(0, self.keep, Fraction(1, size), sources=self.sources)
         )
         return high
 
-    def _require_room(self, prior: Fraction) -> None:
+    def _require_prior_below(self, prior: Fraction) -> None:
         if prior >= self._limit:
             raise PromiseError(
                 "Some row would have a prior of gamma or more (k times the number of rows times "
@@ -437,7 +439,7 @@ class PrivacyParameters:
             )
 
     def _require(self, found: InclusionProbabilities, size: int, rows: int) -> None:
-        """Refuse what no noise can keep."""
+        """Raise PromiseError if no noise meets the parameters."""
         prior = self.prior(size, rows)
         factor = self.k if self.k is not None else prior * size / max(rows, 1)
         # Theorem 3.3 with its constant at 1. As d is below γ, this happens only for n < √m, where
@@ -453,10 +455,11 @@ class PrivacyParameters:
             raise PromiseError(self._broken(size, rows, prior))
 
     def _kept(self, odds: Odds, prior: Fraction) -> bool:
-        """(d, γ): seen, the posterior is at most γ; not seen, at least d/γ of the prior. ε: neither
-        moves the odds by more than e^ε.
+        """Return whether `odds` keep the promise. (d, γ): the posterior of a tuple that is seen is
+        at most γ, and that of one that is not seen at least d/γ of the prior. ε: neither changes
+        the odds by more than e^ε.
 
-        With k and sources the noise was chosen tuple by tuple; only the second is left to see.
+        With k and sources the noise was chosen tuple by tuple; only the second is left to check.
         """
         if self.epsilon is not None:
             return odds.factor <= self._growth(prior)
@@ -487,11 +490,11 @@ class PrivacyParameters:
 
 
 def _two_digits(place: int) -> Fraction:
-    """The numbers 1, 1.1, ... 9.9, 10, 11, ... 99, 100, 110, ... in their order."""
+    """Return the number at `place` of 1, 1.1, ... 9.9, 10, 11, ... 99, 100, 110, ..."""
     magnitude, digits = divmod(place, _TWO_DIGITS)
     return (10 + digits) * Fraction(10) ** (magnitude - 1)
 
 
 def fade_of(views: int) -> Fraction:
-    """e^(−1/v) to six digits. Any number below 1 would do: the promise is computed from this."""
+    """Return e^(−1/v) to six digits. Any number below 1 works: the promise is computed from it."""
     return Fraction(round(exp(-1 / views) * _FADE_DIGITS), _FADE_DIGITS)

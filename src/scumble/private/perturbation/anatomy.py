@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from scumble.private.tables.rows import Rows
 
 LIMITS = (
-    "Who knows the values of others in a group can exclude them, and may be left with one.",
-    "Who knows, or learns from the whole release, what goes with other columns can guess better.",
-    "Whose beliefs are not the frequencies of the table may give rare values of a group more.",
-    "A missing value counts as one of the l: who knows that a person answered can exclude it.",
+    "An attacker who knows values of others in a group can exclude them; one may be left.",
+    "An attacker who knows, or learns, what goes with other columns can guess better.",
+    "An attacker whose prior is not the frequencies of the table may give rare values more.",
+    "A missing value is one of the l: an attacker who knows that a person answered excludes it.",
     "This is not differential privacy: the values of each group are published as they are.",
     "Everybody can see who is in the table: other columns are published as they are.",
     "The promise is for one row of one release: more rows or releases can be compared.",
@@ -47,11 +47,11 @@ COMBINED = (
     "group, and is then told."
 )
 ABSENT = (
-    "Rows with too frequent values were left out: who is known to be in the table, and is missing "
-    "from the release, had one of the most frequent values. It is not protected."
+    "Rows with too frequent values were left out: a person who is known to be in the table, and is "
+    "missing from the release, had one of the most frequent values. It is not protected."
 )
-# Up to this number of possible values they are counted in an array; beyond, those that occur are
-# listed.
+# Up to this number of possible values, counts are an array over all of them; beyond, over the
+# values that occur.
 _MOST_COUNTED = 1 << 22
 
 
@@ -73,11 +73,11 @@ class Anatomy(Publisher):
         there are at least l. For an attacker to whom every way to hand the values of a group to its
         rows is equally likely, no value of a person has more than 1/l. Proof: a group takes its
         first l values from different ones, and later ones only if it lacks them. How the groups are
-        made up depends on the numbers of the values alone, and which record of a value goes where
-        is a uniform choice, so that every way to hand out the values leads to what is published
-        with the same probability: the algorithm itself, and the order and numbers of the groups,
-        tell nothing more (no minimality attack). What other groups teach about how values go with
-        other columns may tell more (deFinetti attack).
+        made up depends on the counts of the values alone, and which record of a value goes to which
+        group is a uniform choice. So every assignment of values to rows leads to what is published
+        with the same probability: the algorithm, and the order and numbers of the groups, reveal
+        nothing more (no minimality attack). What other groups reveal about how values go with other
+        columns may reveal more (deFinetti attack).
     Estimate: Σ over groups of rows · values / size, for the rows that satisfy the public part of a
         question and the values that satisfy the rest. It assumes that values are spread evenly
         within each group, and so do its intervals: exact hypergeometric for counts, elsewhere by
@@ -179,7 +179,9 @@ class Anatomy(Publisher):
         return evidence
 
     def _capped(self, rows: Rows, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The records to keep of each value, or a refusal; and the loss, told to the owner."""
+        """Return the number of records to keep of each value, with a remark for the owner about the
+        loss. Raise PromiseError without `suppress`.
+        """
         names = ", ".join(attribute.name for attribute in rows.schema.sensitive)
         if not self._suppress:
             raise PromiseError(
@@ -222,7 +224,7 @@ class _Table:
         return cls(rows.schema, list(rows.batches(names)))
 
     def values(self) -> tuple[npt.NDArray[Any], int]:
-        """The number of the sensitive value of each row, and how many numbers there are."""
+        """Return a number for the sensitive value of each row, and how many numbers there are."""
         names = [attribute.name for attribute in self.schema.sensitive]
         columns = [self._column(name) for name in names]
         size = self.schema.size(names)
@@ -235,8 +237,8 @@ class _Table:
     def write(
         self, folder: Path, evidence: Groups, groups: int, numbers: npt.NDArray[Any], left_out: int
     ) -> None:
-        """Both published tables, each sorted; a value is in a group once, so that every row that
-        is kept has its line in the second table.
+        """Write both published tables, each sorted. A value is in a group once, so that every row
+        that is kept has one line in the second table.
         """
         group = Attribute(evidence.group, "insensitive", IntegerRange(0, max(groups, 1) - 1))
         count = Attribute(evidence.count, "insensitive", IntegerRange(1, 1))
@@ -268,7 +270,7 @@ class _Table:
         return np.concatenate([empty, *(batch[place] for batch in self.batches)])
 
 
-# Records put into groups in which every value occurs at most once (Anatomy's algorithm).
+# The algorithm of Anatomy: records are put into groups in which every value occurs at most once.
 
 LEFT_OUT = -1
 
@@ -278,23 +280,24 @@ Numbers = npt.NDArray[np.int32]
 
 
 def counted(codes: Codes, size: int) -> Counts:
-    """How often each code from 0 to size - 1 occurs."""
+    """Return how often each code from 0 to size - 1 occurs."""
     counts = np.zeros(size, np.int64)
     anatomy_kernels.tally(codes, counts)
     return counts
 
 
 def eligible(counts: Counts, least: int) -> bool:
-    """Whether no value has more than one in `least` of the records."""
+    """Return whether no value has more than one in `least` of the records."""
     return int(counts.max(initial=0)) * least <= int(counts.sum())
 
 
 def capped(counts: Counts, least: int) -> Counts:
-    """The most records of each value that can be kept so that the kept ones are eligible.
+    """Return the largest number of records of each value that can be kept so that the rest is
+    eligible.
 
     A cap t on all values is allowed if t·l is at most Σ min(count, t). This sum divided by t falls
-    with t, so that the caps that are allowed are those up to a largest one, and it keeps the most:
-    what is eligible with a largest number t of records of a value keeps at most Σ min(count, t).
+    with t, so the allowed caps are those up to a largest one. That one keeps the most records: an
+    eligible choice with at most t records of any value keeps at most Σ min(count, t).
     """
     low, high = 0, int(counts.max(initial=0))
     while low < high:
@@ -309,14 +312,14 @@ def capped(counts: Counts, least: int) -> Counts:
 def grouped(
     source: Keystream, codes: Codes, counts: Counts, kept: Counts, least: int
 ) -> tuple[Numbers, int]:
-    """The group of each record, `LEFT_OUT` for one that is not kept, and the number of groups.
+    """Return the group of each record (`LEFT_OUT` if it is not kept), and the number of groups.
 
     While `least` values have records left, a group takes one record of each of the `least` most
-    frequent ones; ties are decided by chance. If `kept` is eligible, this makes as many groups as
-    fit into the records, and leaves at most `least - 1` records, all of different values; each of
-    them goes to a random group that lacks its value (Xiao and Tao, VLDB 2006, properties 1 to 3).
-    Which record of a value goes where is decided last, by a shuffle for each value, so that it
-    depends on nothing else.
+    frequent ones; ties are broken at random. If `kept` is eligible, this makes ⌊records / least⌋
+    groups and leaves at most `least - 1` records, all of different values. Each of these goes to a
+    random group that lacks its value (Xiao and Tao, VLDB 2006, properties 1 to 3). Which record of
+    a value goes to which group is decided last, by a shuffle for each value, so that it depends on
+    nothing else.
     """
     number = int(kept.sum()) // least
     starts = np.concatenate([[0], np.cumsum(counts)])
@@ -338,7 +341,9 @@ def grouped(
 def _formed(
     source: Keystream, order: Counts, left: Counts, number: int, least: int
 ) -> npt.NDArray[Any]:
-    """The values of each group. `left` becomes what no group took."""
+    """Return the values of each group. On return, `left` is the number of records that no group
+    took, by value.
+    """
     members = np.empty((number, least), np.min_scalar_type(len(order)))
     words = np.empty(min(CHUNK, number * least) + 2 * least, np.uint64)
     made = 0
@@ -349,8 +354,10 @@ def _formed(
 
 
 def _lacking(source: Keystream, having: Numbers, number: int) -> int:
-    """A random group but those that have the value; there is one, since at most as many records of
-    a value are kept as there are groups, and this is one of them.
+    """Return a random group that lacks a value; `having` are the groups that have it.
+
+    There is one: of each value at most as many records are kept as there are groups, and the record
+    at hand is one of them.
     """
     lacking = np.ones(number, bool)
     lacking[having] = False

@@ -23,12 +23,12 @@ def tally(codes: Array, counts: Array) -> None:
 @_compiled
 def form(words: Array, order: Array, left: Array, members: Array, made: int) -> int:
     """Fill rows of `members`, from row `made` on, with the values that have the most records left,
-    as far as the words reach; returns how many rows are made.
+    until all rows are filled or `words` are used up. Return the number of rows filled.
 
-    `order` are the values with the most frequent first, and `left` their numbers of records. Of the
-    values that tie for the last places, those taken are a random choice and the last of the tie,
-    so that the numbers stay in order: a group costs its size and two binary searches. If the words
-    end inside a group, it is begun anew with other words.
+    `order` lists the values, most frequent first, and `left` their numbers of records. Of the
+    values that tie for the last places a random choice is taken. It is swapped to the end of the
+    tie, so that `left` stays sorted: a group costs its size and two binary searches. If the words
+    end inside a group, the next call begins it again with new words.
     """
     size = members.shape[1]
     place = 0
@@ -52,7 +52,7 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
 
 @_compiled
 def _tie(left: Array, place: int) -> tuple[int, int]:
-    """The run of numbers that equal the one at a place, in a falling sequence."""
+    """Return the limits of the run of numbers equal to `left[place]`, in a descending sequence."""
     number = left[place]
     low, high = 0, place
     while low < high:
@@ -74,8 +74,8 @@ def _tie(left: Array, place: int) -> tuple[int, int]:
 
 @_compiled
 def list_groups(members: Array, free: Array, groups: Array) -> None:
-    """Write the number of each group to the list of each of its values; `free` is where the lists
-    go on.
+    """Append the number of each group to the list of each of its values. `free` holds the next free
+    position of each list.
     """
     for group in range(members.shape[0]):
         for column in range(members.shape[1]):
@@ -86,7 +86,7 @@ def list_groups(members: Array, free: Array, groups: Array) -> None:
 
 @_compiled
 def deal(codes: Array, places: Array, groups: Array, out: Array) -> None:
-    """Give each row the next group in the list of its value."""
+    """Assign to each row the next group in the list of its value."""
     for row in range(len(codes)):
         value = codes[row]
         out[row] = groups[places[value]]

@@ -161,7 +161,7 @@ class Frapp(Publisher):
         return seen, ROW.amplification(gamma, RATIO, known)
 
     def _posterior(self, schema: Schema) -> Fraction:
-        """γ of the published reading."""
+        """Return γ of the published reading."""
         k, keep = self._numbers["k"], self.keep(schema)
         return k * keep / (1 - keep + k * keep)
 
@@ -225,7 +225,7 @@ class Frapp(Publisher):
 
 
 def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
-    """The numbers of the published reading, where γ is a posterior."""
+    """Return the numbers of the published reading, in which γ is a posterior."""
     k = read_positive(owner, "k", given["k"])
     if k < 1:
         raise ParameterError.of(owner, "k", "a number of at least 1", given["k"])
@@ -235,7 +235,7 @@ def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def _number_of(rows: Rows, names: list[str]) -> int:
-    """How many rows will be published."""
+    """Return the number of rows that will be published."""
     # A row may be dropped for any of its columns; then all have to be read.
     read = names if rows.outside == "drop" else names[:1]
     return sum(len(columns[0]) for columns in rows.batches(read))
@@ -244,8 +244,8 @@ def _number_of(rows: Rows, names: list[str]) -> int:
 def _replaced(
     columns: list[npt.NDArray[Any]], schema: Schema, keep: Fraction, noise: Keystream
 ) -> list[npt.NDArray[Any]]:
-    """Some rows, each with probability `keep`, as they are; in place of the others rows drawn
-    column by column, which makes every row of the domain equally likely.
+    """Return the columns with each row kept with probability `keep`, or else replaced. Replacements
+    are drawn column by column, which makes every row of the domain equally likely.
     """
     import numpy as np
 
@@ -260,10 +260,11 @@ def _replaced(
     return found
 
 
-# What Frapp promises: to whoever sees a person's own row, and to whoever sees the shuffled set.
+# The guarantees of Frapp: against an attacker who sees a person's own row (local), and against one
+# who sees the shuffled set (published).
 
 LOCAL_LIMITS = (
-    "How many rows there are is published, and who is known to have sent one is known.",
+    "The number of rows is published. That a person has sent one is not hidden.",
     "The promise is for one row of one release: more rows of a person, or more releases, add up.",
     "What the other rows tell about a person by statistics is not hidden.",
 )
@@ -283,7 +284,7 @@ RATIO = (
 REACHED = "p ≤ e^ε/(e^ε + d − 1), reached by uniform replacement"
 PUBLISHED_LIMITS = (
     "It is for an attacker who looks at how often one row is published, not at the other rows.",
-    "To who knows other people's rows, or which row is whose, only the bound by ε is promised.",
+    "If an attacker knows other people's rows, or which row is whose, only the bound by ε holds.",
     "It is for a row that at most one person has; what several people share shows more often.",
     "An attacker who gave the row more than k·n/m before may end higher.",
 )
@@ -293,7 +294,8 @@ _SLACK = Fraction(11, 10)  # of γ: how far the first order may be off
 
 @dataclass(frozen=True)
 class Counts:
-    """How often a tuple t of the domain is published, if one of n rows is t and if none is.
+    """The law of how often a tuple t of the domain is published, if one of n rows is t and if none
+    is.
 
     A row that is not t shows t with probability q = (1-p)/m, one that is with s = p + q. So the
     count is Bin(n, q) if t is in no row, and one Bernoulli(s) plus Bin(n-1, q) if it is in one.
@@ -312,8 +314,9 @@ class Counts:
         return self.keep + self.other
 
     def ratio(self, times: int) -> Fraction:
-        """The likelihood ratio of the tuple being published `times` times, if it is in one row and
-        if it is in none: s·c/(n q) + (1-s)(n-c)/(n(1-q)), since both laws share their binomials.
+        """Return the likelihood ratio of the tuple being published c = `times` times, if it is in
+        one row against none: s·c/(n q) + (1-s)(n-c)/(n(1-q)), since both laws share their
+        binomials.
         """
         seen = self.own * times / (self.rows * self.other)
         unseen = (1 - self.own) * (self.rows - times) / (self.rows * (1 - self.other))
@@ -324,10 +327,10 @@ class Counts:
         return odds / (1 + odds)
 
     def expected(self, times: int) -> Fraction:
-        """An upper bound on the mean number of different tuples published `times` times or more, in
-        a table whose rows all differ; also a bound on the probability that there is any.
+        """Return an upper bound on the mean number of different tuples published `times` times or
+        more, in a table whose rows all differ; also a bound on the probability that there is any.
 
-        P(Bin(n, q) >= c) is at most C(n, c) q^c, for there are C(n, c) ways to choose c rows.
+        P(Bin(n, q) >= c) is at most C(n, c) q^c: there are C(n, c) ways to choose c rows.
         """
         q, n = self.other, self.rows
         false = self.size * comb(n, times) * q**times
@@ -337,7 +340,7 @@ class Counts:
 
 
 def require(k: Fraction, gamma: Fraction, counts: Counts) -> None:
-    """Refuse tables that are too large for their domain."""
+    """Raise PromiseError for a table that is too large for its domain."""
     prior = k * counts.rows / counts.size
     if prior >= gamma:
         raise PromiseError(
@@ -358,7 +361,9 @@ def _advice() -> str:
 
 
 def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
-    """The posterior of a tuple by how often it is published, for priors of at most k·n/m."""
+    """Return the guarantee on the posterior of a tuple by how often it is published, for priors of
+    at most k·n/m.
+    """
     parameters = {"k": float_at_most(k), "first order gamma": float_at_least(gamma)}
     if counts is None or counts.rows < 2:
         sentence = (

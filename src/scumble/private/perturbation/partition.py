@@ -86,10 +86,10 @@ class Partition(Publisher):
         prior which it uses, the frequencies in the table, and for any belief of at most ρ1i held
         once the sub-table is known, but not for every prior of at most ρ1. It calls the sub-tables
         robust against an attacker who knows other people's values; they are not, since the
-        frequencies decide the split, which is public: who knows all other values can often work
-        out the last one. Its bound is proved for each sub-table; here for their sum. Every start of
-        the reverse Cuthill–McKee order is tried, at most 200 groups are made, and rows are
-        published in sorted order.
+        frequencies decide the split, which is public: an attacker who knows all other values can
+        often work out the last one. Its bound is proved for each sub-table; here for their sum.
+        Every start of the reverse Cuthill–McKee order is tried, at most 200 groups are made, and
+        rows are published in sorted order.
     """
 
     name = "partition"
@@ -116,7 +116,7 @@ class Partition(Publisher):
 
     @property
     def _gamma(self) -> Fraction:
-        """What one table would be perturbed with, if a value were as frequent as ρ1."""
+        """The γ of one table in which a value has a share of ρ1."""
         return gamma_for_rho(self._rho1, self._rho2)
 
     def check(self, schema: Schema) -> None:
@@ -198,7 +198,7 @@ class Partition(Publisher):
         return Records(RECORDS, (*names, column), (channel,), view.rows)
 
     def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[Part]:
-        """The split, or one part for all where the promise binds no value."""
+        """Return the split, or one part for all rows if the promise binds no value."""
         parts = split(counts, self._rho1, self._rho2) if counts else None
         if parts is not None:
             rows.remark(self._gain(parts))
@@ -213,13 +213,13 @@ class Partition(Publisher):
         return [Part(counts, tuple(range(cells)), keep)]
 
     def _alone(self, domains: Sequence[Sequence[int]]) -> float:
-        """The retention of one table with all these values, if one were as frequent as ρ1: the
-        true largest frequency would tell more than is published.
+        """Return the retention of one table with all these values in which one has a share of ρ1.
+        The true largest frequency would reveal more than is published.
         """
         return float(keep_for(self._gamma, len(set().union(*domains))))
 
     def _gain(self, parts: Sequence[Part]) -> str:
-        """For the owner: what the split is good for."""
+        """Return a remark for the owner about what the split gains."""
         if len(parts) == 1:
             return "Sub-tables would not lower the error bound: this is uniform perturbation."
         kept = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
@@ -247,7 +247,7 @@ def _sensitive(schema: Schema) -> tuple[str, ...]:
 
 
 def _channel(evidence: Evidence) -> PartitionChannel:
-    """The one channel of what this mechanism publishes."""
+    """Return the channel of the evidence."""
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], PartitionChannel):
         return evidence.channels[0]
     raise TypeError("the evidence is not that of a partition")
@@ -259,7 +259,7 @@ def _gammas(channel: PartitionChannel) -> list[Fraction]:
 
 
 def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
-    """How often each sensitive value occurs among the rows that will be published."""
+    """Return the number of rows of each sensitive value among those that will be published."""
     # A row may be dropped for any of its columns; then all have to be read.
     others = [a.name for a in rows.schema.published if a.name not in sensitive]
     names = [*sensitive, *others] if rows.outside == "drop" else list(sensitive)
@@ -275,21 +275,21 @@ def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
     return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
 
 
-# The promises of a partition in words, with all that they leave open.
+# The guarantees of a partition, and their limits.
 
 DEPENDS = (
     "The sub-tables, their sizes, values and retention are public and depend on the data: this is "
-    "not differential privacy, and who knows all other people's values can often work out a "
-    "person's own."
+    "not differential privacy, and an attacker who knows all other people's values can often work "
+    "out a person's own."
 )
 SETS = (
     "It is a promise about single values: the sub-table of a row is published, and with it that "
     "the row has none of the values that the sub-table lacks."
 )
 MORE = (
-    "Who knows more about a person than the frequencies in the table may end higher, be it from "
-    "other columns, from several rows put together, from other rows of the person, or from another "
-    "release."
+    "An attacker who knows more about a person than the frequencies in the table may end higher, "
+    "be it from other columns, from several rows put together, from other rows of the person, or "
+    "from another release."
 )
 COMBINED = (
     "The promise is for the combination of {}: a single one of them may be believed more, or even "
@@ -301,8 +301,8 @@ SEEN = "Everybody can see who is in the table: other columns are published as th
 def restricted(
     names: Sequence[str], rho1: Fraction, rho2: Fraction, gammas: Sequence[Fraction] = ()
 ) -> Guarantee:
-    """What a belief that is the frequency in the table can become; of `gammas` if these are
-    known.
+    """Return restricted (ρ1, ρ2)-privacy: the posterior after a prior that is the frequency in the
+    table. With `gammas`, those of the sub-tables, the proof has their numbers.
     """
     several = len(names) > 1
     what = f"combination of {', '.join(names)}" if several else f"value of {names[0]}"
@@ -326,7 +326,7 @@ def restricted(
 
 
 def _computed(rho2: Fraction, gammas: Sequence[Fraction]) -> str:
-    """The numbers that the proof comes to in the sub-tables."""
+    """Return the numbers of the proof for the sub-tables."""
     share = rho2 / (rho2 + min(gammas) * (1 - rho2))
     tables = "one sub-table" if len(gammas) == 1 else f"{len(gammas)} sub-tables"
     return (
@@ -336,7 +336,7 @@ def _computed(rho2: Fraction, gammas: Sequence[Fraction]) -> str:
 
 
 def amplification(names: str, gamma: Fraction) -> Guarantee:
-    """What the published value adds for whoever knows the sub-table already."""
+    """Return the guarantee on the published value if an attacker knows the sub-table."""
     return Guarantee(
         statement="γ-amplification within a sub-table",
         parameters={"gamma": float_at_least(gamma)},
@@ -355,7 +355,7 @@ def amplification(names: str, gamma: Fraction) -> Guarantee:
 
 
 def nothing(names: str, rho1: Fraction, rho2: Fraction) -> Guarantee:
-    """What is left of the promise where no value is as rare as ρ1, and nothing was perturbed."""
+    """Return the guarantee if no value is as rare as ρ1 and nothing was perturbed."""
     return Guarantee(
         statement="restricted (ρ1, ρ2)-privacy",
         parameters={"rho1": float_at_most(rho1), "rho2": float_at_least(rho2)},

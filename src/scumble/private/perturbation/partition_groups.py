@@ -21,15 +21,16 @@ from scumble.private.sampling.randomized_response import keep_or_replace
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import Urns
 
-# Numbers that may be read to find a good order, in a second or two.
+# Most array elements to read in the search for an order: one or two seconds.
 _WORK = 5 * 10**6
 
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of a sub-table by value, and the probability to keep a value in it.
+    """A sub-table: the number of rows of each value, and the probability to keep a value.
 
-    `domain` are the values that its rows may show; those that do not occur in it have no count.
+    `domain` are the values that its rows may show. A value that does not occur has no entry in
+    `counts`.
     """
 
     counts: Mapping[int, int]
@@ -42,9 +43,10 @@ class Part:
 
 
 def split(counts: Mapping[int, int], rho1: Fraction, rho2: Fraction) -> list[Part] | None:
-    """The parts of a table with these counts, or None where no value is as rare as ρ1.
+    """Return the parts of a table with these counts, or None if no value has at most ρ1 of the
+    rows.
 
-    The whole table as one part is among the choices, and keeps the promise, since ρ1 < ρ2.
+    One part for the whole table is among the candidates. It keeps the promise, since ρ1 < ρ2.
     """
     rows = sum(counts.values())
     rare = {value: count for value, count in counts.items() if count <= rho1 * rows}
@@ -61,7 +63,9 @@ def split(counts: Mapping[int, int], rho1: Fraction, rho2: Fraction) -> list[Par
 
 
 def bound_part(counts: Mapping[int, int], rare: Collection[int], rho2: Fraction) -> Part:
-    """A part whose channel takes the most frequent of its rare values from its share to ρ2."""
+    """Return a part whose channel lets the posterior of its most frequent rare value rise from its
+    share of the part to ρ2.
+    """
     domain = tuple(sorted(counts))
     share = Fraction(
         max(count for value, count in counts.items() if value in rare), sum(counts.values())
@@ -72,12 +76,12 @@ def bound_part(counts: Mapping[int, int], rare: Collection[int], rho2: Fraction)
 
 
 def keep_for(gamma: Fraction, values: int) -> Fraction:
-    """p = (γ − 1)/(m − 1 + γ)."""
+    """Return p = (γ − 1)/(m − 1 + γ), the retention with amplification γ over m values."""
     return (gamma - 1) / (values - 1 + gamma)
 
 
 def gamma_of(keep: Fraction, values: int) -> Fraction:
-    """γ = 1 + p·m/(1−p), the other way round."""
+    """Return γ = 1 + p·m/(1−p), the inverse of `keep_for`."""
     return 1 + keep * values / (1 - keep)
 
 
@@ -89,39 +93,40 @@ def _joined(groups: Sequence[Mapping[int, int]]) -> Counts:
     return joined
 
 
-# Balancing: rows cut into groups of few values each, in which no rare value is much more frequent
-# than in the whole table.
+# Balancing: rows are cut into groups of few values each, in which no rare value is much more
+# frequent than in the whole table.
 
-# How often each value occurs.
+# The number of rows of each value.
 Counts = dict[int, int]
 
-# Real tables need about 20 groups; the orders that are tried and their merges grow with the square.
+# Real tables need about 20 groups. The cost of trying orders and merges is quadratic in the groups.
 MOST_GROUPS = 200
 
 
 def balanced(rare: Mapping[int, int], frequent: Mapping[int, int]) -> list[Counts]:
-    """Groups of values with their numbers of rows: the rare values balanced, the others spread."""
+    """Return groups as numbers of rows by value: rare values balanced, frequent ones spread."""
     groups = _balance(rare)
     _spread(frequent, groups)
     return groups
 
 
 def balance_level(counts: Mapping[int, int]) -> int:
-    """θ: the largest whole number such that no value has more than 1/θ of the rows."""
+    """Return θ, the largest whole number such that no value has more than 1/θ of the rows."""
     return sum(counts.values()) // max(counts.values())
 
 
 def _balance(rare: Mapping[int, int]) -> list[Counts]:
-    """Rounds that take the same number of rows of each of the θ most frequent values.
+    """Return groups, each with the same number of rows of each of the θ most frequent values.
 
-    The number is the largest that leaves the rest θ-balanced, so that every group is, and so that
-    θ values are left as long as any row is. Of equally frequent values the smaller goes first.
+    That number is the largest that leaves the remaining rows θ-balanced. So every group is
+    θ-balanced, and θ values are left as long as any row is. Of equally frequent values the smaller
+    one comes first.
     """
     theta = balance_level(rare)
     rest = sum(rare.values())
     values = np.array(sorted(rare))
     top, base = max(rare.values()), len(values)
-    # One number for each value, such that they sort as described; it grows as rows are taken.
+    # One sort key for each value, in this order; it grows as rows are taken.
     counts = np.array([rare[value] for value in values.tolist()])
     keys = np.sort((top - counts) * base + np.arange(base))
     groups: list[Counts] = []
@@ -141,9 +146,10 @@ def _balance(rare: Mapping[int, int]) -> list[Counts]:
 
 
 def _height(rest: int, theta: int, first: int, last: int, following: int) -> int:
-    """How many rows of each of the θ most frequent values leave the rest θ-balanced, at most.
+    """Return how many rows of each of the θ most frequent values can be taken at most so that the
+    remaining rows are θ-balanced.
 
-    σ(μθ) ≥ μθ, both sides times θ; otherwise the next value is what limits.
+    The condition is σ(μθ) ≥ μθ, both sides times θ. If it fails, the next value is the limit.
     """
     if rest - theta * max(first - last, following) >= theta * last:
         return last
@@ -151,25 +157,27 @@ def _height(rest: int, theta: int, first: int, last: int, following: int) -> int
 
 
 def _spread(frequent: Mapping[int, int], groups: list[Counts]) -> None:
-    """Add the other rows to the groups in proportion to their sizes, the residue to the last.
+    """Add the rows of frequent values to the groups in proportion to their sizes; the last group
+    gets the remainder.
 
-    The most frequent value goes first, and as far as it reaches, so that a group gets few values.
+    Groups are filled one after the other, the most frequent value first, so that a group gets few
+    values.
     """
     sizes = [sum(group.values()) for group in groups]
     balanced_rows, spread_rows = sum(sizes), sum(frequent.values())
-    room = [size * spread_rows // balanced_rows for size in sizes]
+    free = [size * spread_rows // balanced_rows for size in sizes]
     place = 0
     for value, count in sorted(frequent.items(), key=lambda item: (-item[1], item[0])):
         while count:
-            while room[place] == 0 and place < len(groups) - 1:
+            while free[place] == 0 and place < len(groups) - 1:
                 place += 1
-            taken = count if place == len(groups) - 1 else min(count, room[place])
+            taken = count if place == len(groups) - 1 else min(count, free[place])
             groups[place][value] = groups[place].get(value, 0) + taken
-            room[place] -= taken
+            free[place] -= taken
             count -= taken
 
 
-# Rearranging: groups in orders in which neighbours have values in common.
+# Rearranging: orders of the groups in which neighbours have values in common.
 
 Order = tuple[int, ...]
 
@@ -177,12 +185,12 @@ Order = tuple[int, ...]
 def best_order(
     groups: Sequence[Mapping[int, int]], cost: Callable[[Order], float], most: int
 ) -> Order:
-    """The order of lowest cost among the reverse Cuthill–McKee orders from every start, or from the
-    `most` least connected ones.
+    """Return the order of lowest cost among the reverse Cuthill–McKee orders from every start, or
+    from the `most` least connected starts.
 
-    Groups that have no value in common, not even through others, are components of their own, the
-    one with the least connected group first. Where there are several, the start of each is chosen
-    in turn, those of the others being what they are.
+    Groups that share no value, directly or through others, are in different components. The
+    component with the least connected group comes first. The start in each component is chosen in
+    turn, with the starts of the others fixed.
     """
     near = _neighbours(groups)
     walks = [_walk(near, start) for start in _starts(near)]
@@ -198,7 +206,7 @@ def best_order(
 
 
 def _neighbours(groups: Sequence[Mapping[int, int]]) -> list[set[int]]:
-    """For each group those that share a value with it: where A·Aᵀ is not zero."""
+    """Return for each group those that share a value with it: where A·Aᵀ is not zero."""
     holders = defaultdict(list)
     for place, group in enumerate(groups):
         for value in group:
@@ -212,7 +220,7 @@ def _neighbours(groups: Sequence[Mapping[int, int]]) -> list[set[int]]:
 
 
 def _starts(near: Sequence[set[int]]) -> list[int]:
-    """One start in each component: a group with the fewest neighbours."""
+    """Return one start in each component: a group with the fewest neighbours."""
     starts, seen = [], set[int]()
     for place in sorted(range(len(near)), key=lambda place: len(near[place])):
         if place not in seen:
@@ -222,9 +230,9 @@ def _starts(near: Sequence[set[int]]) -> list[int]:
 
 
 def _walk(near: Sequence[set[int]], start: int) -> list[int]:
-    """Cuthill–McKee: breadth first, those with fewer neighbours first."""
+    """Return the Cuthill–McKee order: breadth first, groups with fewer neighbours first."""
     walk, seen = [start], {start}
-    for place in walk:  # grows as it is gone through
+    for place in walk:  # the list grows during the loop
         found = sorted(near[place] - seen, key=lambda other: (len(near[other]), other))
         walk += found
         seen.update(found)
@@ -235,30 +243,30 @@ def _reversed(walks: Sequence[Sequence[int]]) -> Order:
     return tuple(place for walk in walks for place in walk)[::-1]
 
 
-# Merging: neighbouring groups joined to the parts whose errors are bounded lowest together.
+# Merging: neighbouring groups are joined to the parts with the lowest error bound together.
 
 Table = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
 
 def error_bound(sizes: Sequence[int], keeps: Sequence[float], delta: float) -> float:
-    """ε(Part) = Σ |Tᵢ|/|T| · a/(√|Tᵢ|·pᵢ), a = 2·√ln(2/δ).
+    """Return ε(Part) = Σ |Tᵢ|/|T| · a/(√|Tᵢ|·pᵢ), a = 2·√ln(2/δ).
 
-    The estimated share of a value is off by less with probability 1−δ at least. Proof: the estimate
-    is a sum of independent weights, those of a part in an interval of length 1/pᵢ; by Hoeffding
-    the probability of an error of ε is at most 2·exp(−2·|T|²ε²/Σ|Tᵢ|/pᵢ²), and
-    |T|²ε² = a²·(Σ√|Tᵢ|/pᵢ)² ≥ a²·Σ|Tᵢ|/pᵢ².
+    The error of the estimated share of a value is below it with probability at least 1−δ. Proof:
+    the estimate is a sum of independent weights, those of a part in an interval of length 1/pᵢ; by
+    Hoeffding the probability of an error of ε is at most 2·exp(−2·|T|²ε²/Σ|Tᵢ|/pᵢ²), and |T|²ε² =
+    a²·(Σ√|Tᵢ|/pᵢ)² ≥ a²·Σ|Tᵢ|/pᵢ².
     """
     factor = 2 * math.sqrt(math.log(2 / delta)) / sum(sizes)
     return factor * sum(math.sqrt(n) / p for n, p in zip(sizes, keeps, strict=True))
 
 
 class Merging:
-    """The best merge of neighbours, for any order of the groups.
+    """Finds the best merge of neighbours, for any order of the groups.
 
-    What is added up and made small is √|Tᵢ|/pᵢ over the parts: the bound, but for a factor that all
-    merges share. Floating point serves to choose only: what is promised of the chosen parts is
-    computed exactly elsewhere. `work` is roughly how many numbers are read for one order.
+    The cost is the sum of √|Tᵢ|/pᵢ over the parts: the error bound up to a factor that all merges
+    share. Floating point only decides the choice; the promise of the chosen parts is computed
+    exactly elsewhere. `work` is roughly the number of array elements read for one order.
     """
 
     def __init__(
@@ -267,7 +275,7 @@ class Merging:
         self._rho2 = rho2
         self._sizes = np.array([sum(group.values()) for group in groups])
         times = Counter(value for group in groups for value in group)
-        # Values of one group only are the same in every order: their number and the largest count.
+        # Values in one group only do not depend on the order: their number and their largest count.
         own = [{v: n for v, n in group.items() if times[v] == 1} for group in groups]
         self._own = np.array([len(counts) for counts in own])
         self._own_largest = np.array(
@@ -283,11 +291,11 @@ class Merging:
         self.work = len(groups) ** 2 + sum(number**2 for number in times.values() if number > 1)
 
     def cost(self, order: Sequence[int]) -> float:
-        """What the best merge in this order comes to."""
+        """Return the cost of the best merge in this order."""
         return self._best(order)[0]
 
     def parts(self, order: Sequence[int]) -> list[tuple[int, ...]]:
-        """The groups of each part of the best merge in this order."""
+        """Return the groups of each part of the best merge in this order."""
         _, begins = self._best(order)
         parts: list[tuple[int, ...]] = []
         end = len(order)
@@ -297,7 +305,9 @@ class Merging:
         return parts[::-1]
 
     def _best(self, order: Sequence[int]) -> tuple[float, list[int]]:
-        """The lowest cost, and where the last part begins for every end: dynamic programming."""
+        """Return the lowest cost, and for every end where the last part begins (dynamic
+        programming).
+        """
         costs = self._costs(order)
         best, begins = [0.0], []
         for end in range(len(order)):
@@ -307,21 +317,21 @@ class Merging:
         return best[-1], begins
 
     def _costs(self, order: Sequence[int]) -> Table:
-        """√n/p for every run of neighbours, from the row's to the column's, 1/p = m/(γ−1) + 1;
-        infinite where γ would not be above 1.
+        """Return √n/p for every run of neighbours, from the group of the matrix row to that of the
+        column, with 1/p = m/(γ−1) + 1; infinite where γ would not be above 1.
         """
         sizes = np.cumsum([0, *self._sizes[list(order)]])
         rows = np.maximum(sizes[None, 1:] - sizes[:-1, None], 1)
         values, largest = self._runs(order)
         share = largest / rows
-        room = np.maximum(self._rho2 - share, 0)
+        margin = np.maximum(self._rho2 - share, 0)
         with np.errstate(divide="ignore"):
-            costs: Table = np.sqrt(rows) * (values * share * (1 - self._rho2) / room + 1)
+            costs: Table = np.sqrt(rows) * (values * share * (1 - self._rho2) / margin + 1)
         return costs
 
     def _runs(self, order: Sequence[int]) -> tuple[Whole, Whole]:
-        """How many values each run of neighbours has, and how often the most frequent rare one
-        occurs in it.
+        """Return the number of values in each run of neighbours, and the number of rows of the most
+        frequent rare value in it.
         """
         size, groups = len(order), list(order)
         where = np.argsort(groups)
@@ -333,16 +343,17 @@ class Merging:
         distinct = _distinct(size, self._own[groups], values, places)
         largest = np.diag(self._own_largest[groups])
         _note(largest, values[rare], places[rare], counts[rare])
-        # Longer runs have what shorter ones have.
+        # A longer run contains what its shorter runs contain.
         longer = np.maximum.accumulate(largest[::-1], axis=0)[::-1]
         return distinct, np.maximum.accumulate(longer, axis=1)
 
 
 def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
-    """How many values the runs have, given the places of each shared value in order.
+    """Return the number of values in each run, given the sorted positions of each shared value.
 
-    A value counts anew in the runs that begin after its place before, at its place at the latest,
-    and end at its place or later: the corners of these ranges are noted, and summed up.
+    An occurrence of a value at position p, with the previous one at q, is the first in all runs
+    that begin in (q, p] and end at p or later. The corners of these ranges are marked and summed
+    up.
     """
     corners = np.zeros((size + 1, size + 1), np.int64)
     everywhere = np.arange(size)
@@ -357,8 +368,8 @@ def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
 
 
 def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
-    """Note the sum of each value in the runs from any of its places to another, by their
-    distance.
+    """Raise `largest` to the number of rows of each value in the runs between any two of its
+    positions, by their distance.
     """
     before = np.concatenate([[0], np.cumsum(counts)])
     begins = np.arange(len(values))
@@ -372,17 +383,17 @@ def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
         np.maximum.at(largest, (places[begins], places[ends]), sums)
 
 
-# Dealing: rows sent to the parts of a split at random, and through the channel of their part.
+# Dealing: rows are assigned to the parts at random, and sent through the channel of their part.
 
 Cells = npt.NDArray[np.uint64]
 CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
 
 class Deal:
-    """Takes the rows of a table in any order and in batches, and gives every part its rows.
+    """Assigns the rows of a table, in batches and in any order, to the parts.
 
-    Each value is an urn with as many balls for a part as the part has rows of that value; every row
-    draws a ball of its value. So which rows of a value go to a part is a uniformly random choice.
+    Each value has an urn with one ball for each row of that value in each part. Every row draws a
+    ball from the urn of its value, so the rows of a value in a part are a uniformly random choice.
     """
 
     def __init__(self, parts: Sequence[Part], cells: int) -> None:
@@ -396,7 +407,7 @@ class Deal:
         self._urns = Urns(
             [[parts[number].counts[value] for number in held] for value, held in holders.items()]
         )
-        # What stands behind each compartment: a part, and the place of the value in its domain.
+        # For each compartment of an urn: a part, and the position of the value in its domain.
         pairs = [(number, value) for value, held in holders.items() for number in held]
         places = [{value: place for place, value in enumerate(part.domain)} for part in parts]
         self._part = np.array([number for number, _ in pairs], smallest_unsigned(len(parts)))
@@ -404,7 +415,7 @@ class Deal:
         self._place = np.array([places[n][value] for n, value in pairs], smallest_unsigned(largest))
 
     def through(self, noise: Keystream, cells: Cells) -> tuple[npt.NDArray[Any], Cells]:
-        """The part of each row, and the cell that it shows."""
+        """Return the part of each row, and the cell that it shows."""
         urns = self._urn[cells.astype(np.int64)]
         if (urns < 0).any():
             raise SourceError(CHANGED)
@@ -423,6 +434,6 @@ class Deal:
         return numbers, shown
 
     def finish(self) -> None:
-        """Complain if rows are missing."""
+        """Raise SourceError if there were fewer rows than counted."""
         if self._urns.left:
             raise SourceError(CHANGED)

@@ -123,7 +123,7 @@ class Subset(Publisher):
             raise ParameterError.of("Subset", "size", allowed, self._size)
 
     def law(self, schema: Schema) -> SubsetLaw:
-        """The size of the sets, and how likely they hold the true value."""
+        """Return the law of the sets: their size, and the probability of the true value in them."""
         values, gamma = _values(schema), self.gamma
         if self._size is not None:
             return _law(values, self._size, gamma)
@@ -186,7 +186,9 @@ class Subset(Publisher):
 
 
 def spread(law: SubsetLaw) -> Fraction:
-    """The variances of the estimated counts of all values, added up, that one row makes."""
+    """Return the contribution of one row to the variance of an estimated count, summed over all
+    values.
+    """
     home, away = law.inclusion, law.chance
     return (home * (1 - home) + (law.values - 1) * away * (1 - away)) / (home - away) ** 2
 
@@ -200,33 +202,33 @@ def _values(schema: Schema) -> int:
 
 
 def _listed(drawn: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """The first members of all sets, the second ones, and so on: in ascending order, which says
+    """Return one column for each position in the sets. Members are in ascending order, which says
     nothing about how they were drawn.
     """
     return list(np.ascontiguousarray(np.sort(drawn, axis=1).T))
 
 
 def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
-    """For each value, whether it is in the set of each row."""
+    """Return for each value a column of 0 or 1: whether the set of a row has it."""
     marks = np.zeros((values, len(drawn)), np.uint8)
     marks[drawn.T, np.arange(len(drawn))] = 1
     return list(marks)
 
 
-# The columns that stand in the published file for multisets of sensitive values.
+# The columns of the published file that hold multisets of sensitive values.
 
 
 def counted(size: int, values: int) -> bool:
-    """Whether multisets take less room as counts than as codes of their members.
+    """Return whether multisets take less space as counts than as codes of their members.
 
-    Codes have to take less than a bit for each value to be smaller: a Parquet file packs the counts
+    Codes are smaller only if they take less than one bit per value: a Parquet file packs the counts
     of one value by a dictionary of the few that occur, and compresses them.
     """
     return size * (values - 1).bit_length() >= values
 
 
 def multiset_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
-    """Multisets of all sensitive attributes as one value."""
+    """Return the channel of multisets of the combinations of all sensitive attributes."""
     names = tuple(attribute.name for attribute in schema.sensitive)
     layout: Literal["counts", "codes"] = "counts" if counted(law.size, law.values) else "codes"
     columns = _columns(schema.sensitive, law, layout)
@@ -238,8 +240,8 @@ def multiset_channel(schema: Schema, law: MultisetLaw) -> MultisetChannel:
 
 
 def multiset_attributes(channel: MultisetChannel, most: int) -> tuple[Attribute, ...]:
-    """The columns of multisets in which a value occurs at most `most` times, as attributes of the
-    published table.
+    """Return the columns of multisets in which a value occurs at most `most` times, as attributes
+    of the published table.
     """
     highest = most if channel.layout == "counts" else channel.law.values - 1
     return tuple(

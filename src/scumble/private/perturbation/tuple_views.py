@@ -34,14 +34,15 @@ Shares = Mapping[int, tuple[Fraction, ...]]
 
 
 class TupleNoise:
-    """Tuple t with probability b(t) = mean · |D| · Π p_j(t_j): `sources` has the p_j of the columns
-    that are not uniform.
+    """Draws every tuple t of the domain independently with probability b(t) = mean · |D| · Π
+    p_j(t_j). `sources` has the p_j of the columns that are not uniform.
 
-    Draws are thrown at the domain, as many as a Poisson number says; then the draws at each tuple
-    are independent Poisson numbers, and one with mean −ln(1 − b) is above 0 with probability b.
-    That is b + b²/2 + b³/3 + ...: a draw gets an order k, geometric with ratio B = max b(t), and
-    stays with probability (b(t)/B)^(k−1) / k. With Σ b(t) / (1 − B) draws in the mean, those of
-    order k that stay at t are b(t)^k / k. So every coin is a fraction, and no logarithm is taken.
+    A Poisson number of draws is made from the domain. Then the numbers of draws at the tuples are
+    independent Poisson variables, and one with mean −ln(1 − b) is above 0 with probability b. That
+    mean is b + b²/2 + b³/3 + ...: a draw gets an order k, geometric with ratio B = max b(t), and is
+    kept with probability (b(t)/B)^(k−1) / k. With Σ b(t) / (1 − B) draws in the mean, the expected
+    number of order k that are kept at t is b(t)^k / k. So every probability is a fraction, and no
+    logarithm is taken.
     """
 
     def __init__(self, radix: CellKeys, mean: Fraction, sources: Shares | None = None) -> None:
@@ -52,7 +53,7 @@ class TupleNoise:
         self.largest = mean * prod((len(p) * max(p) for p in self._sources.values()), start=1)
 
     def draw(self, source: Keystream) -> Keys:
-        """The tuples that are there, in order."""
+        """Return the keys of the tuples drawn, in ascending order."""
         from scumble.private.sampling.counts import poisson
 
         count = poisson(source, self.total / (1 - self.largest))
@@ -61,7 +62,7 @@ class TupleNoise:
         return unique_keys(keys[self._staying(source, count, columns)])
 
     def _uniform(self, source: Keystream, count: int) -> Keys:
-        """Word by word: the columns of a word fill it."""
+        """Return uniform keys, drawn word by word; the columns of a word fill it completely."""
         from scumble.private.sampling.bits import integers
 
         words = [integers(source, capacity, count) for capacity in self._radix.capacities]
@@ -79,8 +80,8 @@ class TupleNoise:
         ]
 
     def _staying(self, source: Keystream, count: int, columns: Columns) -> Mask:
-        """Which draws stay. The factor 1/k is the product of 1/2, 2/3, ... up to (k−1)/k, so that
-        each order above 1 throws one coin of its own, and a second for b(t)/B.
+        """Return a mask of the draws that are kept. The factor 1/k is the product of 1/2, 2/3, ...,
+        (k−1)/k, so that each order above 1 takes one Bernoulli variable, and another for b(t)/B.
         """
         from scumble.private.sampling.bits import bernoulli
 
@@ -97,7 +98,7 @@ class TupleNoise:
         return staying
 
     def relative(self, source: Keystream, columns: Columns, count: int) -> Mask:
-        """For each of these tuples a coin that says yes with probability b(t)/B."""
+        """Return for each of these tuples a Bernoulli variable with probability b(t)/B."""
         yes = np.ones(count, bool)
         for place, coins in self._coins.items():
             yes &= coins.throw(source, columns[place])
@@ -113,14 +114,14 @@ class TupleNoise:
         }
 
 
-# Views of a set of tuples: drawn, written, read again, and drawn once more beside earlier ones.
+# Views of a set of tuples: the first one, later ones, and their file.
 
 FILE = "tuples.parquet"
 Masks = npt.NDArray[np.uint64]
 
 
 class TupleViews:
-    """The views of one table under one law. Keys are in order and each there once."""
+    """The views of one table under one law. Keys are sorted and unique."""
 
     def __init__(self, schema: Schema, law: InclusionProbabilities) -> None:
         self._law = law
@@ -132,7 +133,7 @@ class TupleViews:
         self._sources = {names.index(name): p for name, p in (law.sources or {}).items()}
 
     def first(self, true: Keys, source: Keystream) -> Keys:
-        """A view that no other came before."""
+        """Return the keys of the first view."""
         noise = self._noise(self._law.noise)
         false = noise.draw(source)
         return np.concatenate([true[self._kept(true, noise, source)], _without(false, true)])
@@ -141,7 +142,7 @@ class TupleViews:
         return TupleNoise(self.radix, mean, self._sources)
 
     def _kept(self, true: Keys, noise: TupleNoise, source: Keystream) -> Mask:
-        """Which true tuples the view has: with probability α + β(t), either as true or as noise."""
+        """Return a mask of the true tuples in the view. Each is in it with probability α + β(t)."""
         if not self._sources:
             return bernoulli(source, self._law.kept, len(true))
         alpha = self._law.kept - self._law.noise
@@ -152,7 +153,9 @@ class TupleViews:
     def later(
         self, true: Keys, seen: Keys, masks: Masks, view: int, source: Keystream
     ) -> tuple[Keys, Masks]:
-        """All tuples with one view more: those seen before, and what this view adds to them."""
+        """Return the keys of all tuples seen in any view up to number `view`, and the masks of the
+        views that have them. `seen` and `masks` are those of the views before.
+        """
         law = self._law
         picked = true[bernoulli(source, law.kept, len(true))]
         again = isin_sorted(seen, picked)
@@ -165,7 +168,7 @@ class TupleViews:
         return np.concatenate([seen, added]), masks
 
     def write(self, folder: Path, keys: Keys, masks: Masks | None = None) -> None:
-        """The file of a release. Of one view among several, every tuple is in the first."""
+        """Write the file of a release. Without `masks`, every tuple is in the first view."""
         columns: list[npt.NDArray[Any]] = self.radix.unpack(keys)
         attributes = self._attributes
         if self._law.most > 1:
@@ -178,7 +181,7 @@ class TupleViews:
             view.add(columns)
 
     def read(self, path: Path) -> tuple[Keys, Masks]:
-        """The tuples of a file that `write` made, and which views have them."""
+        """Return the keys in a file of `write`, and the masks of the views that have them."""
         table = pq.read_table(path)
         keys = self.radix.pack([each.encode(table[each.name])[0] for each in self._attributes])
         return keys, table[InclusionProbabilities.views_column].to_numpy().astype(np.uint64)
