@@ -27,6 +27,8 @@ from tests.support.saved_changes import as_today
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "format1"
 NOISE_ALONE = "not in the interval"
+LEFT_OUT = "cells with few rows were left out"
+UNPLANNED = "the question tells rows apart that the published sums do not"
 MECHANISMS = (
     "uniform subset frapp alphabeta partition anatomy aroma histogram hierarchy wavelet marginals "
     "fourier datacube sparse workload quadtree kdtree privtree grid mosaic dawa"
@@ -188,6 +190,10 @@ def check_answer(answer: Any, wanted: Any, relative: float = 1e-12) -> None:
     that the rest "is not in the interval". Now the interval holds the rest too, and the note is
     gone: of these, the value and `noise_interval` are compared. A pruned tree has bounds for every
     answer, since pruning looked at the noise.
+
+    Where a filter left out cells, the recorded interval allowed for all lost rows in every answer.
+    Now it allows for as many as the cells of the question can hold: the value is compared, and the
+    interval is not wider (5 %: the probability of a miss is divided into more parts).
     """
     if isinstance(answer, sc.Estimates):
         assert [plain(list(key)) for key, _ in answer] == [each["group"] for each in wanted]
@@ -196,6 +202,11 @@ def check_answer(answer: Any, wanted: Any, relative: float = 1e-12) -> None:
             check_answer(found, facts, relative)
         return
     found = estimate_facts(answer)
+    if any(note.startswith(LEFT_OUT) for note in wanted["notes"]):
+        low, high = wanted["interval"]
+        assert found["interval"][1] - found["interval"][0] <= 1.05 * (high - low)
+        check(found["value"], wanted["value"], relative)
+        return
     if any(note.endswith(NOISE_ALONE) and "of the tree" in note for note in wanted["notes"]):
         assert answer.bounds is not None
     if answer.bounds is not None:
@@ -205,6 +216,14 @@ def check_answer(answer: Any, wanted: Any, relative: float = 1e-12) -> None:
         found = {"value": found["value"], "interval": [float(low), float(high)]}
         wanted = {name: wanted[name] for name in found}
     check(found, wanted, relative)
+
+
+def unplanned(wanted: Any) -> bool:
+    """Whether the answer was recorded with the note that nothing published tells it: a workload
+    release refuses such questions now.
+    """
+    answers = wanted if isinstance(wanted, list) else [wanted]
+    return any(note.startswith(UNPLANNED) for each in answers for note in each["notes"])
 
 
 def check(found: Any, wanted: Any, relative: float = 1e-12) -> None:
@@ -275,6 +294,8 @@ def test_release_gives_the_same_answers(release_name: str) -> None:
     for question in expected()["releases"][release_name]["answers"]:
         if "refused" in question["answer"]:
             check(asked(release, question["sql"]), question["answer"])
+        elif unplanned(question["answer"]):
+            check(asked(release, question["sql"]), {"refused": "QueryError"})
         else:
             check_answer(release.answer(question["sql"]), as_today(question["answer"]))
 
@@ -283,7 +304,9 @@ def test_release_gives_the_same_answers_to_many_questions_at_once(release_name: 
     """Up to rounding: what is asked together may be added up in another order."""
     release = sc.open(FIXTURES / "releases" / release_name)
     told = expected()["releases"][release_name]["answers"]
-    served = [each for each in told if "refused" not in each["answer"]]
+    served = [
+        each for each in told if "refused" not in each["answer"] and not unplanned(each["answer"])
+    ]
     found = release.answer_many([each["sql"] for each in served])
     for answer, each in zip(found, served, strict=True):
         check_answer(answer, as_today(each["answer"]), relative=1e-9)

@@ -196,10 +196,14 @@ class Release:
         return self._new_sandbox({})
 
     def _new_sandbox(self, tables: Mapping[str, Any]) -> Sandbox:
-        from scumble.public.sandbox import Sandbox
+        from scumble.public.sandbox import PLANNED, Sandbox
 
         others = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
-        return Sandbox(self._queryable, tables, self.folder / self.evidence.file, others)
+        found = Sandbox(self._queryable, tables, self.folder / self.evidence.file, others)
+        planned = self.manifest.parameters.get("queries")
+        if isinstance(planned, list):
+            found.derived[PLANNED] = tuple(filter(lambda text: isinstance(text, str), planned))
+        return found
 
     def _sandbox_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
         return self._new_sandbox(tables) if tables else self._sandbox

@@ -37,6 +37,7 @@ Values = npt.NDArray[Any]
 
 _CELLS = "scumble cells"
 _BATCH = 1 << 22
+PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release was planned for
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -47,7 +48,7 @@ class Sandbox:
 
     `tables` are the side tables by name (see `side_table`). The file `view` is the table `view`,
     and `others` are more published files by table name. `derived` is for the estimators: objects
-    that they computed from the view, for the next question.
+    that they computed from the view, for the next question, and the planned questions of a release.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.axis import IdentityAxis
+from scumble.model.designs.kronecker import Product
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.support.mechanisms.axis_tables import changes, domain, exact_loss
@@ -53,6 +54,54 @@ def test_privelet_plus_leaves_small_attributes_alone() -> None:
     assert not _wavelet(["a"]).design(domain(a=600)).signed
     everything = _wavelet(["a", "b"], transform="all").design(domain(a=600, b=3))
     assert everything.axes == (Haar(600), Haar(3))
+
+
+def _worst(design: Product, size: int) -> float:
+    """The largest standard error of a count over a range, by trying all."""
+    first, last = np.triu_indices(size)
+    ranges = (first[:, None] <= np.arange(size)) & (np.arange(size) <= last[:, None])
+    found = design.axes[0].adjoint(ranges[:, :, None].astype(float))
+    both = zip(design.laws, found, strict=True)
+    return float(np.sqrt(sum(law.variance * (c**2).sum(axis=(1, 2)) for law, c in both)).max())
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_with_delta_the_rule_is_that_of_gaussian_noise(neighbours: str) -> None:
+    """For every small size the choice has the smaller error over the worst range. The mean squared
+    error over ranges of 256 values is 7 times smaller than with the rule of a pure ε.
+    """
+    given = {"delta": 1e-6, "neighbours": neighbours}
+    for size in range(1, 41):
+        chosen, every = (
+            _wavelet(transform=which, **given).design(domain(a=size)) for which in ("large", "all")
+        )
+        plain = chosen.laws[0].variance if isinstance(chosen.axes[0], IdentityAxis) else None
+        if plain is None:
+            pure = _wavelet(**given).promise.rho
+            unit = sc.Wavelet(["a"], epsilon=1, **given).unit
+            cell = DiscreteGaussian(unit.squared_sensitivity(nonnegative_gram=True) / (2 * pure))
+            assert _worst(chosen, size) < (cell.variance * size) ** 0.5
+        else:
+            assert _worst(chosen, size) <= _worst(every, size) * (1 + 1e-9)
+    assert _wavelet(**given).design(domain(a=256)).axes == (Haar(256),)
+    assert _wavelet(neighbours=neighbours).design(domain(a=256)).axes == (IdentityAxis(256),)
+
+
+def test_with_delta_nodes_of_a_taxonomy_are_no_worse_than_the_rule_says() -> None:
+    """The count of a node has at most the variance of the sum of all, which is P cells."""
+    chosen = schema()
+    labels = chosen["job"].labels().to_pylist()
+    tree = {"job": [labels[:2], labels[2:]]}
+    design = _wavelet(["job"], transform="all", taxonomy=tree, delta=1e-6).design(chosen)
+    whole = design.laws[-1].variance
+    for node in ([0], [1], [2], [3], [4], [0, 1], [2, 3, 4], [0, 1, 2, 3, 4]):
+        weights = np.zeros((1, 5, 1))
+        weights[0, node] = 1
+        both = zip(design.laws, design.axes[0].adjoint(weights), strict=True)
+        assert sum(law.variance * (c**2).sum() for law, c in both) <= whole * (1 + 1e-6)
+    larger = _wavelet(["job"], taxonomy=tree, delta=1e-6).design(chosen)
+    assert isinstance(larger.axes[0], Nominal)  # 5 values, and P = 3
+    assert isinstance(_wavelet(["job"], taxonomy=tree).design(chosen).axes[0], IdentityAxis)
 
 
 def test_nominal_attributes_need_a_taxonomy() -> None:

@@ -17,7 +17,7 @@ from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.interval_laws import noise_half_width
-from scumble.public.estimation.measurements.matrix import UNIFORM, MatrixReader
+from scumble.public.estimation.measurements.matrix import MatrixReader
 from scumble.public.estimation.measurements.readings import Part, Weights
 from scumble.public.sandbox import Sandbox
 from tests.support.people import people, schema
@@ -136,24 +136,48 @@ def test_the_forecast_before_anything_is_read() -> None:
     assert _line(delta=1e-6, epsilon=2).forecast(LINE).rmse < forecast.rmse
 
 
-def test_questions_beyond_the_workload_say_what_they_assume() -> None:
+def test_questions_beyond_the_workload_are_refused_with_the_nearest() -> None:
+    """A question that is no sum of planned ones has no answer: spread evenly, 39 % were covered."""
+    asked = [
+        "SELECT COUNT(*) FROM t WHERE sex = 'f'",
+        "SELECT COUNT(*) FROM t WHERE age < 5",
+        "SELECT COUNT(*) FROM t WHERE age BETWEEN 5 AND 7",
+    ]
     mechanism = sc.Workload(
-        ["age", "job"], queries=["SELECT COUNT(*) FROM t WHERE age < 5"], epsilon=50,
-        neighbours="add_remove",
-    )  # fmt: skip
+        ["age", "sex", "job"], queries=asked, epsilon=50, neighbours="add_remove"
+    )
     table = people(2000, schema())
     release = sc.publish(table, schema(), mechanism, seed=1)
-    young = sum(age < 5 for age in table["age"].to_pylist())
-    known = release.answer("SELECT COUNT(*) FROM t WHERE age < 5")
-    assert known.value == pytest.approx(young, abs=2)
-    assert not known.notes
-    finer = release.answer("SELECT COUNT(*) FROM t WHERE age < 2")
-    assert finer.value == pytest.approx(young * 2 / 5, abs=2)
-    assert UNIFORM in finer.notes
-    other = release.answer("SELECT COUNT(*) FROM t WHERE age < 5 AND job = 'cook'")
-    assert other.value == pytest.approx(young / 5, abs=2)
-    assert UNIFORM in other.notes
-    assert UNIFORM not in release.answer("SELECT COUNT(*) FROM t").notes
+    ages = table["age"].to_pylist()
+    for condition, truth in (
+        ("age < 5", sum(age < 5 for age in ages)),
+        ("age >= 5", sum(age >= 5 for age in ages)),
+        ("age < 8", sum(age < 8 for age in ages)),
+        ("age > 7", sum(age > 7 for age in ages)),
+        ("age >= 0", 2000),
+    ):
+        known = release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
+        assert known.value == pytest.approx(truth, abs=2)
+        assert not known.notes
+    for condition in (
+        "age < 2",
+        "age < 5 AND job = 'cook'",
+        "job = 'cook'",
+        "age < 6 OR sex = 'f'",
+    ):
+        with pytest.raises(sc.QueryError, match="tells rows apart that the published sums do not"):
+            release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
+    with pytest.raises(sc.QueryError) as told:
+        release.answer("SELECT COUNT(*) FROM t WHERE age < 2")
+    assert f"The nearest of them: {asked[1]}; {asked[2]}; {asked[0]}." in str(told.value)
+    for refused in (
+        "SELECT age, COUNT(*) FROM t GROUP BY age",
+        "SELECT SUM(age) FROM t",
+        "SELECT AVG(age) FROM t WHERE age < 5",
+        "SELECT SUM(100000 + age) FROM t WHERE age < 5",
+    ):
+        with pytest.raises(sc.QueryError, match="tells rows apart"):
+            release.answer(refused)
 
 
 def test_conditions_over_several_blocks() -> None:

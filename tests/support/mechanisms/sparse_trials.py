@@ -20,7 +20,7 @@ from scumble.private.meter.sparse import PrivateCells, PublishedCells
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.sparse import Amounts, SparseError, empty_cell
+from scumble.public.estimation.measurements.sparse_laws import Amounts, SparseError, empty_cell
 
 
 def behind_the_meter(
@@ -81,6 +81,8 @@ def amounts(
     close = made.theta + 3 * (1 + NoiseTails(made.noise).mean) if made.theta else 0
     kinds = [
         w,
+        v,
+        np.ones(len(v)),
         w / v,
         np.where(sampled, (v + empty.shift) ** 2 * tau * (tau - np.abs(v)) / v**2, 0),
         ~sampled,
@@ -88,7 +90,7 @@ def amounts(
     ]
     cells = np.array([np.sum(amount[inside] ** j) for j in range(3)])
     sums = np.array([[np.sum(kind * g**j) for j in range(3)] for kind in kinds])
-    value = sums[0] - empty.shift * (cells - sums[1])
+    value = sums[0] - empty.shift * (cells - sums[3])
     possible = amount[inside]
     return Amounts(np.array([value, *sums[1:], cells]), possible.min(), possible.max())
 

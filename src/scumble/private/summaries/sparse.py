@@ -62,8 +62,9 @@ class Sparse(AttributeSummary):
     Estimate: the sum of the published weights in the condition, less what empty cells add in the
         mean. Under "threshold" and "priority" it is unbiased, and its variance is that of the noise
         of all cells of the condition, published or not, and of the sampling. A filter loses cells
-        with few rows: the answer is too low, at most by the rows that the published cells leave
-        unaccounted for, and its interval reaches so far.
+        with few rows. A published cell lacks nothing; m that were left out hold at most
+        m (theta − 1) rows and the noise of their sum, and at most the rows that the published cells
+        leave unaccounted for: the interval reaches to the smaller of both.
     Reference: Cormode, Procopiuc, Srivastava, Tran, Differentially private summaries for sparse
         data, ICDT 2012; priority sampling: Duffield, Lund, Thorup, J. ACM 2007.
     Differs: the number of rows is published, which tells how much a filter lost. Noise is exact,

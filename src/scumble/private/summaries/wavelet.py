@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from scumble.model.designs.axis import Axis, IdentityAxis
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ParameterError
@@ -66,17 +68,43 @@ class Wavelet(AxisSummary):
         if name in self.taxonomies:
             tree = axes.taxonomy("Wavelet", schema, name, self.taxonomies[name])
             nominal = Nominal.balanced(tree, squares=self.gaussian)
-            return nominal if self._pays(nominal, Fraction(4)) else IdentityAxis(size)
+            spread = Fraction(1 if self.gaussian else 4)
+            return nominal if self._pays(nominal, spread) else IdentityAxis(size)
         if schema[name].ordered:
             haar = Haar(size)
             halvings = len(haar.lengths) - 1
-            return haar if self._pays(haar, 1 + Fraction(halvings, 2)) else IdentityAxis(size)
+            spread = 1 + Fraction(halvings, 2)
+            pays = self._pays(haar, spread) or (self.gaussian and _worst_range(haar) < size)
+            return haar if pays else IdentityAxis(size)
         return IdentityAxis(size)
 
     def _pays(self, axis: Axis, spread: Fraction) -> bool:
-        """Privelet+'s rule: below P²H values, the worst range is no worse without transform."""
-        return self.transform == "all" or axis.size > len(axis.lengths) ** 2 * spread
+        """Whether the worst range (of a taxonomy: node) is worse without the transform.
+
+        In units of the variance of one cell without it, that range has the variance `axis.size`
+        without the transform, and with it at most `spread` times the variance of one number, of
+        which a row changes P. Each number gets 1/P of the budget: of ε, then its variance is P²
+        (Privelet+'s rule), of ρ it is P.
+
+        Along a taxonomy with Gaussian noise `spread` is 1: with V the variance of the parent, a
+        node among f siblings has V/f² + P(1 - 1/f)², at most P if V is.
+        """
+        groups = len(axis.lengths)
+        number = groups if self.gaussian else groups**2
+        return self.transform == "all" or axis.size > number * spread
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
         yield Claim(cls(["a", "b"], transform="all", **protection(neighbours)), 1)
+
+
+def _worst_range(axis: Haar) -> float:
+    """Return the largest variance of the count of a range, with Gaussian noise on every number; 1
+    is that of a cell that is measured directly at the same cost.
+    """
+    first, last = np.triu_indices(axis.size)
+    codes = np.arange(axis.size)
+    ranges = (first[:, None] <= codes) & (codes <= last[:, None])
+    found = axis.adjoint(ranges[:, :, None].astype(np.float64))
+    squares = np.sum([(each**2).sum(axis=(1, 2)) for each in found], axis=0)
+    return float(squares.max()) * len(axis.lengths)

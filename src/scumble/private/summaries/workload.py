@@ -54,7 +54,7 @@ class Workload(WithDelta):
         P(z) ∝ exp(−|z|ε/Δ) on every sum is ε-DP; Gaussian noise goes by the largest L2 norm.
     Estimate: least squares, x̂ = (A'A)⁻¹A'y; unbiased for every question that tells no more kinds of
         rows apart than the workload. Its error is a sum of known noises with known coefficients.
-        Other questions take merged rows as evenly spread, and their notes say so.
+        Other questions are refused, with the planned ones that are nearest.
     Reference: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010 (the mechanism); Yuan, Yang, Zhang,
         Hao, TKDD 2016 (the convex program); McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018
         (weighted sums for Laplace noise).

@@ -4,10 +4,14 @@ intervals that hold the truth at their level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
+from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
@@ -17,9 +21,21 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.sparse import PublishedCells
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
-from scumble.public.estimation.measurements.sparse import Amounts, SparseError, SparseMean
+from scumble.public.estimation.measurements.sparse_laws import (
+    Amounts,
+    SparseError,
+    SparseMean,
+    average_law,
+    total_law,
+)
 from tests.support.covered import FALSE_ALARM, least
-from tests.support.mechanisms.sparse_trials import amounts, behind_the_meter, design, error
+from tests.support.mechanisms.sparse_trials import (
+    amounts,
+    behind_the_meter,
+    design,
+    error,
+    pmf,
+)
 from tests.support.people import people, schema
 
 LAW = DiscreteLaplace(Fraction(2))
@@ -136,7 +152,8 @@ def test_intervals_hold_the_truth(rule: Rule) -> None:
                     low, high = law.interval(spread, level)
                     held[row, place, kind] += low <= truths[kind] <= high
         average = BLOCKS[6] @ AMOUNTS[:BLOCK] / BLOCKS[6].sum()
-        low, high = SparseMean(law, sums[6]).interval(0.0, 0.9)
+        average_of = SparseMean(law, sums[6])
+        low, high = average_law(average_of).interval(average_of.value, 0.9)
         averages += low <= average <= high
     for row, level in enumerate(levels):
         assert (held[row] >= least(level, releases)).all(), (level, held[row])
@@ -177,14 +194,14 @@ def test_sql_finds_the_same_sums(given: dict) -> None:
     assert total.value == pytest.approx(by_hand.total)
     assert total.interval() == pytest.approx(whole.interval(by_hand.spread(), 0.95))
     mean = release.answer(f"SELECT AVG(2 * age - 3) FROM t {where}")
-    law = SparseMean(whole, by_hand)
-    assert mean.value == pytest.approx(law.value)
-    assert mean.interval() == pytest.approx(law.interval(law.value, 0.95))
+    noise = SparseMean(whole, by_hand)
+    assert mean.value == pytest.approx(noise.value)
+    assert mean.interval() == pytest.approx(average_law(noise).interval(noise.value, 0.95))
     groups = release.answer(f"SELECT sex, COUNT(*) FROM t {where} GROUP BY sex")
     for code, sex in enumerate("fm"):
         each = amounts(made, found, inside & (grid[1] == code))
         assert groups[sex].value == pytest.approx(each.count)
-        assert groups[sex].stderr == pytest.approx(whole.variance(each.spread()) ** 0.5)
+        assert groups[sex].stderr == pytest.approx(total_law(whole, each.spread()).stderr)
     everything = release.answer("SELECT COUNT(*) FROM t")
     assert everything.value == made.total
     nothing = release.answer("SELECT COUNT(*) FROM t WHERE age > 50")
@@ -226,3 +243,124 @@ def test_excess_covers_every_count_below_theta() -> None:
                 start = theta - count
                 own = tails.noise.variance * tails.chance(start)
                 assert tails.second(start) <= own + tails.excess(theta) * count + 1e-9
+
+
+# --- cells that were left out, and cells that were not -------------------------------------------
+
+
+def _exact_coverage(counts: tuple[int, ...], level: float, weights: tuple[float, ...]) -> float:
+    """The probability that the interval of Σ weight · count holds it, by enumeration of noises."""
+    truth, held = sum(w * n for w, n in zip(weights, counts, strict=True)), 0.0
+    for noisy in product(*(_outcomes(count) for count in counts)):
+        low, high = _few_interval(tuple(v for v, _ in noisy), level, weights)
+        held += math.prod(chance for _, chance in noisy) * (low <= truth <= high)
+    return held
+
+
+@cache
+def _few_interval(
+    noisy: tuple[int | None, ...], level: float, weights: tuple[float, ...]
+) -> tuple[float, float]:
+    """The interval of a condition of a few cells with these published counts."""
+    made, inside = (
+        design("filter", DiscreteLaplace(Fraction(1)), theta=6),
+        np.ones(len(noisy), bool),
+    )
+    found = _shown({cell: v for cell, v in enumerate(noisy) if v is not None})
+    spread = amounts(made, found, inside, np.array(weights)).spread()
+    law = SparseError(made, spread)
+    assert law.few(spread)
+    return law.interval(spread, level)
+
+
+def _outcomes(count: int) -> list[tuple[int | None, float]]:
+    """What is published of a cell, with its probability; None if it is left out."""
+    chances = [(v, float(pmf(1, v - count))) for v in range(6, count + 19)]
+    return [*chances, (None, 1 - sum(chance for _, chance in chances))]
+
+
+def _shown(counts: dict[int, int]) -> PublishedCells:
+    values = np.array(list(counts.values()), np.int64)
+    keys = np.array(list(counts), np.uint64)
+    return PublishedCells(keys, values, values.astype(float), Fraction(0))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
+def test_one_cell_covers_for_every_count(level: float) -> None:
+    """Every number of rows from 0 to far above theta, added and subtracted: by enumeration."""
+    for count in range(20):
+        for weight in (1.0, -2.0):
+            assert _exact_coverage((count,), level, (weight,)) >= level - 1e-6
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 3.0), (2.0, -1.0)])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_two_cells_cover_for_every_pair_of_counts(
+    level: float, weights: tuple[float, float]
+) -> None:
+    """Pairs of counts below, at and above theta: by enumeration."""
+    for counts in product((0, 1, 4, 5, 6, 7, 9, 14), repeat=2):
+        assert _exact_coverage(counts, level, weights) >= level - 1e-6, counts
+
+
+def test_the_levels_of_left_out_cells_need_not_be_divided() -> None:
+    """Ten left-out cells hold at most ten times theta - 1, and the noise of a sum of ten: less than
+    ten limits of single cells, each at a tenth of the level.
+    """
+    made = design("filter", LAW, theta=THETA, total=10**6)
+    inside = np.arange(500) < 10
+    whole = error(made, _shown({}), 500, 10**6)
+    spread = amounts(made, _shown({}), inside).spread()
+    assert whole.few(spread)
+    _, high = whole.interval(spread, 0.95)
+    assert high < 10 * (THETA - 1 + LAW.half_width(1 - 0.05 / 10))
+    assert high > 10 * (THETA - 1)
+
+
+def test_a_published_cell_lacks_nothing_and_a_left_out_one_little() -> None:
+    """One cell of a large release, of which most rows are in cells that were left out: its interval
+    is that of its noise, or ends at theta and the tail of the noise, and the error says so.
+    """
+    domain = schema(ages=4000)
+    rows = people(3000, domain).slice(0, 2000)
+    table = rows.set_column(0, "age", pa.array([7] * 300 + list(range(1700)), pa.int64()))
+    mechanism = sc.Sparse(["age"], epsilon=1, neighbours="add_remove", false_cells=1)
+    release = sc.publish(table, domain, mechanism, seed=6)
+    made = release.evidence.design
+    noise = made.noise.half_width(0.95)
+    shown = release.answer("SELECT COUNT(*) FROM t WHERE age = 7")
+    assert shown.bounds is None
+    assert shown.interval() == (shown.value - noise, shown.value + noise)
+    left = release.answer("SELECT COUNT(*) FROM t WHERE age = 20")
+    assert left.interval() == (min(0, left.value), made.theta - 1 + noise)
+    assert left.stderr >= (made.theta - 1) / 12**0.5
+    [note] = left.notes
+    assert f"up to {made.theta - 1 + noise:,.0f} rows" in note
+
+
+@pytest.mark.parametrize("rule", ["filter", "filter priority"])
+@pytest.mark.parametrize("height", [THETA - 1, THETA - 4, THETA + 2])
+def test_tables_with_all_mass_at_the_threshold_are_covered(rule: Rule, height: int) -> None:
+    """Every second of 400 cells has as many rows as make the filter as wrong as it can be. Counts
+    of 1, 4, 20 and all cells, and an average, in 60 releases (false alarm of 1e-6 each).
+    """
+    counts = np.tile([height, 0], 200)
+    source, releases, held = Keystream(45), 60, np.zeros(5, int)
+    grid = np.arange(len(counts))
+    for _ in range(releases):
+        cells = behind_the_meter(counts, source)
+        if rule == "filter":
+            made, found = design(rule, LAW, theta=THETA), cells.filtered(LAW, THETA)
+        else:
+            found = cells.filtered_drawn(LAW, THETA, 40)
+            made = design(rule, LAW, theta=THETA, tau=found.tau)
+        total = int(counts.sum()) + int(discrete_laplace(source, made.total_noise.scale, 1)[0])
+        law = error(made, found, len(counts), total)
+        for place, size in enumerate((1, 4, 20, 400)):
+            spread = amounts(made, found, grid < size).spread()
+            low, high = law.interval(spread, 0.95)
+            held[place] += low <= counts[:size].sum() <= high
+        mean = SparseMean(law, amounts(made, found, grid < 40, grid * 1.0))
+        low, high = average_law(mean).interval(mean.value, 0.95)
+        held[4] += low <= counts[:40] @ grid[:40] / counts[:40].sum() <= high
+    assert (held >= least(0.95, releases)).all(), held

@@ -1,7 +1,12 @@
-"""Reader of noisy sums of merged cells (Workload): the least squares estimate of every cell."""
+"""Reader of noisy sums of merged cells (Workload): the least squares estimate of every cell.
+
+A question that tells cells apart that were merged is not in the span of what was measured: nothing
+published tells its answer. It is refused, with the planned questions that are nearest to it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -9,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.matrix import CELLS, ENTRIES, NOISY, Matrix, from_table
+from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights, joined
-from scumble.public.sandbox import Sandbox
+from scumble.public.sandbox import PLANNED, Sandbox
+from scumble.public.sql.parse import parse
 
 Floats = npt.NDArray[np.float64]
 
-UNIFORM = (
-    "the question tells rows apart that the published sums do not: it takes them as spread evenly "
-    "over their possible values; the error of that is not in the interval"
-)
+_MOST_SHOWN = 3
+_EQUAL = 1e-11  # relative difference of weights that rounding explains
 
 
 class MatrixReader:
@@ -32,6 +37,7 @@ class MatrixReader:
         if not isinstance(design, Matrix):
             raise TypeError("sums of cells have a matrix as their design")
         self._schema, self._merged, self._noise = schema, design.merged, design.noise
+        self._planned: tuple[str, ...] = engine.derived.get(PLANNED, ())
         table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")
         self._strategy, noisy = from_table(table, design.merged.cells)
         self._estimates = self._strategy.estimate(noisy)
@@ -40,14 +46,14 @@ class MatrixReader:
         )
 
     def read(self, weights: Weights) -> Reading:
-        return self._reading(*self._merged_weights(weights))[0]
+        return self._reading(self._merged_weights(weights))[0]
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, ones = self._reading(*self._merged_weights(first))
-        other, others = self._reading(*self._merged_weights(second))
+        one, ones = self._reading(self._merged_weights(first))
+        other, others = self._reading(self._merged_weights(second))
         return one, other, self._noise.variance * float(ones @ others)
 
-    def _reading(self, weights: Floats, even: bool) -> tuple[Reading, Floats]:
+    def _reading(self, weights: Floats) -> tuple[Reading, Floats]:
         coefficients = self._strategy.coefficients(weights)
         squares = coefficients**2
         reading = Reading(
@@ -55,20 +61,31 @@ class MatrixReader:
             self._noise.variance * float(squares.sum()),
             self._noise.fourth * float(squares @ squares),
             float(np.sqrt(squares.max())),
-            () if even else (UNIFORM,),
         )
         return reading, coefficients
 
-    def _merged_weights(self, weights: Weights) -> tuple[Floats, bool]:
-        """Return the mean weight of every merged cell, and whether all its cells have that weight.
+    def _merged_weights(self, weights: Weights) -> Floats:
+        """Return the weight of every merged cell; refuse weights that differ within one.
 
-        A merged cell extends along attributes that no question of the workload named: a weight that
-        differs along them is a mean as well.
+        A merged cell extends along all values of attributes that no question of the workload named.
         """
         sums, squares = self._class_sums(weights)
         means = self._merged.total(sums) / self._sizes
-        variances = self._merged.total(squares) / self._sizes - means**2
-        return means, bool((variances <= 1e-9 * (1 + means**2)).all())
+        mean_squares = self._merged.total(squares) / self._sizes
+        if (mean_squares - means**2 > _EQUAL * mean_squares).any():
+            raise QueryError(self._refusal(set(weights.names)))
+        return means
+
+    def _refusal(self, names: set[str]) -> str:
+        """Return the sentence about a question with these attributes that was not planned for."""
+        nearest = nearest_planned(self._planned, names, self._schema)
+        sentence = (
+            "The question tells rows apart that the published sums do not: this release answers "
+            "the questions that it was planned for, and what they add up to."
+        )
+        if not nearest:
+            return f"{sentence} Publish a workload with this question."
+        return f"{sentence} The nearest of them: {'; '.join(nearest)}. Or publish this one too."
 
     def _class_sums(self, weights: Weights) -> tuple[Floats, Floats]:
         """Return sums of weights, and of their squares, over the product of the classes."""
@@ -102,3 +119,15 @@ class MatrixReader:
             tensor = np.moveaxis(total, 0, axis)
         shape = self._merged.shape
         return tensor.reshape([n if own else 1 for n, own in zip(shape, chosen, strict=True)])
+
+
+def nearest_planned(planned: Sequence[str], names: set[str], schema: Schema) -> list[str]:
+    """Return up to three of the `planned` questions, those with the most similar attributes first.
+
+    Two sets of attributes are the more similar, the fewer attributes are in only one of them.
+    """
+
+    def differing(text: str) -> int:
+        return len(names.symmetric_difference(parse(text, schema).attributes))
+
+    return sorted(planned, key=differing)[:_MOST_SHOWN]
