@@ -30,6 +30,7 @@ from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
+from scumble.public.limits import one_question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +107,10 @@ class Release:
         `IN (SELECT ... FROM name)`. `clamp` cuts counts to the range of possible counts, which
         introduces a bias.
         """
-        sandbox = self._sandbox_with(tables)
-        query = self._parsed(sql, sandbox)
-        return self._present(query, self._estimates(query, sandbox), clamp)
+        with one_question():
+            sandbox = self._sandbox_with(tables)
+            query = self._parsed(sql, sandbox)
+            return self._present(query, self._estimates(query, sandbox), clamp)
 
     def answer_many(
         self,

@@ -29,6 +29,7 @@ from scumble.model.errors import ParameterError, QueryError, ReleaseError, Sourc
 from scumble.model.query import Expression, Query, place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
+from scumble.public.limits import QuestionLimits, bounded_macros, watched
 
 if TYPE_CHECKING:
     import duckdb
@@ -112,6 +113,9 @@ class Sandbox:
                 f"An expression over {', '.join(names)} would have to be evaluated for {total} "
                 f"combinations of values; at most {CELL_LIMIT} are possible."
             )
+        limits = QuestionLimits.current()
+        if 8 * total * (len(expressions) + 2) > limits.memory:  # as numbers of 64 bits
+            raise QueryError(limits.memory_message)
         by_axes: dict[tuple[int, ...], list[int]] = {}
         for index, expression in enumerate(expressions):
             by_axes.setdefault(axes_of(axes, expression.attributes), []).append(index)
@@ -205,6 +209,10 @@ def _open(
             connection.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({listed})")
         except duckdb.Error as error:
             raise ReleaseError(f"The published table cannot be read. {_sentence(error)}") from None
+    for statement in bounded_macros():
+        connection.execute(statement)
+    connection.execute("SET temp_directory = ''")  # what does not fit is refused, not written
+    connection.execute(f"SET memory_limit = '{QuestionLimits.current().memory / 1e6:.0f}MB'")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -218,10 +226,17 @@ def _files(view: Path) -> list[Path]:
 def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     import duckdb
 
-    try:
-        return cursor.sql(sql).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException) as error:
-        complaint = _sentence(error)
+    with watched(cursor.interrupt) as watch:
+        try:
+            return cursor.sql(sql).to_arrow_table()
+        except (duckdb.OutOfMemoryException, MemoryError):
+            complaint = watch.limits.memory_message
+        except (duckdb.Error, pa.ArrowException) as error:
+            complaint = watch.exceeded or _sentence(error)
+        except RuntimeError:
+            if not watch.exceeded:  # ctrl-C
+                raise
+            complaint = watch.exceeded
     raise QueryError(complaint)
 
 

@@ -21,6 +21,12 @@ from sqlglot.errors import ParseError
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
+from scumble.public.limits import (
+    BOUNDED_FUNCTIONS,
+    MOST_BOUNDED,
+    PATTERN_FUNCTIONS,
+    UNBOUNDED_FUNCTIONS,
+)
 from scumble.public.sql.tokens import (
     AGGREGATES,
     CLOCK_AND_USER,
@@ -282,6 +288,7 @@ _FUNCTION_FORMS = frozenset(
 def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
     """Return the offsets of function calls; raise `QueryError` if a function is not allowed."""
     calls: set[int] = set()
+    bounded = 0
     for token, after in pairwise(tokens):
         if after.token_type is T.L_PAREN and is_word(token):
             name = token.text.upper()
@@ -291,6 +298,13 @@ def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
                 calls.add(token.start)
                 if name not in _FUNCTION_FORMS:
                     _check_function(question, token)
+                bounded += name.lower() in BOUNDED_FUNCTIONS
+                if bounded > MOST_BOUNDED:
+                    raise question.error(
+                        f"An expression has at most {MOST_BOUNDED} calls of functions that make "
+                        f"long texts or compare them, such as {token.text}.",
+                        token,
+                    )
     for token in tokens:  # sqlglot would parse it as a command and log a warning
         if token.text.upper() == "IF" and token.start not in calls and is_word(token):
             raise question.error("Write CASE WHEN ... THEN ... END, or if(condition, a, b).", token)
@@ -299,7 +313,13 @@ def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
 
 def _check_function(question: TokenizedSql, token: Token) -> None:
     name, known = token.text.lower(), catalogue()
+    if name in UNBOUNDED_FUNCTIONS:
+        raise question.error(
+            f"{token.text} is not supported: nothing limits the size of its result.", token
+        )
     if name in known.deterministic:
+        if name in PATTERN_FUNCTIONS:
+            _check_pattern(question, token)
         return
     if name in known.aggregates:
         raise question.error(
@@ -315,6 +335,20 @@ def _check_function(question: TokenizedSql, token: Token) -> None:
     near = get_close_matches(name, known.deterministic, n=1)
     advice = f" Did you mean {near[0]}?" if near else ""
     raise question.error(f"There is no function '{token.text}'.{advice}", token)
+
+
+def _check_pattern(question: TokenizedSql, token: Token) -> None:
+    """Check that the pattern of `format` and `printf` is a text without a large width."""
+    tokens = question.tokens
+    place = next(i for i, each in enumerate(tokens) if each.start == token.start) + 2
+    pattern, after = (*tokens[place : place + 2], None, None)[:2]
+    ended = after is not None and after.token_type in (T.COMMA, T.R_PAREN)
+    if pattern is None or pattern.token_type is not T.STRING or not ended:
+        raise question.error(f"The first argument of {token.text} must be a text in quotes.", token)
+    if re.search(r"[0-9]{4}|\*|\{[^}]*\{", pattern.text):
+        raise question.error(
+            f"{token.text} takes widths of at most 999, written in the pattern.", pattern
+        )
 
 
 # DuckDB lists these as consistent, but they read the clock, the system, or internal state.
