@@ -24,6 +24,7 @@ NAMES = (
     "noise",
     "publish",
     "answer",
+    "bounds",
     "workloads",
     "aroma",
     "database",

@@ -4,7 +4,8 @@ import pytest
 
 from tests.support.terminal import PEOPLE, run
 
-KEYS = ["value", "stderr", "low", "high", "level", "method", "notes"]
+BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high"]
+KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "method", "notes"]
 
 
 def test_json_of_one_number(place):
@@ -13,6 +14,8 @@ def test_json_of_one_number(place):
     assert list(row) == KEYS
     assert row["low"] < row["value"] < row["high"]
     assert row["level"] == 0.95
+    assert row["bound_low"] is row["bound_high"] is None
+    assert (row["noise_low"], row["noise_high"]) == (row["low"], row["high"])
 
 
 def test_json_of_groups(place):
@@ -21,6 +24,23 @@ def test_json_of_groups(place):
         rows = run("query", place / release, sql, "--json").json
         assert [list(row) for row in rows] == [["sex", *KEYS]] * 2
         assert [row["sex"] for row in rows] == ["female", "male"]
+
+
+def test_the_noise_alone_is_shown_where_a_box_is_cut(capsys):
+    import pyarrow as pa
+
+    import scumble as sc
+    from scumble.cli.printing import show_answer
+
+    schema = sc.Schema((sc.Attribute("x", "quasi", sc.IntegerRange(0, 63)),))
+    mechanism = sc.PrivTree(["x"], epsilon=1, neighbours="replace")
+    release = sc.publish(pa.table({"x": [7] * 300 + [40] * 20}), schema, mechanism, seed=1)
+    answer = release.answer("SELECT COUNT(*) FROM t WHERE x > 41")
+    assert answer.bounds is not None
+    show_answer(answer, 0.95)
+    assert f"{answer.noise_label(0.95)} " in f"{capsys.readouterr().out.splitlines()[1]} "
+    show_answer(release.answer("SELECT COUNT(*) FROM t"), 0.95)
+    assert "noise alone" not in capsys.readouterr().out
 
 
 def test_what_was_not_perturbed_is_exact(place):

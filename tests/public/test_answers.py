@@ -26,7 +26,16 @@ def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
     low, high = answer.interval(0.9)
     wide_low, wide_high = answer.interval(0.99)
     assert wide_low <= low <= answer.value <= high <= wide_high
-    numbers = {"value", "stderr", "low", "high", "bound_low", "bound_high"}
+    numbers = {
+        "value",
+        "stderr",
+        "low",
+        "high",
+        "bound_low",
+        "bound_high",
+        "noise_low",
+        "noise_high",
+    }
     assert set(answer.to_dict()) == {*numbers, "level", "method", "notes"}
     assert "±" in repr(answer)
     assert "<b>" in answer._repr_html_()

@@ -95,9 +95,12 @@ def show_answer(answer: Estimate | Estimates, level: float) -> None:
     from scumble.public.estimate import Estimates, number_headers, table_row
 
     rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
-    head = answer.header(level) if isinstance(answer, Estimates) else number_headers(level)
-    body = [table_row(key, estimate, level) for key, estimate in rows]
-    table(head, body, text_columns=len(answer.groups) if isinstance(answer, Estimates) else 0)
+    if isinstance(answer, Estimates):
+        head, bounded, names = answer.header(level), answer.bounded, len(answer.groups)
+    else:
+        bounded, names = answer.bounds is not None, 0
+        head = number_headers(level, bounded)
+    table(head, [table_row(*row, level, bounded) for row in rows], text_columns=names)
     for method in dict.fromkeys(estimate.method for _, estimate in rows):
         console.say(method)
     for note in dict.fromkeys(note for _, estimate in rows for note in estimate.notes):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 _NUMBERS = ("value", "stderr", "low", "high")
-_BOUNDS = ("bound_low", "bound_high")
+_BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
 _MOST_LINES = 60
 
@@ -163,7 +163,8 @@ class Estimate:
         """Return the estimate as JSON values; numbers that are not finite become None."""
         low, high = self.interval(level)
         numbers = dict(zip(_NUMBERS, (self.value, self.stderr, low, high), strict=True))
-        numbers |= dict(zip(_BOUNDS, self.bounds or (math.nan, math.nan), strict=True))
+        bounds = self.bounds or (math.nan, math.nan)
+        numbers |= dict(zip(_BOUNDS, (*bounds, *self.noise_interval(level)), strict=True))
         finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
         return {**finite, "level": level, "method": self.method, "notes": list(self.notes)}
 
@@ -180,11 +181,17 @@ class Estimate:
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
         value = format_number(self.value, self.stderr)
         if self.bounds is not None:
-            start, end = self.noise_interval()
-            noise = format_number((end - start) / 2, self.law.stderr)
-            return f"{value} (95 %: {low} to {high}; noise alone ± {noise})"
+            return f"{value} (95 %: {low} to {high}; noise alone {self.noise_label(LEVEL)})"
         error = format_number(self.stderr, self.stderr)
         return f"{value} ± {error} (95 %: {low} to {high})"
+
+    def noise_label(self, level: float) -> str:
+        """Return the half-width of the interval of the noise alone; empty without bounds."""
+        if self.bounds is None:
+            return ""
+        start, end = self.noise_interval(level)
+        half = (end - start) / 2
+        return f"± {format_number(half, half)}"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
@@ -270,7 +277,8 @@ class Estimates:
         header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
-        body = [table_row(key, estimate, LEVEL) for key, estimate in shown]
+        bounded = self.bounded
+        body = [table_row(key, estimate, LEVEL, bounded) for key, estimate in shown]
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
@@ -278,7 +286,13 @@ class Estimates:
     def header(self, level: float) -> list[str]:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
-        return [*self.groups, *number_headers(level), *(["status"] if status else [])]
+        numbers = number_headers(level, self.bounded)
+        return [*self.groups, *numbers, *(["status"] if status else [])]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some group has bounds: then the noise alone is shown in a column of its own."""
+        return any(isinstance(estimate.law, BoundedLaw) for _, estimate in self.rows)
 
     def _notes(self) -> list[str]:
         """Return the notes of all groups, each once."""
@@ -309,17 +323,25 @@ class Estimates:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
 
 
-def number_headers(level: float) -> list[str]:
-    """Return the headers of the numbers of `table_row`."""
-    return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %"]
+def number_headers(level: float, bounded: bool = False) -> list[str]:
+    """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone."""
+    noise = ["noise alone"] if bounded else []
+    return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %", *noise]
 
 
-def table_row(key: tuple[Any, ...], estimate: Estimate, level: float) -> list[str]:
-    """Return a group and its estimate as cells of a formatted table; see `format_number`."""
+def table_row(
+    key: tuple[Any, ...], estimate: Estimate, level: float, bounded: bool = False
+) -> list[str]:
+    """Return a group and its estimate as cells of a formatted table; see `format_number`.
+
+    With `bounded` there is a cell for the half-width of the noise alone.
+    """
     numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
     names = ["(missing)" if part is None else str(part) for part in key]
     status = [estimate.status_label] if key and estimate.status_label else []
-    return names + [format_number(number, estimate.stderr) for number in numbers] + status
+    noise = [estimate.noise_label(level)] if bounded else []
+    cells = [format_number(number, estimate.stderr) for number in numbers]
+    return [*names, *cells, *noise, *status]
 
 
 def format_number(number: float, error: float) -> str:

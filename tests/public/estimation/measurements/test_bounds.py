@@ -153,3 +153,21 @@ def test_an_average_is_inverted() -> None:
     law = BoundedAverage(Exact(), centred, 0.0, 3.0, 1.3)
     assert law.bounds == pytest.approx((1.0, 25 / 15), abs=1e-5)
     assert law.interval(1.3, 0.95) == pytest.approx((1.0, 25 / 15), abs=1e-5)
+
+
+def test_tables_have_a_column_for_the_noise_alone_where_leaves_are_cut() -> None:
+    values = _tables()["edges"]
+    mechanism = sc.Dawa(["x"], epsilon=0.5, neighbours="add_remove")
+    release = sc.publish(pa.table({"x": values}), SCHEMA, mechanism, seed=2)
+    groups = release.answer("SELECT x, COUNT(*) FROM t GROUP BY x")
+    assert groups.header(0.95)[-1] == "noise alone"
+    assert "noise alone" in repr(groups)
+    assert "noise alone" in groups._repr_html_()
+    bounded = [found for _, found in groups if found.bounds is not None]
+    assert bounded
+    half = (bounded[0].noise_interval()[1] - bounded[0].noise_interval()[0]) / 2
+    assert float(bounded[0].noise_label(0.95).removeprefix("± ")) == pytest.approx(half, rel=0.1)
+    fields = groups.to_dicts()[0]
+    assert (fields["noise_low"], fields["noise_high"]) == groups.rows[0][1].noise_interval()
+    whole = release.answer("SELECT COUNT(*) FROM t")
+    assert whole.noise_label(0.95) == ""

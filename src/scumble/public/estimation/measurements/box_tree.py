@@ -143,7 +143,9 @@ class BoxTreeReader:
             return reading
         if certain is not self._leaves:
             found = certain.boxes.weigh(weights)
-        low, high = (certain.reading(each) for each in found.ends)
+        low = high = certain.reading(found.least)
+        if found.most is not found.least:
+            high = certain.reading(found.most)
         return replace(reading, low=low, high=high)
 
 
