@@ -1,8 +1,8 @@
 """Settings to compare: for each ε the setting of every method that exposes people about as much.
 
-Methods that take ε get it. The others get what stands for the same worst case among the d values:
-the setting whose exposure, or whose limit of it, is what ε allows. Where they really are on the
-axis is computed from the release (`comparison_exposure`); the mapping only picks the candidates.
+Methods that take ε get it. The others get the setting whose exposure, or whose bound on it, is what
+ε allows for d values. This mapping only picks the candidates: their exposure in the comparison is
+computed from the release (`compare/exposure.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNS = {"epsilon": "ε", "rho1": "ρ1", "rho2": "ρ2", "gamma": "γ"}
 
 @dataclass(frozen=True)
 class Choice:
-    """One setting of one method, with the words that tell it from the method's others."""
+    """One setting of one method. `words` distinguishes it from other settings of the method."""
 
     method: str
     words: str
@@ -41,7 +41,7 @@ class Choice:
 
 
 class Settings:
-    """Makes choices for one table and workload."""
+    """Makes the choices to compare, for one table and workload."""
 
     def __init__(self, table: TrueTable, workload: QuestionSet, neighbours: str) -> None:
         asked = {name for query in workload.queries for name in query.attributes}
@@ -60,7 +60,7 @@ class Settings:
         epsilons: Sequence[float],
         given: Mapping[str, Mapping[str, Sequence[Any]]],
     ) -> list[Choice]:
-        """For each method one choice for each ε; or for each of the settings that are given."""
+        """Return for each method one choice for each ε, or one for each setting in `given`."""
         known = mechanisms()
         found: list[Choice] = []
         for method in methods:
@@ -71,7 +71,7 @@ class Settings:
         unused = sorted(set(given) - set(methods))
         if unused:
             raise ParameterError.of("compare", "setting", "of a method to compare", unused[0])
-        return list(dict.fromkeys(found))  # two ε may come to the same k or l
+        return list(dict.fromkeys(found))  # two ε may give the same k or l
 
     def _choices(
         self,
@@ -79,7 +79,7 @@ class Settings:
         epsilons: Sequence[float],
         given: Mapping[str, Sequence[Any]] | None,
     ) -> Iterator[Choice]:
-        """The settings for each ε, or every combination of the values that were given."""
+        """Yield the choice for each ε, or for every combination of the values in `given`."""
         fixed = kind.needs(self._study)
         if given is None:
             varied = [kind.settings(epsilon, self._study) for epsilon in epsilons]
@@ -90,14 +90,18 @@ class Settings:
 
 
 def most_frequent(table: TrueTable) -> float:
-    """The share of the most frequent sensitive value, rounded up to a percent, from 10 to 99 %."""
+    """Return the share of the most frequent sensitive value, rounded up to a percent and cut to 10
+    to 99 %.
+    """
     counts = table.cube([attribute.name for attribute in table.schema.sensitive])
     share = int(counts.max(initial=0)) / max(table.rows, 1)
     return min(max(ceil(100 * share), 10), 99) / 100
 
 
 def read_settings(given: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
-    """`METHOD:PARAMETER=VALUE,VALUE`, as aroma:k=5,20,49."""
+    """Return the settings in texts such as aroma:k=5,20,49 (`METHOD:PARAMETER=VALUE,VALUE`), by
+    method and parameter.
+    """
     found: dict[str, dict[str, list[Any]]] = {}
     for text in given:
         method, _, rest = text.partition(":")
@@ -110,7 +114,7 @@ def read_settings(given: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
 
 
 def _read(text: str) -> Any:
-    """A whole number, a number, or a word."""
+    """Return an int, a float, a bool, or the text itself."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -131,7 +135,7 @@ def _short(value: Any) -> str:
 
 
 def schema_to_compare(schema: Schema) -> Schema:
-    """What is published of a schema; without a sensitive attribute there is nothing to learn."""
+    """Return the published attributes of a schema. Raise ParameterError if none is sensitive."""
     if not schema.sensitive:
         raise ParameterError(
             "Comparing needs a sensitive attribute: it says what an attacker wants to learn. Write "

@@ -1,5 +1,5 @@
 """AxisSummary: the base class of releases that measure every attribute along an axis of its own
-(Hierarchy, Wavelet); and taxonomies as their owner writes them.
+(Hierarchy, Wavelet); and taxonomies as parameters.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class AxisSummary(WithDelta):
 
     @abstractmethod
     def planned(self, schema: Schema, name: str) -> Planned:
-        """What to measure along an attribute: from parameters and schema alone."""
+        """Return what to measure along an attribute, from parameters and schema alone."""
 
     def design(self, schema: Schema) -> Product:
-        """What is measured, and with which noise."""
+        """Return what is measured, and with which noise."""
         plans = [self.planned(schema, name) for name in self.names]
         axes = tuple(plan.axis for plan in plans)
         nonnegative_gram = all(self._nonnegative_gram(plan) for plan in plans)
@@ -76,8 +76,8 @@ class AxisSummary(WithDelta):
         return Product(tuple((name,) for name in self.names), axes, laws)
 
     def _nonnegative_gram(self, plan: Planned) -> bool:
-        """Whether no two rows change the numbers of an axis in opposite directions on the whole;
-        the noise makes a group weigh as much as its share over the square of a row in it.
+        """Return whether no two rows have a negative inner product along an axis. Each group is
+        weighted by its share over the squared norm of a row in it, as its noise is.
         """
         both = zip(plan.shares, plan.axis.norms, strict=True)
         return plan.axis.nonnegative_gram([share / squares for share, (_, squares) in both])
@@ -85,7 +85,9 @@ class AxisSummary(WithDelta):
     def _law(
         self, total: int, squares: int, share: Fraction, *, nonnegative_gram: bool
     ) -> NoiseLaw:
-        """The noise of a group of these norms that may cost this share of the promise."""
+        """Return the noise of a group whose rows have the L1 norm `total` and the squared L2 norm
+        `squares`, and which may use this `share` of the promise.
+        """
         if not self.gaussian:
             return DiscreteLaplace(self.unit.sensitivity * total / (self.promise.epsilon * share))
         moved = self.unit.squared_sensitivity(nonnegative_gram=nonnegative_gram) * squares
@@ -124,7 +126,7 @@ class AxisSummary(WithDelta):
         return (f"{sentence}.",)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """How many sums were measured, and how many along each attribute at each level."""
+        """Return the number of sums, and how many there are along each attribute at each level."""
         design = self.design(schema)
         levels = {
             name: list(axis.lengths) for name, axis in zip(design.columns, design.axes, strict=True)
@@ -144,20 +146,20 @@ class AxisSummary(WithDelta):
 
 
 def _middle(size: int, codes: int) -> Floats:
-    """1 for `codes` codes in the middle of a domain of this size, 0 for all others."""
+    """Return weights over a domain: 1 for `codes` codes in its middle, 0 for all others."""
     found = np.zeros(size)
     found[(size - codes) // 2 :][:codes] = 1
     return found
 
 
-# Taxonomies as an owner writes them: the values of an attribute in nested lists.
+# Taxonomies as parameters: the values of an attribute in nested lists.
 
 _ALLOWED = "nested lists of the attribute's values for each of some attributes"
 _DEEPEST = 64
 
 
 def written(owner: str, given: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """Taxonomies by attribute, as JSON can hold them."""
+    """Return the taxonomies by attribute as lists, which JSON can hold; checked."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -172,7 +174,7 @@ def written(owner: str, given: Mapping[str, Any] | None, names: Sequence[str]) -
 
 
 def taxonomy(owner: str, schema: Schema, name: str, nested: Sequence[Any]) -> Taxonomy:
-    """The taxonomy over the codes of an attribute; None stands for a missing value."""
+    """Return the taxonomy over the codes of an attribute; None is the missing value."""
     codes = {label: code for code, label in enumerate(schema[name].labels().to_pylist())}
     given = list(_leaves(nested))
     strange = [value for value in given if value not in codes]
@@ -188,7 +190,7 @@ def taxonomy(owner: str, schema: Schema, name: str, nested: Sequence[Any]) -> Ta
 
 
 def _sound(nested: Sequence[Any], deepest: int) -> bool:
-    """Not empty anywhere, nor too deep."""
+    """Return whether no list is empty and none is nested deeper than `deepest`."""
     inner = [each for each in nested if isinstance(each, (list, tuple))]
     return bool(nested) and deepest > 0 and all(_sound(each, deepest - 1) for each in inner)
 

@@ -84,7 +84,7 @@ class AttributeSummary(Summary):
         return None
 
     def _paid(self) -> PrivacyLoss:
-        """The loss that all measurements together may have: ε, or the ρ that keeps (ε, δ)."""
+        """Return the loss of all measurements together: ε, or the ρ that keeps (ε, δ)."""
         if self._delta is None:
             return PrivacyLoss(self._epsilon)
         return PrivacyLoss(rho=accounting.rho_for(self._epsilon, self._delta))
@@ -152,8 +152,8 @@ class AttributeSummary(Summary):
         )
 
     def _odds(self, steps: int) -> Fraction:
-        """The logarithm of the factor by which odds can grow between tables that differ in `steps`
-        people; with δ, but for a probability of δ.
+        """Return the logarithm of the factor by which odds can grow between tables that differ in
+        `steps` people; with δ, but for a probability of δ.
         """
         if self._delta is None:
             return steps * self._epsilon
@@ -219,19 +219,19 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else plain({"": value})[""]
 
 
-# How wrong the answers of a release will be, as far as its design alone tells.
+# The errors to expect of answers, computed from the design alone.
 
 OFTEN = "nineteen times in twenty"
 _LEVEL = 0.95
 
 
 def of_cells(law: DiscreteLaplace, cells: int) -> str:
-    """The error of the sum of `cells` cells, as ±number."""
+    """Return the error of the sum of `cells` cells, as ±number."""
     return _reach(NoiseSum(law, [(1, cells)]).half_width(_LEVEL))
 
 
 def of_product(design: Product, weights: Sequence[Floats]) -> str:
-    """The error of a sum of cells, as ±number. The weights of the cells are products of
+    """Return the error of a sum of cells, as ±number. The weights of the cells are products of
     `weights`, one factor for each axis.
     """
     variance, fourth, largest = design.variances, design.fourths, 1.0

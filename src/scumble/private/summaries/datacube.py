@@ -73,7 +73,7 @@ class Datacube(WithDelta, TableSummary):
         self._refuse_many(schema, self.cuboids(schema))
 
     def cuboids(self, schema: Schema) -> list[Places]:
-        """The sets of attributes whose cuboids are measured."""
+        """Return the sets of attributes whose cuboids are measured."""
         cube = self._cube(schema)
         if self._within is None:
             return cube.least_worst()

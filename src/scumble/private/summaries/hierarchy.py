@@ -79,7 +79,7 @@ class Hierarchy(AxisSummary):
         return Planned(Tree(size, plan.fanouts, plan.weights), plan.measured)
 
     def _taxonomy(self, schema: Schema, name: str) -> Planned:
-        """The levels of a taxonomy, measured alike."""
+        """Return the levels of a taxonomy, with equal shares."""
         tree = axes.taxonomy("Hierarchy", schema, name, self.taxonomies[name])
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)

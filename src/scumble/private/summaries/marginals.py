@@ -45,11 +45,11 @@ class TableSummary(AttributeSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
     def _paid(self) -> PrivacyLoss:
-        """The loss of all measurements together.
+        """Return the loss of all measurements together.
 
         The prices of residuals (`designs.residual_planner`) hold for a law that theirs is within a
-        factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε and as much of δ are put
-        aside.
+        factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε and as much of δ are
+        reserved for this.
         """
         if self._delta is None:
             return PrivacyLoss(self._epsilon)
@@ -61,7 +61,7 @@ class TableSummary(AttributeSummary):
 
     @abstractmethod
     def tables(self, schema: Schema) -> list[MarginalTable]:
-        """What to measure: from parameters and schema alone."""
+        """Return what to measure, from parameters and schema alone."""
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         from scumble.private.meter.table import noisy_tables
@@ -74,7 +74,7 @@ class TableSummary(AttributeSummary):
         return Measurements(FILE, self.names, design)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """How much was measured."""
+        """Return how much was measured."""
         design = cast(Residuals, cast(Measurements, evidence).design)
         return {"tables measured": len(design.tables), "numbers": design.numbers}
 
@@ -167,7 +167,8 @@ class Marginals(WithDelta, TableSummary):
     name = "marginals"
     gaussian_proof = (
         "discrete Gaussian noise on residuals: Canonne, Kamath, Steinke, NeurIPS 2020; lower "
-        "price of residuals: Xiao, He, Zhang, Kifer, NeurIPS 2023, and proof in residual_price"
+        "price of residuals: Xiao, He, Zhang, Kifer, NeurIPS 2023, and proof in "
+        "model/designs/residual_planner.py"
     )
 
     ways: int | None = None
@@ -197,7 +198,7 @@ class Marginals(WithDelta, TableSummary):
             self._refuse_parts(self._asked)
 
     def workload(self, schema: Schema) -> dict[Places, float]:
-        """The sets of attributes that matter, with the weight of each cell of theirs."""
+        """Return the sets of attributes that matter, with the weight of each of their cells."""
         sets = self._asked
         if isinstance(self.weights, tuple):
             return dict(zip(sets, self.weights, strict=True))

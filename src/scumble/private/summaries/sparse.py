@@ -56,7 +56,7 @@ class Sparse(AttributeSummary):
 
     Promises: ε-DP of the whole release. Proof: with noise of scale Δ/ε' on every cell of the domain
         the table of all noisy counts is ε'-DP, as in Histogram, and what is published is made of
-        it alone, by a rule that does not look at the rows. The noise of empty cells is not drawn
+        it alone, by a rule that does not depend on the rows. The noise of empty cells is not drawn
         cell by cell: how many pass, which and with what noise is drawn from exactly the law that
         they would have. The number of rows has Laplace noise that costs the rest of ε.
     Estimate: the sum of the published weights in the condition, less what empty cells add in the
@@ -188,14 +188,14 @@ class Sparse(AttributeSummary):
         return cells.filtered_drawn(self._noise, theta, size)
 
     def _theta(self, cells: int) -> int:
-        """The first threshold that lets few enough empty cells pass."""
+        """Return the least threshold that at most `false_cells` empty cells pass in the mean."""
         tails = NoiseTails(self._noise)
         ratio = cells * tails.chance(0) / self._false_cells
         wanted = math.ceil(self._noise.scale * Fraction(max(math.log(ratio), 0.0)))
         return max(wanted, tails.least_theta)
 
     def _tau(self, cells: int) -> int:
-        """The first tau, to 53 bits, that keeps few enough empty cells."""
+        """Return the least tau, to 53 bits, that keeps at most `false_cells` empty cells."""
         tails = NoiseTails(self._noise)
         below, above = 0, 1
         while cells * tails.kept(float(above)) > self._false_cells:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scumble.public.sandbox import Sandbox
 
 _FILE = "sums.parquet"
-_NORM_BITS = 20  # what the norms of a strategy may take of the largest scale of noise
+_NORM_BITS = 20  # bits of the largest noise scale that the norms of a strategy may use
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class Workload(WithDelta):
         self.questions(schema)
 
     def forecast(self, schema: Schema) -> Forecast:
-        """The error that every count will have; nothing is read and nothing spent."""
+        """Return the standard error of every count. Nothing is read and nothing is spent."""
         self.check(schema)
         return self._plan(schema).forecast
 
@@ -111,7 +111,7 @@ class Workload(WithDelta):
         return self._planned[1]
 
     def questions(self, schema: Schema) -> Questions:
-        """The workload over the merged cells, or a sentence about a question that does not fit."""
+        """Return the workload over merged cells. An unsuitable question is refused."""
         chosen = schema.select(self.names)
         if self._asked is None or self._asked[0] != chosen:
             self._asked = chosen, self._merged(chosen)
@@ -128,7 +128,7 @@ class Workload(WithDelta):
             try:
                 return merging(queries, chosen, engine)
             except QueryError:
-                for number, query in enumerate(queries, 1):  # find the one that is wrong
+                for number, query in enumerate(queries, 1):  # to name the question in the error
                     _checked(number, query, engine)
                 raise
         finally:
@@ -169,7 +169,7 @@ def _checked(number: int, query: Query, engine: Sandbox) -> None:
 
 
 class _Plan:
-    """The strategy for the questions, the law of its noise, and what follows for their errors."""
+    """The strategy for the questions, the law of its noise, and the forecast of their errors."""
 
     def __init__(self, release: Workload, questions: Questions) -> None:
         from scumble.model.designs.strategies import choose_strategy
@@ -210,7 +210,7 @@ class _Plan:
 def _law(
     release: Workload, norms: tuple[int, int], *, signed: bool
 ) -> DiscreteLaplace | DiscreteGaussian:
-    """The least noise that keeps the promise."""
+    """Return the least noise that keeps the promise."""
     absolute, squares = norms
     person, promise = release.unit, release.promise
     if not release.gaussian:
@@ -222,7 +222,7 @@ def _law(
 
 
 def _price(release: Workload) -> float:
-    """How much more a row costs that may move sums up and down."""
+    """Return the factor on the squared sensitivity if a row may change sums in both directions."""
     person = release.unit
     return (
         person.squared_sensitivity(nonnegative_gram=False)

@@ -31,7 +31,7 @@ _MOST_KEPT = 1 << 28
 
 @dataclass(frozen=True)
 class Asked:
-    """One count: conditions, and the codes of the group that it is for."""
+    """One count: its conditions, and the codes of its group."""
 
     text: str
     clauses: tuple[Expression, ...]
@@ -40,14 +40,14 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Counts over merged cells: `matrix` is 1 where a cell is counted, a row a question."""
+    """Counts over merged cells. `matrix` has a row for each question, 1 where a cell is counted."""
 
     asked: tuple[Asked, ...]
     merged: MergedCells
     matrix: npt.NDArray[np.uint8]
 
     def gram(self) -> npt.NDArray[np.float64]:
-        """W'W."""
+        """Return the Gram matrix W'W."""
         total = np.zeros((self.merged.cells, self.merged.cells))
         for begin in range(0, len(self.matrix), 1024):
             part = self.matrix[begin : begin + 1024].astype(np.float64)
@@ -56,7 +56,7 @@ class Questions:
 
 
 def merging(queries: Sequence[Query], schema: Schema, engine: Sandbox) -> Questions:
-    """The workload of some counts, each checked before."""
+    """Return the workload of counts that were checked before."""
     asked = tuple(each for query in queries for each in _single(query, schema))
     if len(asked) > MOST_QUESTIONS:
         raise ParameterError(
@@ -75,7 +75,7 @@ def merging(queries: Sequence[Query], schema: Schema, engine: Sandbox) -> Questi
 
 
 def _single(query: Query, schema: Schema) -> Iterator[Asked]:
-    """A count for every group."""
+    """Yield one count for every group of a query."""
     if query.groups and schema.size(query.groups) > MOST_QUESTIONS:
         raise ParameterError(
             f"GROUP BY {', '.join(query.groups)} makes {schema.size(query.groups)} groups; a "
@@ -134,7 +134,7 @@ class _Product:
             self._truths |= {clause: (place, truth[first]) for clause, truth in part.items()}
 
     def merged(self, asked: Sequence[Asked]) -> MergedCells:
-        """The product of the classes, with cells merged that no count tells apart."""
+        """Return the product of the classes, with cells merged that no count tells apart."""
         shape = [block.classes for block in self.blocks]
         counted = prod(len(block.labels) for block in self.blocks)
         if counted > MOST_COUNTED or prod(shape) * len(asked) > _MOST_STEPS:
@@ -156,7 +156,7 @@ class _Product:
         return np.array(rows, np.uint8).reshape(len(asked), merged.cells)
 
     def _truth(self, asked: Asked, cells: npt.NDArray[np.intp], shape: Sequence[int]) -> Truth:
-        """Where a count counts, for some cells of the product of the classes."""
+        """Return whether a count includes each of some cells of the product of the classes."""
         codes = np.unravel_index(cells, shape)
         parts: dict[int, list[Truth]] = {}
         for clause in asked.clauses:
@@ -172,7 +172,7 @@ class _Product:
 
 
 class _Truths:
-    """The truth of clauses over the cells of a block, some at a time; kept if they are few."""
+    """The truth of clauses over the cells of a block, evaluated in parts; small ones are cached."""
 
     def __init__(
         self, clauses: Sequence[Expression], names: tuple[str, ...], engine: Sandbox, cells: int
@@ -194,7 +194,7 @@ class _Truths:
 
 
 def _tied(named: Sequence[tuple[str, ...]], schema: Schema) -> list[tuple[str, ...]]:
-    """Sets of attributes that are named together, directly or through others."""
+    """Return the sets of attributes that clauses or groups connect, directly or through others."""
     sets: list[set[str]] = []
     for names in named:
         touching = [each for each in sets if each & set(names)]
@@ -208,7 +208,7 @@ def _tied(named: Sequence[tuple[str, ...]], schema: Schema) -> list[tuple[str, .
 
 
 def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
-    """Classes split by more truths."""
+    """Return the classes split further by the truth values of more conditions."""
     key = np.zeros(len(labels), np.int64)
     for truth in truths:
         key = (key << 1) | truth
@@ -216,13 +216,13 @@ def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
     return numbered_by_appearance(labels * (int(told.max()) + 1) + told)
 
 
-# Statements: the questions of a workload, from a file or a list.
+# The texts of the questions, from a file or a list.
 
 _ALLOWED = "a file of SQL counts, or a list of them"
 
 
 def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
-    """The texts of all questions, without those that are empty."""
+    """Return the texts of all questions; empty ones are skipped."""
     if isinstance(given, (str, Path)):
         found = _split(_read(Path(given)))
         if not any(text.strip(" \t\r\n;") for text in found):
@@ -247,7 +247,7 @@ def _read(path: Path) -> str:
 
 
 def unfinished(given: str | Path | Sequence[str]) -> bool:
-    """Whether the lines of a file were taken for questions, and some do not begin like one."""
+    """Return whether a file was split at line ends and some lines do not begin with SELECT."""
     if not isinstance(given, (str, Path)) or ";" in (text := _read(Path(given))):
         return False
     begins = [line.split()[0].upper() for line in _split(text) if line.split()]
@@ -255,8 +255,8 @@ def unfinished(given: str | Path | Sequence[str]) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """One question a line; or, if a semicolon stands outside quotes, one up to each semicolon.
-    Lines that begin with -- are remarks.
+    """Return one question for each line or, if there is a semicolon outside quotes, for each
+    semicolon. Lines that begin with -- are comments.
     """
     kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
     parts, quote = [""], ""
@@ -272,7 +272,7 @@ def _split(text: str) -> list[str]:
     return parts if len(parts) > 1 else kept.splitlines()
 
 
-# Forecast: how wrong the answers to a workload will be, known before anything is measured.
+# Forecast: the errors of the answers to a workload, known before anything is measured.
 
 _LISTED = 8
 
@@ -286,21 +286,21 @@ class Forecast:
     cells: int  # that the questions tell apart
     questions: tuple[str, ...]  # with their groups
     stderrs: npt.NDArray[np.float64]
-    tried: Mapping[str, float]  # root mean squared errors
-    bound: float  # no strategy of this kind of noise goes below
+    tried: Mapping[str, float]  # root mean squared errors of the strategies tried
+    bound: float  # lower bound for every strategy with this kind of noise
 
     @property
     def rmse(self) -> float:
-        """The root of the mean squared error of all counts."""
+        """The root mean squared error of all counts."""
         return math.sqrt(float(np.mean(self.stderrs**2)))
 
     @property
     def total(self) -> float:
-        """The sum of the squared errors that are expected."""
+        """The expected sum of squared errors."""
         return float(np.sum(self.stderrs**2))
 
     def sentences(self) -> list[str]:
-        """What an owner wants to know before publishing."""
+        """Return sentences for the owner before anything is published."""
         plan = (
             f"The {len(self.questions)} counts tell {self.cells} kinds of rows apart; "
             f"{self.sums} sums of them will be measured ({self.strategy})."
@@ -314,7 +314,7 @@ class Forecast:
         return [plan, errors, *([f"It would be {', '.join(others)}."] if others else [])]
 
     def to_dict(self) -> dict[str, Any]:
-        """For a manifest or a program."""
+        """Return the figures for the manifest."""
         return {
             "strategy": self.strategy,
             "sums": self.sums,

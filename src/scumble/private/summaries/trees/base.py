@@ -66,7 +66,7 @@ class RegionSummary(AttributeSummary):
 
     @abstractmethod
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The boxes that are published, with their noisy counts and the laws of the noise."""
+        """Return the published boxes with their noisy counts, and the laws of the noise."""
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         tree, design = self.grow(table)
@@ -94,7 +94,7 @@ class RegionSummary(AttributeSummary):
         return tuple(schema[name].size for name in self.names)
 
     def blocks(self, schema: Schema) -> Boxes:
-        """The boxes that all cuts start from: missing values apart from the others.
+        """Return the boxes that all cuts start from: missing values apart from the others.
 
         A missing value is the last code of its attribute. It is no neighbour of the code before
         it, so that no box holds both. The blocks depend on the schema alone and are disjoint: a
@@ -108,7 +108,7 @@ class RegionSummary(AttributeSummary):
         return found
 
     def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:
-        """The noise that makes disjoint counts ε-DP, for each of these ε."""
+        """Return the noise that makes disjoint counts ε-DP, for each of these ε."""
         laws = tuple(DiscreteLaplace(self.unit.sensitivity / epsilon) for epsilon in epsilons)
         for law in laws:
             check_scale(law)
@@ -130,12 +130,12 @@ MOST_NODES = 1 << 21
 
 
 def top(blocks: Boxes) -> Level:
-    """The level of boxes without parents: the whole domain, or the blocks that it starts as."""
+    """Return the level of boxes without parents: the whole domain, or the blocks of it."""
     return blocks, np.zeros(len(blocks), np.int64)
 
 
 def refined(boxes: Boxes, pieces: Integers) -> Level:
-    """Cut every box into its number of `pieces` along each attribute, as far as it has codes."""
+    """Return every box cut into its number of `pieces` along each attribute, at most its codes."""
     found, origin = boxes, np.arange(len(boxes))
     for axis in range(len(boxes.low)):
         found, of = found.even(axis, pieces[origin])
@@ -147,7 +147,7 @@ Corners = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def regular(blocks: Boxes, height: int | None) -> tuple[Level, ...]:
-    """The levels of blocks that are halved again and again: the cuts depend on nothing else."""
+    """Return the levels of repeated halving. The cuts depend on the blocks alone."""
     corners = tuple(tuple(map(tuple, ends.tolist())) for ends in (blocks.low, blocks.high))
     return _regular(corners, height)
 
@@ -159,8 +159,8 @@ def _regular(corners: Corners, height: int | None) -> tuple[Level, ...]:
 
 
 def halved(levels: list[Level], height: int | None) -> list[Level]:
-    """Further levels, each halving all boxes of the one above, up to a height in all, or until
-    nothing is left to halve or too many nodes would be made.
+    """Return the levels with further ones, each halving all boxes of the one above, up to `height`,
+    or until there is nothing to halve or there would be too many nodes.
     """
     grown = list(levels)
     while height is None or len(grown) <= height:
@@ -179,19 +179,19 @@ def halved(levels: list[Level], height: int | None) -> list[Level]:
 # two dimensions n doubles from level to level (Cormode, Procopiuc, Srivastava, Shen and Yu, ICDE
 # 2012).
 
-_GRID = 1 << 20  # shares are multiples of this part of the whole
+_GRID = 1 << 20  # shares are multiples of 1 / _GRID
 
 
 def touched(sizes: Sequence[int], level: int) -> float:
-    """How many nodes of a level a range touches, up to a factor: the border of a box in a grid of
-    2^level pieces per attribute, or as many as it has codes.
+    """Return how many nodes of a level a range touches, up to a factor: the border of a box in a
+    grid of 2^level pieces per attribute, at most its number of codes.
     """
     pieces = [min(1 << level, size) for size in sizes]
     return sum(prod(pieces) / piece for piece in pieces)
 
 
 def level_shares(weights: Sequence[float], power: float) -> list[Fraction]:
-    """Shares of a budget that add up to 1, by a power of the weights of levels."""
+    """Return shares that add up to 1, proportional to a power of the weights of levels."""
     raised = [weight**power for weight in weights]
     shares = [Fraction(max(int(each / sum(raised) * _GRID), 1), _GRID) for each in raised[:-1]]
     return [*shares, 1 - sum(shares, Fraction(0))]

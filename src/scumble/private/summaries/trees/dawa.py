@@ -70,7 +70,7 @@ class Dawa(RegionSummary):
             )
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The measured tree over buckets."""
+        """Return the measured tree over buckets."""
         counts = table.counts(self.names, self.unit)
         chosen = self.promise.epsilon * _FOR_BUCKETS
         left = self.promise.epsilon - chosen
@@ -84,8 +84,8 @@ class Dawa(RegionSummary):
         return BoxNodes.of_levels(levels, noisy), BoxTree(laws)
 
     def _price(self, codes: int) -> int:
-        """What a bucket costs beside its distances: the noise of a count, and what the luckiest of
-        all lengths that might stand in its place has on average, with a little more.
+        """Return the cost of a bucket beside its distances: the noise of a count, and about the
+        mean advantage of the least noisy among all lengths that compete with it.
         """
         scale = 2 * self.unit.sensitivity / float(self.promise.epsilon * _FOR_BUCKETS)
         noise = self.unit.sensitivity / float(self.promise.epsilon * (1 - _FOR_BUCKETS))
@@ -97,13 +97,13 @@ class Dawa(RegionSummary):
 Floats = npt.NDArray[np.float64]
 
 _FANS = (2, 4, 8, 16, 32)
-_ASKED = 16  # ranges from the first code on that the choice is made for
+_ASKED = 16  # sample ranges from the first code on, for the choice
 _ROUNDS = 2
 
 
 def bucket_tree(buckets: Boxes) -> tuple[list[Level], list[Fraction]]:
-    """Levels of groups of neighbouring buckets, and the shares of the budget of each: of a few
-    fan-outs the one with the least mean variance. It depends on the buckets alone.
+    """Return levels of groups of neighbouring buckets, and the share of the budget of each. Of a
+    few fan-outs the one with the least mean variance is taken. It depends on the buckets alone.
     """
     fans = [fan for fan in _FANS if fan < len(buckets)]
     plans = [_planned(_levels(buckets, fan)) for fan in [*fans, max(len(buckets), 2)]]
@@ -112,8 +112,8 @@ def bucket_tree(buckets: Boxes) -> tuple[list[Level], list[Fraction]]:
 
 
 def _levels(buckets: Boxes, fan: int) -> list[Level]:
-    """Groups of `fan` neighbours, groups of these, and so on; without a root, since no range needs
-    it, but for a single bucket.
+    """Return groups of `fan` neighbours, groups of these, and so on. There is no root, unless there
+    is a single bucket: no range needs one.
     """
     levels: list[Level] = []
     boxes = buckets
@@ -128,8 +128,8 @@ def _levels(buckets: Boxes, fan: int) -> list[Level]:
 
 
 def _planned(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
-    """The mean variance of the ranges asked, and budgets that follow what they take of each level:
-    its variance is Σ s/ε² over levels, so that ε grows as the cube root of s.
+    """Return the mean variance of the sample ranges, the levels, and their shares. With s the
+    squared coefficients on a level, the variance is Σ s/ε², so that ε grows as the cube root of s.
     """
     tree = BoxNodes.of_levels(levels, [np.zeros(len(boxes), np.int64) for boxes, _ in levels])
     leaves, _ = levels[-1]
@@ -144,7 +144,7 @@ def _planned(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
 
 
 def _asked(leaves: Boxes) -> Floats:
-    """One row a range from the first code on: which share of each bucket it takes."""
+    """Return one row for each sample range: the share of each bucket that it covers."""
     codes = int(leaves.high[0, -1]) + 1
     ends = np.unique(np.arange(1, _ASKED + 1) * codes // (_ASKED + 1))
     taken: Floats = np.clip((ends[:, None] - leaves.low[0]) / leaves.sizes[0], 0.0, 1.0)
@@ -152,7 +152,7 @@ def _asked(leaves: Boxes) -> Floats:
 
 
 def _taken(tree: BoxNodes, asked: Floats, shares: Sequence[Fraction]) -> Floats:
-    """The squared coefficients of the noise of each level, summed over the ranges asked."""
+    """Return the squared coefficients of the noise of each level, summed over the ranges."""
     from scumble.model.designs.box_tree import TreeEstimator
 
     inverse = np.array([1 / float(share) ** 2 for share in shares])

@@ -17,9 +17,9 @@ from scumble.private.hooks import SQUARE
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.trees.base import Level, RegionSummary, refined, top
 
-_FOR_SIZE = Fraction(1, 50)  # of ε: how many rows there are, roughly
-_FOR_SHAPE = Fraction(1, 10)  # of what is left: where they are, roughly
-_FOR_COARSE = Fraction(3, 10)  # of what is left then: counts of the coarse grid
+_FOR_SIZE = Fraction(1, 50)  # of ε, for a rough number of rows
+_FOR_SHAPE = Fraction(1, 10)  # of the rest, for rough counts that decide where to refine
+_FOR_COARSE = Fraction(3, 10)  # of the rest after that, for the counts of the coarse grid
 _COARSE, _FINE = 10, 5  # the paper's c and c₂
 _FEWEST = 144  # boxes of the coarse grid: 12 × 12 in two attributes
 
@@ -38,8 +38,8 @@ class Grid(RegionSummary):
 
     Promises: ε-DP of the whole release. Proof: the boxes of a grid are disjoint, so that discrete
         Laplace noise of scale Δ/εᵢ makes their counts εᵢ-DP. 2 % of ε are for the number of rows,
-        a tenth of the rest for a look at the coarse grid that tells where to refine it, what is
-        left then for the counts of both grids; each step depends on what the earlier ones gave.
+        a tenth of the rest for noisy counts of the coarse grid that decide where to refine it, and
+        what is left then for the counts of both grids. Each step depends on earlier outputs only.
     Estimate: the least-squares fit of the counts of both grids, each box the sum of its pieces;
         unbiased, and of known noise, if a question takes whole pieces. Of a piece that it cuts, a
         part in proportion to its cells, and the interval reaches from the least to the most that
@@ -48,10 +48,10 @@ class Grid(RegionSummary):
         and AG, c = 10, c₂ = 5).
     Differs: the paper takes the true number of rows. It refines the coarse grid by the same noisy
         counts that it then uses, which biases sums of many boxes by most of a standard error; here
-        the look that refines it is another one, and the counts are independent of it. The coarse
-        grid has at least 12 × 12 boxes in place of 10 × 10: better on a public benchmark. For d
-        attributes there are (Nε/c)^(2/(d+2)) pieces along each, which balances the same errors as
-        the paper does for two.
+        it is refined by counts of its own, and the published counts are independent of them. The
+        coarse grid has at least 12 × 12 boxes in place of 10 × 10: better on a public benchmark.
+        For d attributes there are (Nε/c)^(2/(d+2)) pieces along each, which balances the same
+        errors as the paper does for two.
     """
 
     name = "grid"
@@ -65,7 +65,7 @@ class Grid(RegionSummary):
         flag("Grid", "adaptive", self.adaptive)
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The measured grids."""
+        """Return the measured grids."""
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
 
@@ -90,7 +90,7 @@ class Grid(RegionSummary):
         return tree, BoxTree(self.laplace(epsilons))
 
     def _refined(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
-        """The pieces that balance noise and unevenness: their number grows with rows · ε."""
+        """Return the pieces that balance noise and unevenness: their number grows with rows · ε."""
         axes = len(boxes.low)
         fine = float((1 - _FOR_SIZE) * (1 - _FOR_SHAPE) * (1 - _FOR_COARSE))
         share = fine / _FINE if level == 2 else 1 / _COARSE

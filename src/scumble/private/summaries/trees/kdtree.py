@@ -83,7 +83,7 @@ class Kdtree(RegionSummary):
             raise ParameterError.of("Kdtree", "split", "'median' or 'noisy_mean'", self.split)
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The measured tree."""
+        """Return the measured tree."""
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
@@ -95,7 +95,7 @@ class Kdtree(RegionSummary):
         return BoxNodes.of_levels(levels, noisy), BoxTree(laws, self.prune)
 
     def _cuts(self, shape: tuple[int, ...]) -> int:
-        """How many levels are cut near medians."""
+        """Return the number of levels that are cut near medians."""
         if max(shape) == 1:
             return 0
         height = self.height or ceil(log2(max(shape)))

@@ -18,15 +18,15 @@ from scumble.private.summaries.trees.base import Level, RegionSummary, refined
 from scumble.private.summaries.trees.dawa import bucket_tree
 from scumble.private.summaries.trees.privtree import split_rule
 
-# Of ε, once for where to halve boxes, once for how many rows are in them, roughly: with one
-# attribute, and with several.
+# Shares of ε with one attribute and with several, spent twice: on where to halve boxes, and on
+# rough counts of the rows in them.
 _FOR_SHAPE = Fraction(1, 30), Fraction(1, 10)
-_FINE = 3  # as c₂ of Grid: what a row more or less in a patch is worth
+_FINE = 3  # as c₂ of Grid: the balance of noise and unevenness in a patch
 
 
 class Mosaic(RegionSummary):
     """Publishes noisy counts of boxes of one to four ordered attributes: they are halved where many
-    rows are, cut into patches by what a look at them shows, and counted in groups if that helps.
+    rows are, cut into patches by their noisy counts, and counted in groups if that helps.
 
     Of the releases of boxes the one to take if nothing is known of the data. `neighbours`,
     `contribution` and `person` say who is protected, as for a histogram.
@@ -35,8 +35,8 @@ class Mosaic(RegionSummary):
         the splits of boxes, as for PrivTree; as much for noisy counts of the boxes, which say into
         how many patches each is cut; what is left for counts of the patches, and of groups of them.
         The boxes of each of these levels are disjoint, so that discrete Laplace noise of scale Δ/εᵢ
-        makes them εᵢ-DP. What is counted, and with which of the εᵢ, depends on the earlier looks
-        alone.
+        makes them εᵢ-DP. What is counted, and with which of the εᵢ, depends on the earlier
+        steps alone.
     Estimate: the least-squares fit of groups and patches, each group the sum of its patches;
         unbiased, and of known noise, if a question takes whole patches: the noise of the counts is
         independent of that which shaped them. Of a patch that a question cuts, a part in
@@ -61,7 +61,7 @@ class Mosaic(RegionSummary):
     )
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The measured patches and groups."""
+        """Return the measured patches and groups."""
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
         blocks = self.blocks(table.schema)
@@ -72,7 +72,7 @@ class Mosaic(RegionSummary):
         return BoxNodes.of_levels(plan.levels, noisy), BoxTree(laws)
 
     def shaped(self, counts: PrivateCounts, blocks: Boxes) -> tuple[Boxes, Level, Fraction]:
-        """The blocks after halving, their patches, and the ε that is left for counts."""
+        """Return the blocks after halving, their patches, and the ε that is left for counts."""
         shape = tuple(int(high.max()) + 1 for high in blocks.high)
         pieces = 1 << max(sum(size > 1 for size in shape), 1)  # of a box that is halved
         part = self.promise.epsilon * _FOR_SHAPE[len(shape) > 1]
@@ -83,21 +83,21 @@ class Mosaic(RegionSummary):
         return leaves, self.patches(leaves, seen, left), left
 
     def patches(self, leaves: Boxes, seen: npt.NDArray[Any], left: Fraction) -> Level:
-        """The pieces that balance noise and unevenness: their number grows with rows · ε."""
+        """Return the pieces that balance noise and unevenness: their number grows with rows · ε."""
         per_row = float(left) / self.unit.sensitivity / _FINE
         pieces = (np.maximum(seen, 0) * per_row) ** (2 / (len(leaves.low) + 2))
         return refined(leaves, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))
 
 
-# Levels above the patches of a domain: groups of neighbours, and what each level gets of the
-# budget, chosen for boxes of all sizes.
+# Levels above the patches: groups of neighbours, and the share of the budget of each level, chosen
+# for boxes of all sizes.
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_FEWEST, _MOST = 4, 24  # boxes that the choice is made for
-_NUMBERS = 1 << 23  # that are kept for them, if the fewest allow it
-_SHARES = tuple(Fraction(part, 8) for part in (1, 2, 3, 4))  # of the groups, that are tried
+_FEWEST, _MOST = 4, 24  # sample boxes for the choice
+_NUMBERS = 1 << 23  # weights held for them, unless the fewest boxes need more
+_SHARES = tuple(Fraction(part, 8) for part in (1, 2, 3, 4))  # candidates for the share of groups
 _SMALLEST = 4  # codes of a group along the longest attribute
 
 
@@ -109,11 +109,11 @@ class PatchPlan(NamedTuple):
 
 
 def patch_plan(blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers) -> PatchPlan:
-    """The best plan for the patches, each a piece of a leaf: to count them alone, or also groups of
-    them. It depends on these boxes alone.
+    """Return the best plan for the patches, each a piece of a leaf: to count them alone, or also
+    groups of them. It depends on these boxes alone.
 
-    Of one attribute it is a tree, as over the buckets of Dawa. Of several a group is what repeated
-    halving of the blocks leaves, or a leaf that is larger.
+    With one attribute it is a tree, as over the buckets of Dawa. With several, a group is a box of
+    repeated halving of the blocks, or a larger leaf.
     """
     if len(patches.low) == 1:
         return PatchPlan(*bucket_tree(patches.take(np.argsort(patches.low[0]))))
@@ -123,8 +123,8 @@ def patch_plan(blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers) -
 def grouped(
     blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers
 ) -> tuple[PatchPlan, float]:
-    """Patches alone or with groups, whichever has the least mean variance of boxes; and that
-    variance, in units of what one count has if it gets all of the budget.
+    """Return the plan, patches alone or with groups, with the least mean variance of boxes; and
+    that variance, in units of the variance of one count with the whole budget.
     """
     asked = [_taken(patches, *corners) for corners in _asked(patches)]
     alone = float(np.mean([weights @ weights for weights in asked]))
@@ -146,8 +146,8 @@ def grouped(
 
 
 def _parts(asked: list[Floats], of: Integers, sizes: Integers) -> tuple[float, Floats]:
-    """What a mean box takes of the differences between the patches of a group, and of the total of
-    each group: the two are estimated independently of each other by least squares.
+    """Return the mean squared weights of the sample boxes on the differences between the patches of
+    a group, and on the total of each group. Least squares estimates the two independently.
     """
     within, whole = 0.0, np.zeros(len(sizes))
     for weights in asked:
@@ -158,8 +158,8 @@ def _parts(asked: list[Floats], of: Integers, sizes: Integers) -> tuple[float, F
 
 
 def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]:
-    """For every depth of halving the boxes of that depth that have smaller leaves, and the leaves
-    that are not smaller; and for each leaf its place among them.
+    """Yield for every depth of halving the boxes of that depth that contain smaller leaves, with
+    the leaves that are not smaller; and for each leaf its index among them.
     """
     sizes = [int(high.max()) + 1 for high in leaves.high]
     edges = [np.unique(low) for low in blocks.low]
@@ -177,14 +177,14 @@ def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]
 
 
 def _halved(starts: Integers, size: int) -> Integers:
-    """Where the pieces of an attribute begin, after each was halved as boxes are."""
+    """Return the first codes of the pieces of an attribute after each was halved."""
     last = np.append(starts[1:], size) - 1
     middle = ((starts + last) // 2)[starts < last]
     return np.sort(np.concatenate([starts, middle + 1]))
 
 
 def _around(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
-    """The box between edges that holds the lowest cell of each leaf."""
+    """Return the box between edges that contains the lowest cell of each leaf."""
     low, high = [], []
     for starts, size, codes in zip(edges, sizes, leaves.low, strict=True):
         piece = np.searchsorted(starts, codes, side="right") - 1
@@ -194,15 +194,15 @@ def _around(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
 
 
 def _taken(patches: Boxes, low: Integers, high: Integers) -> Floats:
-    """Which share of each patch a box takes."""
+    """Return the share of each patch that a box covers."""
     first, last = np.maximum(patches.low, low[:, None]), np.minimum(patches.high, high[:, None])
     taken: Floats = (np.maximum(last - first + 1, 0) / patches.sizes).prod(axis=0)
     return taken
 
 
 def _asked(patches: Boxes) -> Iterator[tuple[Integers, Integers]]:
-    """Boxes with corners that are spread evenly over the domain: multiples of irrational numbers,
-    less their whole parts.
+    """Yield sample boxes whose corners are spread evenly over the domain: fractional parts of
+    multiples of irrational numbers.
     """
     sizes = patches.high.max(axis=1) + 1
     steps = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]).reshape(4, 2)[: len(sizes)]

@@ -47,7 +47,7 @@ class PrivTree(RegionSummary):
     )
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The leaves, measured."""
+        """Return the measured leaves."""
         shape = self.shape(table.schema)
         half = self.promise.epsilon / 2
         rule = split_rule(half, self._pieces(shape), self.unit)
@@ -64,7 +64,7 @@ class PrivTree(RegionSummary):
 
 @lru_cache(maxsize=64)
 def split_rule(epsilon: Fraction, pieces: int, person: PrivacyUnit) -> SplitRule:
-    """The rule of least noise whose loss is at most ε, its decay as the paper has it."""
+    """Return the rule of least noise whose loss is at most ε, with the decay of the paper."""
 
     def rule(scale: Fraction) -> SplitRule:
         return SplitRule(scale, max(ceil(float(scale) * log(pieces)), 1))

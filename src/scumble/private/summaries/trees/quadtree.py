@@ -60,7 +60,7 @@ class Quadtree(WithDelta, RegionSummary):
         self.prune = self._optional("prune", self.prune, least=1)
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
-        """The measured tree."""
+        """Return the measured tree."""
         shape = self.shape(table.schema)
         levels = regular(self.blocks(table.schema), self.height)
         laws = self._laws(shape, levels)
