@@ -15,7 +15,8 @@ import os
 import secrets
 import shutil
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -107,7 +108,7 @@ class Release:
         `IN (SELECT ... FROM name)`. `clamp` cuts counts to the range of possible counts, which
         introduces a bias.
         """
-        with one_question():
+        with one_question(), _readable_data():
             sandbox = self._sandbox_with(tables)
             query = self._parsed(sql, sandbox)
             return self._present(query, self._estimates(query, sandbox), clamp)
@@ -256,6 +257,17 @@ class Release:
             )
         most = math.inf if self.evidence.rows is None else self.evidence.rows
         return estimate.clamped(0.0, most)
+
+
+@contextmanager
+def _readable_data() -> Iterator[None]:
+    """Turn errors of reading into `ReleaseError`: the data do not fit the manifest."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
 
 
 def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:

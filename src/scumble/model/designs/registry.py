@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from scumble.model import stored
 from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
@@ -78,4 +79,4 @@ class Cells:
         noise = law_from_dict(data["noise"])
         if not isinstance(noise, DiscreteLaplace):
             raise ValueError("cells have discrete Laplace noise")
-        return cls(data["count"], noise)
+        return cls(stored.text(data["count"]), noise)

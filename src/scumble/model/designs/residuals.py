@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import stored
 from scumble.model.cache import Cache
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
 
@@ -99,7 +100,8 @@ class Residuals:
             MarginalTable(tuple(places), form, laws[number])
             for places, form, number in data["tables"]
         )
-        return cls(tuple(data["attributes"]), tuple(data["sizes"]), tables, data["count"])
+        names, sizes = stored.items(stored.text, data["attributes"]), data["sizes"]
+        return cls(names, stored.items(stored.whole, sizes), tables, stored.text(data["count"]))
 
 
 # --- the residual basis --------------------------------------------------------------------------

@@ -69,8 +69,8 @@ class Sparse:
         return cls(
             data["rule"],
             _laplace(data["noise"]),
-            data["count"],
-            data["weight"],
+            stored.text(data["count"]),
+            stored.text(data["weight"]),
             int(data["theta"]),
             stored.fraction(data["tau"]),
             int(data["total"]),
