@@ -127,6 +127,7 @@ class Groups:
     count: str
     rows: int
     complete: bool = True  # False: rows with too frequent values were left out
+    left_out: int | None = None  # their number; None if it was not published
 
     @property
     def unchanged(self) -> tuple[str, ...]:
@@ -137,7 +138,15 @@ class Groups:
     def files(self) -> tuple[str, ...]:
         return (self.file, self.values)
 
+    @property
+    def missing(self) -> float:
+        """The number of rows that were left out; infinite if it was not published."""
+        if self.complete:
+            return 0.0
+        return float("inf") if self.left_out is None else float(self.left_out)
+
     def to_dict(self) -> dict[str, Any]:
+        known = {} if self.left_out is None else {"left_out": self.left_out}
         return {
             "kind": self.kind,
             "file": self.file,
@@ -148,6 +157,7 @@ class Groups:
             "count": self.count,
             "rows": self.rows,
             "complete": self.complete,
+            **known,
         }
 
     @classmethod
@@ -161,6 +171,7 @@ class Groups:
             stored.text(data["count"]),
             stored.whole(data["rows"]),
             stored.flag(data["complete"]),
+            None if data.get("left_out") is None else stored.whole(data["left_out"]),
         )
 
 

@@ -174,6 +174,7 @@ class Anatomy(Publisher):
             count=count,
             rows=int(kept.sum()),
             complete=kept is counts,
+            left_out=None if kept is counts else int(counts.sum() - kept.sum()),
         )
         table.write(folder, evidence, groups, numbers, LEFT_OUT)
         return evidence

@@ -1,5 +1,5 @@
-"""Answers from Anatomy against all assignments of values to rows, enumerated: mean and variance of
-the truth are those of the estimate.
+"""Answers from Anatomy against all assignments of values to rows, enumerated: under even spread the
+law has the mean and variance of the truth, and the bounds are its least and largest values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import scumble as sc
 from scumble.model.evidence.evidence import Groups
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.estimate import Exact
-from scumble.public.estimation.anatomy.answer import ASSUMED
 from scumble.public.estimation.anatomy.moments import GroupedCount, swap_half_width
 from scumble.public.estimation.interval_laws import WeightedSum
 from scumble.public.release import Manifest, Release
@@ -138,7 +137,9 @@ def _sql(question: str, groups: str = "") -> str:
 def test_mean_and_variance_are_those_of_all_assignments(
     release: Release, question: str, groups: str
 ) -> None:
-    """Exact means and variances over 3!·4!·2!·1! ways, in fractions."""
+    """Exact means and variances over 3!·4!·2!·1! ways, in fractions, and exact bounds of questions
+    that can be split; of others, valid ones.
+    """
     holds, amount = QUESTIONS[question]
     names = groups.split(", ") if groups else []
     found = release.answer(_sql(question, groups))
@@ -157,11 +158,24 @@ def test_mean_and_variance_are_those_of_all_assignments(
             value = total / count
             variance = total_variance - 2 * value * covariance + value**2 * count_variance
             variance /= count**2
-        assert answers[key].value == pytest.approx(float(value), abs=1e-12)
-        assert answers[key].stderr == pytest.approx(math.sqrt(variance), abs=1e-7)
-        assert (ASSUMED in answers[key].notes) == (not isinstance(answers[key].law, Exact))
-        if isinstance(answers[key].law, Exact):
+        law = answers[key].law
+        if isinstance(law, Exact):
             assert variance == 0
+            assert answers[key].value == pytest.approx(float(value), abs=1e-12)
+            continue
+        assert law.even == pytest.approx(float(value), abs=1e-12)
+        assert law.noise.stderr == pytest.approx(math.sqrt(variance), abs=1e-7)
+        numbers = [total if amount else count for total, count in pairs]
+        if question.startswith("AVG"):
+            numbers = [total / count for total, count in pairs if count]
+        low, high = law.bounds
+        assert low - 1e-9 <= min(numbers)
+        assert max(numbers) <= high + 1e-9
+        assert low - 1e-9 <= answers[key].value <= high + 1e-9
+        if "length(job) > age" not in question and "OR" not in question and "AVG" not in question:
+            assert "age * length" in question or (low, high) == pytest.approx(
+                (min(numbers), max(numbers))
+            )
 
 
 @pytest.mark.parametrize(
@@ -208,13 +222,14 @@ def test_the_law_of_a_count_is_exact(release: Release, question: str) -> None:
     holds, _ = QUESTIONS[question]
     law = Counter(sum(map(holds, table)) for table in TABLES)
     estimate = release.answer(_sql(question))
+    even = estimate.law.even
     for level in (0.3, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1 - 1e-12):
         tail = (1 - level) / 2 * len(TABLES)
-        low, high = estimate.interval(level)
+        low, high = estimate.law.noise_interval(estimate.value, level)
         inside = [count for count in law if low <= count <= high]
         assert sum(law[count] for count in law if count < low) <= tail + 1e-9
         assert sum(law[count] for count in law if count > high) <= tail + 1e-9
-        if low < estimate.value < high:
+        if low < even < high:
             assert sum(law[c] for c in law if c <= min(inside)) > tail - 1e-9
             assert sum(law[c] for c in law if c >= max(inside)) > tail - 1e-9
 

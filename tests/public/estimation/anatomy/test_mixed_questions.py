@@ -35,14 +35,19 @@ def release() -> Release:
 
 @pytest.mark.parametrize("question", MIXED)
 def test_intervals_cover_at_their_level(release: Release, question: str) -> None:
-    """Exact: the share of all 288 assignments of values whose answer is inside."""
+    """Exact: the interval of even spread holds the answers of its share of all 288 assignments of
+    values, and the interval that is printed all of them.
+    """
     holds, amount = QUESTIONS[question]
     truths = [sum(amount(r) if amount else 1 for r in table if holds(r)) for table in TABLES]
     estimate = release.answer(_sql(question))
     for level in (0.5, 0.8, 0.9, 0.95, 0.99):
-        low, high = estimate.interval(level)
+        low, high = estimate.law.noise_interval(estimate.value, level)
         inside = sum(low - 1e-9 <= truth <= high + 1e-9 for truth in truths)
         assert inside >= level * len(truths)
+        if estimate.law.unbiased is None:
+            low, high = estimate.interval(level)
+            assert low - 1e-9 <= min(truths) <= max(truths) <= high + 1e-9
 
 
 def _repeated(times: int) -> tuple[list, list]:
@@ -58,8 +63,9 @@ def test_groups_are_independent(release: Release, question: str) -> None:
     order.
     """
     one, many = (each.answer(_sql(question)) for each in (release, _release(*_repeated(500))))
-    assert many.value == pytest.approx(500 * one.value, rel=1e-12)
-    assert many.stderr**2 == pytest.approx(500 * one.stderr**2, rel=1e-12)
+    assert many.law.even == pytest.approx(500 * one.law.even, rel=1e-12)
+    assert many.law.noise.stderr**2 == pytest.approx(500 * one.law.noise.stderr**2, rel=1e-12)
+    assert many.law.bounds == pytest.approx([500 * each for each in one.law.bounds], rel=1e-12)
 
 
 @pytest.mark.parametrize(("groups", "question"), GROUPED)
@@ -92,9 +98,9 @@ def test_a_large_constant_does_not_drown_the_variance(release: Release) -> None:
     totals = [sum(map(amount, table)) for table in TABLES]
     mean = Fraction(sum(totals), len(totals))
     variance = sum((total - mean) ** 2 for total in totals) / len(totals)
-    estimate = release.answer("SELECT SUM(1000000000 + age * length(job)) FROM t")
-    assert estimate.value == pytest.approx(10**9 * len(ROWS) + float(mean), rel=1e-15)
-    assert estimate.stderr**2 == pytest.approx(float(variance), rel=1e-6)
+    law = release.answer("SELECT SUM(1000000000 + age * length(job)) FROM t").law
+    assert law.even == pytest.approx(10**9 * len(ROWS) + float(mean), rel=1e-15)
+    assert law.noise.stderr**2 == pytest.approx(float(variance), rel=1e-6)
 
 
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(age)", "AVG(age)"])
@@ -135,5 +141,7 @@ def test_several_sensitive_attributes() -> None:
     }.items():
         counts = [sum(count(age, *value) for age, value in enumerate(way)) for way in ways]
         estimate = release.answer(f"SELECT COUNT(*) FROM t WHERE {what}")
-        assert estimate.value == pytest.approx(np.mean(counts))
-        assert estimate.stderr == pytest.approx(np.std(counts))
+        assert estimate.law.even == pytest.approx(np.mean(counts))
+        assert estimate.law.noise.stderr == pytest.approx(np.std(counts))
+        low, high = estimate.interval()  # one group tells no values apart
+        assert low <= min(counts) <= max(counts) <= high

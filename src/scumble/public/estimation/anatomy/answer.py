@@ -1,8 +1,8 @@
 """Answers from Anatomy's two tables: rows whose sensitive values are known by group only.
 
-A question that names only columns of rows, or only sensitive values, is counted exactly. All others
-rest on one assumption, which each such answer states: within a group, every assignment of the
-values to the rows is equally likely. Mean and variance of the truth are then known exactly.
+A question that names only columns of rows, or only sensitive values, is counted exactly. Counts
+that name both come from a regression over groups (`regression.py`), sums and averages in `sums.py`.
+Their intervals hold for every table: no assumption is made about how values go with rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.anatomy.moments import GroupedCount, Moments, swap_half_width
+from scumble.public.estimation.anatomy.laws import DealtSum, Unbiased
+from scumble.public.estimation.anatomy.moments import GroupedCount, Moments
 from scumble.public.estimation.anatomy.plan import (
     AnatomyPlan,
     Combinations,
@@ -30,23 +31,20 @@ from scumble.public.estimation.anatomy.plan import (
     key,
     layout,
 )
-from scumble.public.estimation.interval_laws import Ratio, WeightedSum
+from scumble.public.estimation.anatomy.regression import Regressed, Regression, Target, regression
+from scumble.public.estimation.anatomy.sums import NO_ROWS, DealtSums
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 Integers = npt.NDArray[np.int64]
 
 EXACT = "exact: no sensitive value has to be told from the others of its group"
-HYPERGEOMETRIC = "even spread within groups; exact hypergeometric interval"
-MANY = "even spread within groups; normal interval of a hypergeometric sum"
-NORMAL = "even spread within groups; normal interval of the exact variance"
-FIELLER = "ratio under even spread within groups; Fieller interval"
-ASSUMED = (
-    "assumes that sensitive values are spread evenly within each group; if they go together with "
-    "other columns, this answer is biased, and the interval does not show it"
-)
+PUBLISHED = "exact for the published rows; the interval adds the rows that were left out"
+REGRESSION = "regression over groups; interval cut to what every assignment of values allows"
+BOUNDS = "even spread where groups tell no more; interval of all that they allow"
+FIELLER = "ratio of regressions over groups; Fieller interval cut to what is possible"
 LEFT_OUT = "rows with too frequent values were left out of the release"
-COLUMNS = ("count", "total", "count_variance", "total_variance", "covariance", "least", "most")
+_MOST_SHARES = 1 << 24  # keys of rows, times values, for which there is a regression
 
 
 def answer(
@@ -57,17 +55,18 @@ def answer(
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
     plan = AnatomyPlan(evidence, query)
-    if plan.only_rows or plan.only_values:
+    if evidence.complete and (plan.only_rows or plan.only_values):
         return ((name, _known(plan, line)) for name, line in _read(engine, plan))
     held = layout(evidence, schema, engine)
     sides = (
         held.rows.combinations(engine, plan.needed(sensitive=False), plan.about_rows),
         held.values.combinations(engine, plan.needed(sensitive=True), plan.about_values),
     )
+    fitted = regression(evidence, held, engine)
     if plan.separable and query.aggregate == "count":
-        return _counts(plan, schema, held, sides)
-    moments = Moments(plan, schema, engine, held, sides)
-    return ((name, _estimate(plan, line)) for name, line in _sums(plan, schema, moments))
+        return _counts(plan, schema, held, sides, fitted)
+    sums = DealtSums(plan, Moments(plan, schema, engine, held, sides), held, fitted, engine)
+    return _sums(plan, schema, sums)
 
 
 def _read(engine: Sandbox, plan: AnatomyPlan) -> Iterator[tuple[Key, Mapping[str, float]]]:
@@ -82,16 +81,34 @@ def _read(engine: Sandbox, plan: AnatomyPlan) -> Iterator[tuple[Key, Mapping[str
         yield found, {name: float(column[place]) for name, column in columns.items()}
 
 
-def _sums(
-    plan: AnatomyPlan, schema: Schema, moments: Moments
-) -> Iterator[tuple[Key, Mapping[str, float]]]:
-    """Yield the moments by key, without the keys that are impossible."""
-    keys, sums = moments.sums()
-    met = np.flatnonzero(sums[:, 0]) if plan.query.groups else np.arange(1)
-    _check([sums[sums[:, 0] > 0]])
-    pairs = np.divmod(met, keys[1].size)
-    for name, line in zip(_names(plan, schema, keys, pairs), sums[met], strict=True):
-        yield name, dict(zip(COLUMNS, line.tolist(), strict=True))
+def _sums(plan: AnatomyPlan, schema: Schema, sums: DealtSums) -> Iterator[tuple[Key, Estimate]]:
+    """Yield sums, averages and mixed counts by key, without the keys that are impossible."""
+    keys, lines = sums.keys, sums.lines
+    met = np.flatnonzero(lines[:, 0]) if plan.query.groups else np.arange(1)
+    _check([lines[lines[:, 0] > 0]])
+    if not len(lines):
+        lines = np.zeros((1, lines.shape[1]))
+    pairs = np.divmod(met, max(keys[1].size, 1))
+    names = _names(plan, schema, keys, pairs) if plan.query.groups else [()]
+    for name, row, value, line in zip(names, *pairs, lines[met], strict=True):
+        yield name, _estimate(plan, sums, (int(row), int(value)), line)
+
+
+def _estimate(
+    plan: AnatomyPlan, sums: DealtSums, at: tuple[int, int], line: npt.NDArray[np.float64]
+) -> Estimate:
+    notes = _notes(plan)
+    if plan.query.aggregate == "mean":
+        if not line[0]:
+            return Estimate(float("nan"), Unknown(), "average of no rows", (*notes, NO_ROWS))
+        value, average = sums.average(at, line)
+        if average is None:
+            return known_estimate(plan, value)
+        return Estimate(value, average, FIELLER, (*notes, *average.notes))
+    value, law = sums.total(at, line, "count" if plan.query.aggregate == "count" else "total")
+    if law is None:
+        return known_estimate(plan, value)
+    return Estimate(value, law, BOUNDS if law.unbiased is None else REGRESSION, notes)
 
 
 def _names(
@@ -118,10 +135,12 @@ def _check(columns: Sequence[npt.NDArray[np.float64]]) -> None:
 
 
 def _known(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
-    """Return the answer to a question to one table."""
-    if plan.query.aggregate == "mean":
-        return _mean(plan, {**line, "count_variance": 0.0, "total_variance": 0.0})
-    return known_estimate(plan, line["count" if plan.query.aggregate == "count" else "total"])
+    """Return the answer to a question to one table of a complete release."""
+    if plan.query.aggregate != "mean":
+        return known_estimate(plan, line["count" if plan.query.aggregate == "count" else "total"])
+    if not line["count"]:
+        return Estimate(float("nan"), Unknown(), "average of no rows", (*_notes(plan), NO_ROWS))
+    return known_estimate(plan, line["total"] / line["count"])
 
 
 def known_estimate(plan: AnatomyPlan, value: float) -> Estimate:
@@ -130,67 +149,76 @@ def known_estimate(plan: AnatomyPlan, value: float) -> Estimate:
 
 
 def _counts(
-    plan: AnatomyPlan, schema: Schema, held: GroupLayout, sides: Sequence[Combinations]
+    plan: AnatomyPlan,
+    schema: Schema,
+    held: GroupLayout,
+    sides: Sequence[Combinations],
+    fitted: Regression,
 ) -> Iterator[tuple[Key, Estimate]]:
-    """Return counts of which no clause names both rows and values: their law is known."""
+    """Return counts of which no clause names both rows and values."""
     found = list(count_laws(held, *sides))
-    laws = [law for *_, law in found]
+    wanted = fitted.of_values(sides[1].of)
+    estimates = _counted(plan, found, sides, wanted, fitted)
     if not plan.query.groups:
-        return iter([((), count_estimate(plan, laws[0] if laws else GroupedCount.of_nothing()))])
+        nothing = count_estimate(plan, GroupedCount.of_nothing(), None, plan.evidence.missing)
+        return iter([((), next(estimates, nothing))])
     at = [np.array([each[side] for each in found], np.int64) for side in (0, 1)]
-    names = _names(plan, schema, sides, at)
-    return ((name, count_estimate(plan, law)) for name, law in zip(names, laws, strict=True))
+    return zip(_names(plan, schema, sides, at), estimates, strict=True)
 
 
-def count_estimate(plan: AnatomyPlan, law: GroupedCount) -> Estimate:
-    """Return a count by its law; it is exact if the law has one value."""
-    if law.limits[0] == law.limits[1]:
-        return known_estimate(plan, float(law.limits[0]))
-    method = HYPERGEOMETRIC if law.exact else MANY
-    return Estimate(law.value, law, method, (*_notes(plan), ASSUMED))
+def _counted(
+    plan: AnatomyPlan,
+    found: Sequence[tuple[int, int, GroupedCount]],
+    sides: Sequence[Combinations],
+    wanted: Integers,
+    fitted: Regression,
+) -> Iterator[Estimate]:
+    """Yield the estimates of counts; `wanted` is the key of each value of the regression."""
+    rows, several = sides[0], len(found) > 0
+    spread = met = None
+    if several and fitted.possible and rows.size * fitted.size <= _MOST_SHARES:
+        met = fitted.together(rows.of, rows.size).astype(np.float64)
+        spread = fitted.spread_of_counts(met)
+    known: dict[int, tuple[Target, Regressed]] = {}
+    for row, value, law in found:
+        missing = plan.evidence.missing if fitted.most_frequent[wanted == value].any() else 0.0
+        if spread is None or met is None:
+            yield count_estimate(plan, law, None, missing)
+            continue
+        if value not in known:
+            target = fitted.target((wanted == value).astype(np.float64))
+            known[value] = target, fitted.read(target, met, spread)
+        target, read = known[value]
+        yield count_estimate(plan, law, regressed_count(target, read, row), missing)
 
 
-def _estimate(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
-    """Return an answer by its mean and variance."""
-    if plan.query.aggregate == "mean":
-        return _mean(plan, line)
-    what = "count" if plan.query.aggregate == "count" else "total"
-    largest = _swapped(plan, max(line["most"], 0.0) - min(line["least"], 0.0))
-    variance = line[f"{what}_variance"]
-    if not variance:
-        return known_estimate(plan, line[what])
-    law = WeightedSum(variance, largest, swap_half_width)
-    return Estimate(line[what], law, NORMAL, (*_notes(plan), ASSUMED))
+def regressed_count(target: Target, read: Regressed, row: int) -> tuple[float, Unbiased | None]:
+    """Return the value to show and the regression's estimate; None if it cannot tell."""
+    if not target.estimable:
+        return float(read.values[row]), None
+    value, variance, most = read.unbiased[row], read.variances[row], read.largest[row]
+    law = Unbiased(float(value), float(variance), float(most), target.reach)
+    return float(read.values[row]), law
 
 
-def _mean(plan: AnatomyPlan, line: Mapping[str, float]) -> Estimate:
-    total, count, notes = line["total"], line["count"], _notes(plan)
-    if not count:
-        nothing = "no published row satisfies the condition"
-        return Estimate(float("nan"), Unknown(), "average of no rows", (*notes, nothing))
-    if not line["count_variance"] and not line["total_variance"]:
-        return known_estimate(plan, total / count)
-    least, most = line["least"], line["most"]
-    width = _swapped(plan, most - least)
-    law = Ratio(
-        total,
-        count,
-        variances=(max(line["total_variance"], 0.0), line["count_variance"], line["covariance"]),
-        amounts=(least, (least + most) / 2, most),
-        largest=(width, width, width),
-        slope=_swapped(plan, 1.0),
-        bound=swap_half_width,
-    )
-    return Estimate(law.value, law, FIELLER, (*notes, *law.notes, ASSUMED))
+def count_estimate(
+    plan: AnatomyPlan,
+    law: GroupedCount,
+    regressed: tuple[float, Unbiased | None] | None,
+    missing: float = 0.0,
+) -> Estimate:
+    """Return a count by its law under even spread and by regression; exact if it has one value.
 
-
-def _swapped(plan: AnatomyPlan, width: float) -> float:
-    """Return the largest change of an answer if two rows swap their values.
-
-    `width` is the largest change by one row. If the question is separable, the change by a swap is
-    (x - x')(y - y').
+    `missing` is the number of rows that were left out and may belong to the count.
     """
-    return width if plan.separable else 2 * width
+    least, most = law.limits
+    if least == most and not missing:
+        return known_estimate(plan, float(least))
+    known = None if regressed is None or least == most else regressed[1]
+    found = DealtSum(law.value, law, (float(least), float(most)), known, (0.0, missing))
+    value = found.clip(law.value if regressed is None else regressed[0])
+    method = PUBLISHED if least == most else BOUNDS if known is None else REGRESSION
+    return Estimate(value, found, method, _notes(plan))
 
 
 def _notes(plan: AnatomyPlan) -> tuple[str, ...]:

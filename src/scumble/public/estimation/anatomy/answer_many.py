@@ -19,14 +19,23 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
-from scumble.public.estimation.anatomy.answer import count_estimate, known_estimate
+from scumble.public.estimation.anatomy.answer import (
+    count_estimate,
+    known_estimate,
+    regressed_count,
+)
+from scumble.public.estimation.anatomy.laws import Unbiased
 from scumble.public.estimation.anatomy.moments import GroupedCount
 from scumble.public.estimation.anatomy.plan import AnatomyPlan, GroupLayout, layout
+from scumble.public.estimation.anatomy.regression import Regression, regression
 from scumble.public.estimation.tables import BoxSums, Clauses, CodeSet, CodeSets, boxes, same_shape
 from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]
 Asked = Mapping[int, Sequence[CodeSet]]  # the code sets of questions by their places
+# The law of a count under even spread, its regression if there is one, and the number of rows that
+# may be missing from it.
+Law = tuple[GroupedCount, tuple[float, Unbiased | None] | None, float]
 
 MOST_CELLS = 1 << 22
 _MOST_CODES = 1 << 12  # different combinations of numbers that groups may have
@@ -49,15 +58,17 @@ def answer_together(
         return {}
     together = [queries[place] for place in sorted(chain(*batches))]
     clauses = Clauses(schema, together, engine)
-    many = ManyCounts(layout(evidence, schema, engine), schema, clauses, evidence.sensitive)
+    held = layout(evidence, schema, engine)
+    fitted = regression(evidence, held, engine)
+    many = ManyCounts(held, schema, clauses, evidence, fitted)
     found: dict[int, list[tuple[tuple[Any, ...], Estimate]]] = {}
     for places in batches:
         plan = AnatomyPlan(evidence, queries[places[0]])
         for place, law in many.laws({place: queries[place] for place in places}):
-            if isinstance(law, GroupedCount):
-                found[place] = [((), count_estimate(plan, law))]
-            else:
+            if isinstance(law, int):
                 found[place] = [((), known_estimate(plan, float(law)))]
+            else:
+                found[place] = [((), count_estimate(plan, *law))]
     return found
 
 
@@ -65,13 +76,18 @@ class ManyCounts:
     """Plain counts about the same attributes of rows and of values."""
 
     def __init__(
-        self, layout: GroupLayout, schema: Schema, clauses: Clauses, sensitive: Sequence[str]
+        self,
+        layout: GroupLayout,
+        schema: Schema,
+        clauses: Clauses,
+        evidence: Groups,
+        fitted: Regression,
     ) -> None:
         self._layout, self._schema, self._clauses = layout, schema, clauses
-        self._sensitive = sensitive
+        self._sensitive, self._evidence, self._fitted = evidence.sensitive, evidence, fitted
         self._code_sets = CodeSets(schema, clauses)
 
-    def laws(self, queries: Mapping[int, Query]) -> Iterator[tuple[int, GroupedCount | int]]:
+    def laws(self, queries: Mapping[int, Query]) -> Iterator[tuple[int, Law | int]]:
         """Yield the law of each count, or the count itself if it is known, by place.
 
         Questions that must be answered one by one are left out.
@@ -90,7 +106,7 @@ class ManyCounts:
     ) -> Iterator[tuple[int, int]]:
         """Yield counts of rows alone, or of values alone, which are published as they are."""
         sizes = [self._schema[name].size for name in names]
-        if prod(sizes) > MOST_CELLS:
+        if prod(sizes) > MOST_CELLS or not self._evidence.complete:
             return iter(())
         side = self._layout.rows if rows else self._layout.values
         weights = None if rows else self._layout.counts
@@ -100,7 +116,7 @@ class ManyCounts:
 
     def _hypergeometric(
         self, names: Sequence[str], true: int, asked: Asked
-    ) -> Iterator[tuple[int, GroupedCount]]:
+    ) -> Iterator[tuple[int, Law]]:
         """Yield counts of rows with values of their groups.
 
         Questions with the same condition on values are answered together.
@@ -109,35 +125,49 @@ class ManyCounts:
         radix = np.array([layout.most_rows + 1, layout.most_values + 1, len(layout.distinct_sizes)])
         if max(prod(sizes[:true]), prod(sizes[true:])) > MOST_CELLS or radix.prod() > _MOST_CODES:
             return
-        rows = _Rows(layout, names[:true], sizes[:true])
+        rows = _Rows(layout, self._fitted, names[:true], sizes[:true])
         cells = layout.values.cells(names[true:])
+        of_values = self._fitted.of_values(cells)
         together: dict[tuple[CodeSet, ...], list[int]] = defaultdict(list)
         for place, sets in asked.items():
             together[tuple(sets[true:])].append(place)
         for condition, places in together.items():
-            values = self._values(condition, cells)
+            holds = _holds(condition)
+            values, wanted = self._values(holds, cells), holds[of_values]
+            frequent = (wanted & self._fitted.most_frequent).any()
+            missing = self._evidence.missing if frequent else 0.0
             for start in range(0, len(places), _QUESTION_BLOCK):
                 some = places[start : start + _QUESTION_BLOCK]
-                laws = rows.laws([asked[place][:true] for place in some], values, radix)
-                yield from zip(some, laws, strict=True)
+                questions = [asked[place][:true] for place in some]
+                laws = rows.laws(questions, values, radix)
+                readings = rows.regressed(questions, wanted.astype(np.float64))
+                for place, law, reading in zip(some, laws, readings, strict=True):
+                    yield place, (law, reading, missing)
 
-    def _values(self, condition: Sequence[CodeSet], cells: npt.NDArray[np.integer]) -> Integers:
-        """Return the number of values of each group that satisfy `condition`."""
+    def _values(self, holds: npt.NDArray[np.bool_], cells: npt.NDArray[np.integer]) -> Integers:
+        """Return the number of values of each group that lie in cells which hold."""
         from scumble.public.estimation.anatomy.kernels import sum_values
 
-        holds = np.ones(1, bool)
-        for codes in condition:
-            holds = (holds[:, None] & codes.holds).reshape(-1)
         found = np.empty(self._layout.groups, np.int64)
         sum_values(self._layout.values.starts, cells, self._layout.counts, holds, found)
         return found
 
 
+def _holds(condition: Sequence[CodeSet]) -> npt.NDArray[np.bool_]:
+    """Return in which cells of the attributes of `condition` it holds."""
+    holds = np.ones(1, bool)
+    for codes in condition:
+        holds = (holds[:, None] & codes.holds).reshape(-1)
+    return holds
+
+
 class _Rows:
     """The rows of a layout in the order of their cells, the groups of which are counted."""
 
-    def __init__(self, layout: GroupLayout, names: Sequence[str], sizes: Sequence[int]) -> None:
-        self._layout = layout
+    def __init__(
+        self, layout: GroupLayout, fitted: Regression, names: Sequence[str], sizes: Sequence[int]
+    ) -> None:
+        self._layout, self._fitted = layout, fitted
         self._strides = np.array([prod(sizes[place + 1 :]) for place in range(len(sizes))])
         cells = layout.rows.cells(names)
         groups = np.repeat(np.arange(layout.groups, dtype=np.int32), layout.sizes)
@@ -164,3 +194,20 @@ class _Rows:
                 rows, found, self._layout.distinct_sizes[size], times[start:stop].copy()
             )
             start = stop
+
+    def regressed(
+        self, questions: Sequence[Sequence[CodeSet]], asked: npt.NDArray[np.float64]
+    ) -> list[tuple[float, Unbiased | None] | None]:
+        """Return the regression of each question, None if it cannot tell the answer."""
+        from scumble.public.estimation.anatomy.regression_kernels import count_boxes_together
+
+        if not self._fitted.possible:
+            return [None] * len(questions)
+        target = self._fitted.target(asked)
+        ends, first = boxes(questions, len(self._strides))
+        found = np.zeros((len(questions), self._fitted.size), self._fitted.weights.dtype)
+        lines = (self._starts, self._groups)
+        count_boxes_together(ends, first, self._strides, lines, self._fitted.lines, found)
+        met = found.astype(np.float64)
+        read = self._fitted.read(target, met, self._fitted.spread_of_counts(met))
+        return [regressed_count(target, read, place) for place in range(len(questions))]

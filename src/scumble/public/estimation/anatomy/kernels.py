@@ -215,10 +215,10 @@ def add_moments(
         begin = values[0][group]
         lines = values[0][group + 1] - begin
         weights[:lines] = counts[begin : begin + lines]
-        q, b = _list(values, group, weights, value_list)
+        q, b = list_chosen(values, group, weights, value_list)
         if not q:
             continue
-        p, a = _list(rows, group, ones, row_list)
+        p, a = list_chosen(rows, group, ones, row_list)
         if not p:
             continue
         size = float(rows[0][group + 1] - rows[0][group])
@@ -233,7 +233,7 @@ def add_moments(
 
 
 @_compiled
-def _list(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, int]:
+def list_chosen(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, int]:
     """List the cells of the chosen lines of a group with the places of their keys, and these keys
     with how often they occur.
 

@@ -51,6 +51,7 @@ class Moments:
     ) -> None:
         self._schema, self._engine, self._layout = schema, engine, layout
         self._parts = plan.joint_parts
+        self.kind = plan.amount_kind
         self._sides = sides
         named = {name for part in self._parts for name in part.attributes}
         self._keys = [side.on(n for n in side.codes if n in plan.query.groups) for side in sides]
@@ -59,13 +60,13 @@ class Moments:
     def sums(self) -> tuple[list[Combinations], Floats]:
         """Return the keys of rows and of values, and for each pair of keys a line.
 
-        A line has count, total, the variances of both, their covariance, and the least and the
-        largest amount that is added up.
+        A line has count, total, the variances of both, their covariance, the least and the largest
+        amount that is added up, and the least and the largest count and total over all assignments.
         """
         total = self._keys[0].size * self._keys[1].size
         if total > _MOST_KEYS:
             raise QueryError("The answer would have too many groups. Group by fewer attributes.")
-        empty = np.array([0.0] * 5 + [np.inf, -np.inf])
+        empty = np.array([0.0] * 5 + [np.inf, -np.inf] + [0.0] * 4)
         if not total:  # no row, or no value, satisfies what is asked of it alone
             return self._keys, np.empty((0, len(empty)))
         threads = max(min(os.cpu_count() or 1, _SHARED_KEYS // total), 1)
@@ -77,6 +78,16 @@ class Moments:
         found[:, 5] = np.min([part[:, 5] for part in parts], axis=0)
         found[:, 6] = np.max([part[:, 6] for part in parts], axis=0)
         return self._keys, found
+
+    def amounts(self) -> Floats:
+        """Return the amount of every cell of rows or of values, if it depends on one of them."""
+        return self._table([np.arange(cells.size) for cells in self._cells]).reshape(-1)
+
+    def by_line(self, side: int) -> tuple[Places, Places]:
+        """Return the key and the cell of each line of rows (0) or values (1); -1 for no line."""
+        of = self._sides[side].of.astype(np.int64)
+        found = [np.where(of >= 0, each[side].of[of], -1) for each in (self._keys, self._cells)]
+        return found[0], found[1]
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of groups with few enough combinations; usually there is one range."""
@@ -97,6 +108,7 @@ class Moments:
 
     def _add(self, first: int, last: int, used: Sequence[Places], parts: Sequence[Floats]) -> None:
         from scumble.public.estimation.anatomy.kernels import add_moments
+        from scumble.public.estimation.anatomy.limit_kernels import add_limits
 
         table = self._table(used)
         layout = self._layout
@@ -114,8 +126,9 @@ class Moments:
 
         def add(place: int) -> None:
             share = (borders[place], borders[place + 1])
-            keys = self._keys[1].size
-            add_moments(share, rows, values, layout.counts, table, keys, parts[place])
+            keys, sums = self._keys[1].size, parts[place]
+            add_moments(share, rows, values, layout.counts, table, keys, sums)
+            add_limits(share, rows, values, layout.counts, table, keys, self.kind, sums[:, 7:])
 
         with ThreadPoolExecutor(len(parts)) as pool:
             list(pool.map(add, range(len(parts))))

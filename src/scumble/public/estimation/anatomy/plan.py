@@ -67,6 +67,14 @@ class AnatomyPlan:
         return not self.mixed and not (argument and self._both(argument))
 
     @property
+    def amount_kind(self) -> int:
+        """What the amount that is added up depends on: 1 the row, 2 the value, 0 both together."""
+        if not self.separable:
+            return 0
+        argument = self.query.argument
+        return 2 if argument and self._names_sensitive(argument.attributes) else 1
+
+    @property
     def joint_parts(self) -> list[Expression]:
         """The parts that are evaluated for rows and values together: the mixed clauses, and last
         the amount that is added up.
