@@ -78,11 +78,19 @@ class Anatomy(Publisher):
         with the same probability: the algorithm, and the order and numbers of the groups, reveal
         nothing more (no minimality attack). What other groups reveal about how values go with other
         columns may reveal more (deFinetti attack).
-    Estimate: Σ over groups of rows · values / size, for the rows that satisfy the public part of a
-        question and the values that satisfy the rest. It assumes that values are spread evenly
-        within each group, and so do its intervals: exact hypergeometric for counts, elsewhere by
-        the exact variance. No answer that needs the assumption claims to be unbiased.
-        Questions about only sensitive or only other columns are answered exactly.
+    Estimate: least squares over groups. Which record of a value goes to which group is a uniform
+        choice, given the values of every group, also for records that no group took at first and
+        for those that `suppress` keeps. So the number of rows of a group that satisfy a condition
+        has the mean Σ β_v over its values v, with β_v the share of the records with value v that
+        satisfy it; the regression estimates all β, and Σ N_v β_v over the values asked for, without
+        bias and without any assumption on how values go with rows. The value is shrunk towards an
+        even spread within groups as far as chance explains their difference (James-Stein). The
+        interval is that of the unbiased estimate, with the variance of dealing without replacement,
+        cut to what is certain: the least and the largest answer over all assignments of the values
+        of each group to its rows. Where groups do not tell the values apart (a value in every
+        group, as with `suppress`; more than 512 values; clauses that name both sides) it is what is
+        certain alone. Rows that were left out are added above. Questions about only sensitive or
+        only other columns are answered exactly.
     Reference: Xiao and Tao, "Anatomy: simple and effective privacy preservation", VLDB 2006; the
         baseline of "Small Domain Randomization".
     Differs: ties between values are broken by chance; rows and values are published in sorted

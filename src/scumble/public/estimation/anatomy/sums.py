@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
+from scumble.public.estimate import Exact
 from scumble.public.estimation.anatomy.laws import DealtAverage, DealtSum, Unbiased
 from scumble.public.estimation.anatomy.moments import Moments, swap_half_width
 from scumble.public.estimation.anatomy.plan import AnatomyPlan, GroupLayout, number
@@ -62,7 +63,7 @@ class DealtSums:
         missing = self._missing_sum(at, count=first)
         if not variance and missing == (0.0, 0.0):
             return even, None
-        noise = WeightedSum(variance, self._swapped(line), swap_half_width)
+        noise = WeightedSum(variance, self._swapped(line), swap_half_width) if variance else Exact()
         low, high = _LIMITS[what]
         certain = (float(line[low]), float(line[high])) if variance else (even, even)
         found = self._sum(at) if variance else None
@@ -92,10 +93,11 @@ class DealtSums:
         count, total = float(line[_COUNT]), float(line[_TOTAL])
         even = total / count
         missing = self._missing(at[1])
-        if not line[_COUNT_VARIANCE] and not line[_TOTAL_VARIANCE] and not missing:
+        known = not line[_COUNT_VARIANCE] and not line[_TOTAL_VARIANCE]
+        if known and not missing:
             return even, None
-        centred, counted = self._centred(at), self._counted(at)
-        certain = self._possible_averages(line, even)
+        centred, counted = (None, None) if known else (self._centred(at), self._counted(at))
+        certain = (even, even) if known else self._possible_averages(line, even)
         value, rows = even, count
         if centred is not None and counted is not None:
             rows = max(counted[0], 0.0)
@@ -103,7 +105,7 @@ class DealtSums:
         value = min(max(value, certain[0]), certain[1])
         law = DealtAverage(
             even,
-            self._ratio(line),
+            Exact() if known else self._ratio(line),
             certain,
             None if centred is None else lambda ratio: centred(ratio)[1],
             rows,
