@@ -83,3 +83,11 @@ def test_files_that_cannot_be_read(tmp_path, name, content, sentence):
 def test_what_is_no_table():
     with pytest.raises(ParameterError, match="Got a int instead"):
         side_table(3)
+
+
+@pytest.mark.parametrize("header", ["a" * 140_000, "a," * 70_000, '"' + "a" * 2_000_000])
+def test_a_long_header_is_refused(tmp_path, header):
+    path = tmp_path / "side.csv"
+    path.write_text(header + "\n1,2\n")
+    with pytest.raises(SourceError, match="65,536 characters or more"):
+        side_table(path)

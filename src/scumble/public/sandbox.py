@@ -367,6 +367,7 @@ def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Va
 # Public side tables, which a question may look up. Nothing here is private.
 
 _DELIMITERS = ",;\t|"
+_LONGEST_HEADER = 1 << 16
 # A text column is converted to the first type in whose canonical form all its values are: 01234 is
 # a code, not a number, and 12345678901234567 would lose digits as a float.
 _WRITTEN = (
@@ -406,7 +407,11 @@ def side_table(given: Any) -> pa.Table:
 def _csv_table(path: Path) -> pa.Table:
     opener = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-        header = text.readline()
+        header = text.readline(_LONGEST_HEADER)
+    if len(header) >= _LONGEST_HEADER:
+        raise SourceError(
+            f"The header line of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
+        )
     mark = max(_DELIMITERS, key=header.count)
     names = next(csv.reader([header], delimiter=mark), [])
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
