@@ -410,7 +410,7 @@ def _csv_table(path: Path) -> pa.Table:
         header = text.readline(_LONGEST_HEADER)
     if len(header) >= _LONGEST_HEADER:
         raise SourceError(
-            f"The header line of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
+            f"The header of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
         )
     mark = max(_DELIMITERS, key=header.count)
     names = next(csv.reader([header], delimiter=mark), [])
