@@ -19,6 +19,8 @@ class Expression:
     sql: str
     attributes: tuple[str, ...]  # the attributes in the expression, sorted
     start: int = field(default=0, compare=False, repr=False)  # its offset in the question
+    # numbers whose product it is; empty if it is not known to be a product
+    factors: tuple[Expression, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

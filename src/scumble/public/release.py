@@ -36,6 +36,7 @@ from scumble.public.limits import one_question
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from scumble.public.estimation.cut_bins import CutQuery
     from scumble.public.sandbox import Sandbox
 
 FORMAT = 1
@@ -127,13 +128,24 @@ class Release:
 
         sandbox = self._sandbox_with(tables)
         queries = [self._parsed(sql, sandbox) for sql in questions]
-        answers: list[Estimate | Estimates] = []
-        for some in portions(self._queryable, queries):
+        cuts = [self._cut(query, sandbox) for query in queries]
+        asked = [
+            each
+            for query, cut in zip(queries, cuts, strict=True)
+            for each in (cut.questions() if cut else [query])
+        ]
+        found: list[Iterable[tuple[tuple[Any, ...], Estimate]]] = []
+        for some in portions(self._queryable, asked):
             estimator = self._estimator(many=True)
-            found = estimator.answer_together(self.evidence, self._queryable, some, sandbox)
+            rows = estimator.answer_together(self.evidence, self._queryable, some, sandbox)
             for place, query in enumerate(some):
-                rows = found[place] if place in found else self._estimates(query, sandbox)
-                answers.append(self._present(query, rows, clamp))
+                found.append(rows[place] if place in rows else self._direct(query, sandbox))
+        answers: list[Estimate | Estimates] = []
+        given = iter(found)
+        for query, cut in zip(queries, cuts, strict=True):
+            parts = [next(given) for _ in (cut.questions() if cut else [query])]
+            joined = parts[0] if cut is None else self._joined(cut, parts, sandbox)
+            answers.append(self._present(query, joined, clamp))
         return answers
 
     def marginal(
@@ -224,10 +236,32 @@ class Release:
         self, query: Query, sandbox: Sandbox
     ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
         """Check one question, and return its groups with their estimates."""
+        cut = self._cut(query, sandbox)
+        if cut is None:
+            return self._direct(query, sandbox)
+        rows = [self._direct(each, sandbox) for each in cut.questions()]
+        return self._joined(cut, rows, sandbox)
+
+    def _direct(self, query: Query, sandbox: Sandbox) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
+        """Return the groups of a question as the published values have it, bins as one value."""
         sandbox.check(query)
         rows: Iterable[tuple[tuple[Any, ...], Estimate]]
         rows = self._estimator().answer(self.evidence, self._queryable, query, sandbox)
         return rows
+
+    def _cut(self, query: Query, sandbox: Sandbox) -> CutQuery | None:
+        """Return the questions that a question needs if it cuts bins; else None."""
+        if not any(self._queryable[name].coarse for name in query.attributes):
+            return None
+        from scumble.public.estimation.cut_bins import cut_query
+
+        return cut_query(query, sandbox)
+
+    def _joined(
+        self, cut: CutQuery, rows: Sequence[Iterable[Any]], sandbox: Sandbox
+    ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
+        """Join the answers to the questions of one that cuts bins."""
+        return cut.answers(rows, lambda each: self._direct(each, sandbox), self.evidence.rows)
 
     def _estimator(self, *, many: bool = False) -> Any:
         """Import and return the module that reads this kind of evidence: one question or many."""

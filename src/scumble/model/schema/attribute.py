@@ -14,7 +14,7 @@ from pyarrow import types
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
-from scumble.model.schema.domains import Category, Domain, lookup, put
+from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
 from scumble.model.schema.names import control_character
 from scumble.model.schema.toml import (
     ROLES,
@@ -117,6 +117,12 @@ class Attribute:
     def ordered(self) -> bool:
         """Whether the values have an order, so that ranges are meaningful."""
         return not isinstance(self.domain, Category) or self.domain.ordered
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a published value stands for several values: a bin, a month or a year."""
+        domain = self.domain
+        return isinstance(domain, Bins) or (isinstance(domain, Dates) and domain.by != "day")
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -190,6 +190,13 @@ class Bins:
         """Return the value of every code."""
         return pa.array(self.middles())
 
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest number of every bin."""
+        edges = np.array(self.edges)
+        last = np.nextafter(edges[1:], -np.inf)
+        last[-1] = edges[-1]
+        return edges[:-1], last
+
     def encode(self, values: pa.Array) -> Coded:
         """Return the codes of values of any type, and a mask of those outside the domain."""
         numbers, unread = arrow_values.numbers(values)
@@ -281,6 +288,11 @@ class Dates:
     def labels(self) -> pa.Array:
         """Return the value of every code."""
         return pa.array(self._periods().astype("M8[D]"))
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the last day of every period."""
+        periods = self._periods()
+        return periods.astype("M8[D]"), (periods + 1).astype("M8[D]") - 1
 
     def encode(self, values: pa.Array) -> Coded:
         """Return the codes of values of any type, and a mask of those outside the domain."""

@@ -15,6 +15,8 @@ even spread of the rows within pieces.
 |------------------|--------------------------------------------------------------------------|
 | `Bounded`        | a count or a sum                                                         |
 | `BoundedAverage` | an average: all t for which Σ (x - t) may be 0, by its own bounds        |
+
+`combined` makes a `Bounded` answer of three estimates: the value, L and U.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from scumble.public.estimate import Law
+from scumble.public.estimate import Estimate, Exact, Law, Unknown
 
-_SCAN = 4  # places that are tried before the halvings
-_STEPS = 20  # halvings: limits are found to a part in 10^6 of the range, and rounded outwards
+_SCAN = 4  # places that are tried before an end is searched
+_STEPS = 60  # of a search, at most; usually 5 suffice
+_PART = 2.0**-22  # of the range: so precisely ends are found, and then rounded outwards
 
 
 @dataclass(frozen=True)
@@ -135,34 +138,105 @@ class BoundedAverage:
         """
         start = min(max(self.value, self.least), self.most)
 
-        def too_low(t: float) -> bool:
-            return lower(self.centred(t)[0]) > 0
+        def too_low(t: float) -> float:
+            return lower(self.centred(t)[0])
 
-        def too_high(t: float) -> bool:
-            return upper(self.centred(t)[1]) < 0
+        def too_high(t: float) -> float:
+            return -upper(self.centred(t)[1])
 
         return _edge(too_low, self.least, start), _edge(too_high, self.most, start)
 
 
-def _edge(excluded: Callable[[float], bool], outside: float, inside: float) -> float:
-    """Return the end of what is not excluded, searched from `outside` to `inside`."""
-    if not excluded(outside):
+@dataclass(frozen=True)
+class InvertedAverage:
+    """The law of an average `value` = total / count, by inversion of Σ (x - t).
+
+    `centred(t)` returns the estimate of this sum over the rows that are averaged.
+    """
+
+    value: float
+    count: float
+    centred: Callable[[float], Limit]
+    least: float
+    most: float
+
+    @property
+    def stderr(self) -> float:
+        return self.centred(self.value).law.stderr / abs(self.count)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        start = min(max(self.value, self.least), self.most)
+        low = _edge(lambda t: self.centred(t).lower(level), self.least, start)
+        high = _edge(lambda t: -self.centred(t).upper(level), self.most, start)
+        return min(low, value), max(high, value)
+
+
+def _edge(excess: Callable[[float], float], outside: float, inside: float) -> float:
+    """Return the end of the places without excess (at most 0), from `outside` to `inside`."""
+    above = excess(outside)
+    if above <= 0:
         return outside
-    places = [outside + (inside - outside) * step / _SCAN for step in range(1, _SCAN + 1)]
-    for place in places:
-        if not excluded(place):
-            inside = place
+    precision = abs(inside - outside) * _PART
+    below = -math.inf
+    for place in [outside + (inside - outside) * step / _SCAN for step in range(1, _SCAN + 1)]:
+        found = excess(place)
+        if found <= 0:
+            inside, below = place, found
             break
-        outside = place
-    for _ in range(_STEPS):
-        middle = (outside + inside) / 2
-        if middle in (outside, inside):
+        outside, above = place, found
+    for step in range(_STEPS):
+        if abs(inside - outside) <= precision:
             break
-        if excluded(middle):
-            outside = middle
+        place = _next_place(outside, inside, above, below, precision, step)
+        if place in (outside, inside):
+            break
+        if (found := excess(place)) > 0:
+            outside, above = place, found
         else:
-            inside = middle
+            inside, below = place, found
     return outside
+
+
+def _next_place(
+    outside: float, inside: float, above: float, below: float, precision: float, step: int
+) -> float:
+    """Return where to look next: beside the zero of the chord, or at times in the middle."""
+    middle = (outside + inside) / 2
+    share = above / (above - below) if math.isfinite(above - below) else math.nan
+    if step % 4 == 3 or not 0 <= share <= 1:
+        return middle
+    aside = precision / 3 / abs(inside - outside) * (1 if step % 2 else -1)
+    return outside + (inside - outside) * min(max(share + aside, 0.0), 1.0)
+
+
+def combined(
+    value: Estimate,
+    lower: Estimate,
+    upper: Estimate,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Estimate:
+    """Return an answer between two others: `lower` estimates L, `upper` estimates U.
+
+    All three may have bounds themselves, where the question cuts leaves or groups as well. The
+    truth is from `least` to `most`.
+    """
+    laws = (value.law, lower.law, upper.law)
+    if math.isnan(value.value) or any(isinstance(law, Unknown) for law in laws):
+        return value
+    if lower.value == upper.value == value.value and all(isinstance(law, Exact) for law in laws):
+        return value
+    low = Limit(lower.value if lower.bounds is None else lower.bounds[0], lower.law)
+    high = Limit(upper.value if upper.bounds is None else upper.bounds[1], upper.law)
+    below, above = max(value.value - low.value, 0.0), max(high.value - value.value, 0.0)
+    law = Bounded(noise_of(value.law), low, high, least, most, lambda: below * above / 3)
+    notes = dict.fromkeys((*value.notes, *lower.notes, *upper.notes))
+    return Estimate(value.value, law, value.method, tuple(notes))
+
+
+def noise_of(law: Law) -> Law:
+    """Return the law of the noise alone, under an even spread within pieces."""
+    return law.noise if isinstance(law, Bounded | BoundedAverage) else law
 
 
 def _stderr(noise: float, bounds: tuple[float, float]) -> float:

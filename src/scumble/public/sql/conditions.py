@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
@@ -13,7 +12,7 @@ from sqlglot import TokenType as T
 
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Bins, Category, Dates
+from scumble.model.schema.domains import Category
 from scumble.public.sql.expressions import DROPPED, read_expression, render
 from scumble.public.sql.tokens import NameResolver, TokenizedSql, Tokens
 
@@ -69,15 +68,11 @@ def _clause(
 
 
 # Comparisons of a column with literals, the most common clause.
-#
-# A binned number, or a date by month, is published as one value for the whole bin. A comparison
-# with a literal inside the bin has one result for the whole bin; a note says so.
 
 _COMPARISONS = {T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE}
 _FLIPPED = {T.LT: T.GT, T.GT: T.LT, T.LTE: T.GTE, T.GTE: T.LTE}
 _COLUMNS = {T.VAR, T.IDENTIFIER, T.DATE}
 _LITERALS = {T.STRING, T.NUMBER, T.TRUE, T.FALSE}
-_OFFSETS = {T.LTE: 1, T.GT: 1}  # these cut after the literal, the other operators before it
 _ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
 
 
@@ -107,12 +102,8 @@ class Comparison(NamedTuple):
     negated: bool = False
 
     def notes(self, attribute: Attribute) -> Iterator[str]:
-        """Yield notes if published values are coarser than the question, or a value is unknown."""
-        if isinstance(attribute.domain, Bins):
-            yield from self._notes_on_bins(attribute.name, attribute.domain)
-        elif isinstance(attribute.domain, Dates) and attribute.domain.by != "day":
-            yield from self._notes_on_dates(attribute.name, attribute.domain)
-        elif isinstance(attribute.domain, Category):
+        """Yield notes on unknown values, and on the order of text."""
+        if isinstance(attribute.domain, Category):
             yield from self._notes_on_values(attribute.name, attribute.domain)
             if attribute.domain.ordered:
                 yield from self._notes_on_order(attribute.name)
@@ -136,30 +127,6 @@ class Comparison(NamedTuple):
                 f"'{name}' is text: this comparison follows the alphabet, not the order of the "
                 "domain. List the values with IN to be sure."
             )
-
-    def _notes_on_bins(self, name: str, bins: Bins) -> Iterator[str]:
-        by_order = self.operator in _ORDERED or self.operator is T.BETWEEN
-        known = set(bins.edges) if by_order else set(bins.middles().tolist())
-        for literal in self.literals:
-            number = _number(literal)
-            if number is not None and (-number if literal.negative else number) not in known:
-                shown = "-" + literal.text if literal.negative else literal.text
-                yield (
-                    f"'{name}' is published in bins: {shown} is not the edge of one, so the middle "
-                    "of a bin decides for the whole bin; an error by that is not in the interval."
-                    if by_order
-                    else f"'{name}' is published as the middle of a bin, which {shown} is not."
-                )
-
-    def _notes_on_dates(self, name: str, dates: Dates) -> Iterator[str]:
-        for place, token in enumerate(self.literals):
-            day = _day(token)
-            after = _OFFSETS.get(self.operator, place if self.operator is T.BETWEEN else 0)
-            if day is not None and not _begins(dates.by, day + timedelta(days=after)):
-                yield (
-                    f"'{name}' is published by {dates.by}: the first day of a {dates.by} decides "
-                    f"for all of it when compared with {token.text}."
-                )
 
 
 def read_comparison(tokens: Tokens) -> Comparison | None:
@@ -243,26 +210,6 @@ def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[ComparedLiteral, 
     if kind is T.DATE and kinds[at + 1 : at + 2] == [T.STRING]:
         return ComparedLiteral(T.STRING, tokens[at + 1].text, dated=True), at + 2
     return None
-
-
-def _number(token: ComparedLiteral) -> float | None:
-    if token.token_type is not T.NUMBER:
-        return None
-    try:
-        return float(token.text)
-    except ValueError:
-        return None
-
-
-def _day(token: ComparedLiteral) -> date | None:
-    try:
-        return date.fromisoformat(token.text) if token.token_type is T.STRING else None
-    except ValueError:
-        return None
-
-
-def _begins(by: str, day: date) -> bool:
-    return day.day == 1 and (by == "month" or day.month == 1)
 
 
 # Clauses split at their outermost OR or AND, so that each part names fewer attributes.

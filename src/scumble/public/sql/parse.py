@@ -15,7 +15,6 @@ from sqlglot import TokenType as T
 from scumble.model.errors import QueryError
 from scumble.model.query import Aggregate, Expression, Query, quoted
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Bins
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.conditions import Span, read_clauses, strip
 from scumble.public.sql.expressions import check_functions, read_expression
@@ -89,7 +88,7 @@ class Statement:
             for clause, about in read_clauses(self.question, self.names, condition):
                 clauses.append(clause)
                 notes += about
-        argument = self._read_argument(selection, clauses, notes)
+        argument = self._read_argument(selection, clauses)
         assert selection.aggregate is not None  # noqa: S101  (_read_select saw to it)
         unique = tuple(dict.fromkeys(notes))
         return Query(
@@ -155,9 +154,7 @@ class Statement:
             raise self.question.error(f"{token.text} needs an expression to add up.", token)
         selection.argument = strip(self.question, (start, end))
 
-    def _read_argument(
-        self, selection: Selection, clauses: list[Expression], notes: list[str]
-    ) -> Expression | None:
+    def _read_argument(self, selection: Selection, clauses: list[Expression]) -> Expression | None:
         """Return the summand. As in SQL, rows where it is NULL are excluded, by one more clause."""
         if selection.argument is None:
             return None
@@ -176,12 +173,6 @@ class Statement:
             clauses.append(Expression(sql, found.attributes, found.start))
         if selection.aggregate == "count":
             return None
-        for name in found.attributes:
-            if isinstance(self.names.attributes[name.lower()].domain, Bins):
-                notes.append(
-                    f"'{name}' is published in bins: the middle of a bin stands for all its "
-                    "values; an error by that is not in the interval."
-                )
         return found
 
     # FROM, WHERE, GROUP BY

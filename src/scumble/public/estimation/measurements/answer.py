@@ -89,7 +89,10 @@ class MeasuredQuestion:
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Return every group of the answer with its estimate."""
-        condition = joined(self.schema, [self._truth(clause) for clause in self.query.clauses])
+        parts = [self._truth(clause) for clause in self.query.clauses]
+        if self.query.argument is not None and self.query.aggregate == "sum":
+            parts += map(self._number, self.query.argument.factors)  # attributes stay apart
+        condition = joined(self.schema, parts)
         amount = self._amount()
         if self.query.groups:
             return self._by_group(condition, amount)
@@ -205,8 +208,11 @@ class MeasuredQuestion:
     def _amount(self) -> Part | None:
         """Return what a row of a cell adds, over the attributes that the argument names."""
         argument = self.query.argument
-        if argument is None:
+        if argument is None or (argument.factors and self.query.aggregate == "sum"):
             return None
+        return self._number(argument)
+
+    def _number(self, argument: Expression) -> Part:
         names = self._ordered(argument)
         own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
         *_, amounts = self.engine.evaluate([*own, argument], names)
