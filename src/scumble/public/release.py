@@ -128,7 +128,7 @@ class Release:
 
         sandbox = self._sandbox_with(tables)
         queries = [self._parsed(sql, sandbox) for sql in questions]
-        cuts = [self._cut(query, sandbox) for query in queries]
+        cuts = [self._cut(query, sandbox, check=True) for query in queries]
         asked = [
             each
             for query, cut in zip(queries, cuts, strict=True)
@@ -139,6 +139,8 @@ class Release:
             estimator = self._estimator(many=True)
             rows = estimator.answer_together(self.evidence, self._queryable, some, sandbox)
             for place, query in enumerate(some):
+                if place not in rows:
+                    sandbox.check(query)
                 found.append(rows[place] if place in rows else self._direct(query, sandbox))
         answers: list[Estimate | Estimates] = []
         given = iter(found)
@@ -236,6 +238,7 @@ class Release:
         self, query: Query, sandbox: Sandbox
     ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
         """Check one question, and return its groups with their estimates."""
+        sandbox.check(query)
         cut = self._cut(query, sandbox)
         if cut is None:
             return self._direct(query, sandbox)
@@ -244,15 +247,16 @@ class Release:
 
     def _direct(self, query: Query, sandbox: Sandbox) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
         """Return the groups of a question as the published values have it, bins as one value."""
-        sandbox.check(query)
         rows: Iterable[tuple[tuple[Any, ...], Estimate]]
         rows = self._estimator().answer(self.evidence, self._queryable, query, sandbox)
         return rows
 
-    def _cut(self, query: Query, sandbox: Sandbox) -> CutQuery | None:
+    def _cut(self, query: Query, sandbox: Sandbox, *, check: bool = False) -> CutQuery | None:
         """Return the questions that a question needs if it cuts bins; else None."""
         if not any(self._queryable[name].coarse for name in query.attributes):
             return None
+        if check:
+            sandbox.check(query)
         from scumble.public.estimation.cut_bins import cut_query
 
         return cut_query(query, sandbox)

@@ -47,11 +47,13 @@ _CACHED = 256  # questions about one group of an average
 
 
 def cut_query(query: Query, engine: Sandbox) -> CutQuery | None:
-    """Return the questions of a question that cuts bins; None if it cuts none."""
+    """Return the questions of a question that cuts bins; None if it cuts none.
+
+    The engine must have checked the question.
+    """
     schema = engine.schema
     if not any(schema[name].coarse for part in query.expressions for name in part.attributes):
         return None
-    engine.check(query)
     versions = Versions(engine)
     clauses, own = _together(query.clauses, versions)
     found = [(clause, versions.condition(clause)) for clause in clauses]
@@ -123,13 +125,13 @@ class CutQuery:
         if count and size is not None:
             most = float(size)
         for key in dict.fromkeys((*value, *upper, *lower)):
-            each = (some.get(key, _NOTHING) for some in (value, lower, upper))
-            yield key, combined(*each, least, most)
+            found, low, high = (some.get(key, _NOTHING) for some in (value, lower, upper))
+            yield key, combined(found, low, high, least, most)
 
     def _value(self) -> Query:
         if self.query.aggregate == "mean" and self.amount is not None:
             return replace(self.query, argument=self.amount.mean)
-        return self.value_of(self.amount and self.amount.mean)
+        return self.value_of(None if self.amount is None else self.amount.mean)
 
     def value_of(self, amount: Expression | None) -> Query:
         """Return the sum of an amount (None: 1) under an even spread within bins."""

@@ -20,6 +20,7 @@ from scumble.public.sql.expressions import check_functions, syntax_tree
 from scumble.public.sql.tokens import TokenizedSql
 
 Ends = tuple[str, str]  # SQL of the least and the largest value, or of surely and possibly
+Rule = Callable[[exp.Expr, Mapping[str, Ends]], Ends]
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -113,7 +114,7 @@ class BoundedTree:
         if isinstance(node, exp.Neg):
             low, high = self._number(node.this, columns)
             return f"(-{high})", f"(-{low})"
-        make = {
+        rules: dict[type[exp.Expr], Rule] = {
             exp.Add: self._sum,
             exp.Sub: self._sum,
             exp.Mul: self._product,
@@ -123,10 +124,10 @@ class BoundedTree:
             exp.Cast: self._cast,
             exp.Case: self._case,
             exp.Anonymous: self._function,
-        }.get(type(node))
-        if make is None:
+        }
+        if type(node) not in rules:
             raise NotBoundedError
-        return make(node, columns)
+        return rules[type(node)](node, columns)
 
     def _sum(self, node: exp.Expr, columns: Mapping[str, Ends]) -> Ends:
         (low, high), (least, most) = self._operands(node, columns)

@@ -55,7 +55,8 @@ class Pieces:
 
     def total(self, weights: Floats) -> Floats:
         """Return the sum of weights of pieces in every bin."""
-        return np.bincount(self.code, weights, self.bins)
+        found: Floats = np.bincount(self.code, weights, self.bins).astype(np.float64)
+        return found
 
     def chosen(self, mask: Truth) -> Pieces:
         """Return some of the pieces."""

@@ -10,6 +10,7 @@ the column is compared with), so all versions are sharp. On several columns they
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
@@ -40,7 +42,8 @@ LOW, HIGH = "scumble low", "scumble high"
 _PARTS = 32  # of a piece on which a comparison is not constant
 _MOST_PIECES = 64  # combinations of pieces in the SQL of one expression
 _MOST_CELLS = 10**6  # in which two versions are compared
-TRUE, FALSE = Expression("TRUE", ()), Expression("FALSE", ())
+_PLAIN = re.compile(r"\(?-?(?=[\d.]{1,15}\)?$)\d+(\.\d+)?\)?")  # float() reads it as DuckDB does
+_CACHED = 1 << 24  # characters of SQL
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,18 @@ class Versions:
     # Conditions
 
     def condition(self, clause: Expression) -> Condition:
-        """Return the versions of a condition."""
-        coarse = self.coarse(clause)
-        if not coarse:
+        """Return the versions of a condition; they are kept for the next question."""
+        if not self.coarse(clause):
             return Condition(clause, clause, _indicator(clause), cut=False)
+        kept: Cache[str, Condition] = self._engine.derived.setdefault("cut bins", Cache(_CACHED))
+        found = kept.get(clause.sql)
+        if found is None:
+            found = self._condition(clause)
+            size = sum(len(each.sql) for each in (found.sure, found.possible, found.share))
+            kept.put(clause.sql, found, size)
+        return found
+
+    def _condition(self, clause: Expression) -> Condition:
         if len(clause.attributes) == 1:
             return self._of_one(clause)
         junction = split(clause)
@@ -105,13 +116,13 @@ class Versions:
         """Return the versions of a condition on one coarse column."""
         [name] = clause.attributes
         attribute = self._schema[name]
-        missing = self._at_missing(clause, attribute)
         found = self._on_pieces(clause)
         if found is None:
+            missing = self._at_missing(clause, attribute)
             bins = np.zeros(attribute.size - attribute.missing, bool)
             sure, possible = among(attribute, bins, missing), among(attribute, ~bins, missing)
             return Condition(sure, possible, _indicator(clause), never=not missing)
-        pieces, surely, possibly, holds = found
+        pieces, surely, possibly, holds, missing = found
         outside = pieces.total((~surely).astype(np.float64)) > 0
         inside = pieces.total(possibly.astype(np.float64)) > 0
         share = np.clip(pieces.total(pieces.share * holds), 0.0, 1.0)
@@ -122,17 +133,19 @@ class Versions:
         shares = Expression(by_bin(attribute, share.tolist(), float(missing)), (name,))
         return Condition(sure, possible, shares, never=bool(outside.all()) and not missing)
 
-    def _on_pieces(self, clause: Expression) -> tuple[Pieces, Truth, Truth, Truth] | None:
+    def _on_pieces(self, clause: Expression) -> tuple[Pieces, Truth, Truth, Truth, bool] | None:
         """Return pieces, and where a condition holds surely, possibly and in their middle.
 
-        None if the condition has a form that cannot be bounded.
+        The last result is whether it holds for a missing value. None if the condition has a form
+        that cannot be bounded.
         """
         [name] = clause.attributes
         attribute = self._schema[name]
         if isinstance(attribute.domain, Dates):
             pieces = every_day(attribute)
             [truth] = self._engine.evaluate([clause], [name], _frame(pieces))
-            return pieces, truth, truth, truth
+            days, missing = truth[: len(pieces.code)], bool(truth[len(pieces.code) :].any())
+            return pieces, days, days, days, missing
         try:
             tree = BoundedTree(clause, [name])
             pieces = self._pieces([tree])[name]
@@ -142,8 +155,10 @@ class Versions:
         if not tree.constant_between:
             pieces = pieces.parted(_PARTS)
         ends = [Expression(sql, (LOW, HIGH)) for sql in (surely, possibly)]
-        one, other, holds = self._engine.evaluate([*ends, clause], [name], _frame(pieces))
-        return pieces, one, other, (holds & other) | one
+        found = self._engine.evaluate([*ends, clause], [name], _frame(pieces))
+        one, other, holds = (each[: len(pieces.code)] for each in found)
+        missing = bool(found[-1][len(pieces.code) :].any())
+        return pieces, one, other, (holds & other) | one, missing
 
     def _at_missing(self, clause: Expression, attribute: Attribute) -> bool:
         """Return whether a condition on one column holds where its value is missing."""
@@ -169,7 +184,8 @@ class Versions:
         share = " + ".join(
             f"({part} * CASE WHEN {sql} THEN 1e0 ELSE 0e0 END)" for part, sql in holds
         )
-        return Condition(*(Expression(sql, names) for sql in (sure, possible, f"({share})")))
+        versions = (Expression(sql, names) for sql in (sure, possible, f"({share})"))
+        return Condition(*versions, cut=True)
 
     def _checked(self, clause: Expression, found: Condition) -> Condition:
         """Return the condition itself where its versions are the same in every cell."""
@@ -215,7 +231,7 @@ class Versions:
         np.divide(pieces.total(weight * middle), weights, mean, where=weights > 0)
         missing = self._amount_at_missing(amount, attribute)
         each = (by_bin(attribute, values.tolist(), missing) for values in (least, mean, largest))
-        return Amount(*(Expression(sql, (name,)) for sql in each))
+        return Amount(*(Expression(sql, (name,)) for sql in each), cut=True)
 
     def _amounts_on_pieces(
         self, amount: Expression, own: Expression
@@ -245,7 +261,8 @@ class Versions:
         self, parts: Sequence[Expression], name: str, pieces: Pieces, amount: Expression
     ) -> list[Any]:
         try:
-            return self._engine.evaluate(parts, [name], _frame(pieces))
+            found = self._engine.evaluate(parts, [name], _frame(pieces))
+            return [each[: len(pieces.code)] for each in found]
         except QueryError:
             raise QueryError(
                 f"{amount.sql} is not a finite number for every value within the bins of "
@@ -279,7 +296,7 @@ class Versions:
             for word, some in zip(("least", "greatest"), zip(*ends, strict=True), strict=True)
         )
         texts = (least, f"({mean})", largest)
-        return Amount(*(Expression(sql, amount.attributes) for sql in texts))
+        return Amount(*(Expression(sql, amount.attributes) for sql in texts), cut=True)
 
     def _possible_pieces(self, condition: BoundedTree, pieces: Pieces) -> Pieces:
         """Return the pieces where a condition on one column may hold; all of a bin if none."""
@@ -289,6 +306,7 @@ class Versions:
         except NotBoundedError:
             return pieces
         [holds] = self._engine.evaluate([Expression(possible, (LOW, HIGH))], [name], _frame(pieces))
+        holds = holds[: len(pieces.code)]
         some = pieces.total(holds.astype(np.float64)) > 0
         return pieces.chosen(holds | ~some[pieces.code])
 
@@ -302,18 +320,24 @@ class Versions:
         return {name: self._cut(self._schema[name], list(constants[name])) for name in names}
 
     def _cut(self, attribute: Attribute, constants: Sequence[str]) -> Pieces:
-        if not constants:
-            return cut_at(attribute, [])
         days = isinstance(attribute.domain, Dates)
         number = (
             "date_diff('day', DATE '1970-01-01', CAST({} AS DATE))"
             if days
             else "CAST({} AS DOUBLE)"
         )
-        found = self._engine.evaluate(
-            [Expression(f"coalesce({number.format(each)}, 0)", ()) for each in constants], []
+        plain = [
+            float(each.strip("()")) for each in constants if not days and _PLAIN.fullmatch(each)
+        ]
+        others = [each for each in constants if days or not _PLAIN.fullmatch(each)]
+        found = (
+            self._engine.evaluate(
+                [Expression(f"coalesce({number.format(each)}, 0)", ()) for each in others], []
+            )
+            if others
+            else []
         )
-        return cut_at(attribute, [float(each[0]) for each in found])
+        return cut_at(attribute, [*plain, *(float(each[0]) for each in found)])
 
 
 # Pieces of several columns as SQL.
@@ -408,9 +432,16 @@ def _junction(of: str, parts: Sequence[Condition], clause: Expression) -> Condit
 
 
 def _frame(pieces: Pieces) -> pa.Table:
-    """Return a row for every piece: its ends, and its middle as the value of the column."""
+    """Return a row for every piece: its ends, and its middle as the value of the column.
+
+    If a value may be missing, the last row is that of a missing value.
+    """
     columns = {pieces.attribute.name: pieces.middle, LOW: pieces.low, HIGH: pieces.high}
-    return pa.table({name: arrow(values) for name, values in columns.items()})
+    frame = pa.table({name: arrow(values) for name, values in columns.items()})
+    if not pieces.attribute.missing:
+        return frame
+    nothing = {field.name: pa.nulls(1, field.type) for field in frame.schema}
+    return pa.concat_tables([frame, pa.table(nothing)])
 
 
 def _linear(amount: Expression) -> bool:
