@@ -184,8 +184,8 @@ class Versions:
         share = " + ".join(
             f"({part} * CASE WHEN {sql} THEN 1e0 ELSE 0e0 END)" for part, sql in holds
         )
-        versions = (Expression(sql, names) for sql in (sure, possible, f"({share})"))
-        return Condition(*versions, cut=True)
+        surely, possibly = Expression(sure, names), Expression(possible, names)
+        return Condition(surely, possibly, Expression(f"({share})", names))
 
     def _checked(self, clause: Expression, found: Condition) -> Condition:
         """Return the condition itself where its versions are the same in every cell."""
@@ -230,8 +230,11 @@ class Versions:
         mean = (least + largest) / 2
         np.divide(pieces.total(weight * middle), weights, mean, where=weights > 0)
         missing = self._amount_at_missing(amount, attribute)
-        each = (by_bin(attribute, values.tolist(), missing) for values in (least, mean, largest))
-        return Amount(*(Expression(sql, (name,)) for sql in each), cut=True)
+        low_sql, mean_sql, high_sql = (
+            Expression(by_bin(attribute, values.tolist(), missing), (name,))
+            for values in (least, mean, largest)
+        )
+        return Amount(low_sql, mean_sql, high_sql)
 
     def _amounts_on_pieces(
         self, amount: Expression, own: Expression
@@ -295,8 +298,9 @@ class Versions:
             f"{word}({', '.join(some)})" if len(some) > 1 else some[0]
             for word, some in zip(("least", "greatest"), zip(*ends, strict=True), strict=True)
         )
-        texts = (least, f"({mean})", largest)
-        return Amount(*(Expression(sql, amount.attributes) for sql in texts), cut=True)
+        names = amount.attributes
+        middle = Expression(f"({mean})", names)
+        return Amount(Expression(least, names), middle, Expression(largest, names))
 
     def _possible_pieces(self, condition: BoundedTree, pieces: Pieces) -> Pieces:
         """Return the pieces where a condition on one column may hold; all of a bin if none."""
