@@ -15,6 +15,15 @@ REWORDED = {
     ),
 }
 
+# Of answers with these notes, the middle of a bin or the first day of a period decided for all of
+# it. Now the value is the share of the bin that meets the condition, and the interval has bounds.
+DECIDED_FOR_ALL = (" decides for all of it ", "of a bin decides for the whole bin")
+
+
+def cut_a_bin(wanted: Mapping[str, Any]) -> bool:
+    """Whether an expected answer let one value decide for a bin that the question cuts."""
+    return any(part in note for note in wanted["notes"] for part in DECIDED_FOR_ALL)
+
 
 def as_today(wanted: Any) -> Any:
     """An expected answer, or a list of groups, with the notes in the words of today."""

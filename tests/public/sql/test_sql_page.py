@@ -38,11 +38,3 @@ def test_a_refusal_on_the_page_reads_as_shown(shown: str) -> None:
     with pytest.raises(QueryError) as caught:
         parse(sql, SCHEMA)
     assert str(caught.value) == shown
-
-
-@pytest.mark.parametrize(
-    ("sql", "word"), [("weight < 60", "middle"), ("admitted < '2021-03-15'", "first day")]
-)
-def test_a_cut_through_a_bin_is_noted(sql: str, word: str) -> None:
-    query = parse(f"SELECT COUNT(*) FROM people WHERE {sql}", SCHEMA)
-    assert any(word in note for note in query.notes)

@@ -155,20 +155,15 @@ SELECT COUNT(*) FROM t WHERE weight < 70.5 AND weight > 60 AND weight BETWEEN 50
 --> where "weight" < 70.5  [weight]
 --> where "weight" > 60  [weight]
 --> where "weight" BETWEEN 50 AND 80  [weight]
---> note 'weight' is published in bins: 60 is not the edge of one, so the middle of a bin decides for the whole bin; an error by that is not in the interval.
---> note 'weight' is published in bins: 80 is not the edge of one, so the middle of a bin decides for the whole bin; an error by that is not in the interval.
 
 SELECT COUNT(*) FROM t WHERE weight = 60.25 AND weight <> 60 AND weight IN (120, -3)
 --> count
 --> where "weight" = 60.25  [weight]
 --> where "weight" <> 60  [weight]
 --> where "weight" IN (120, - 3)  [weight]
---> note 'weight' is published as the middle of a bin, which 60 is not.
---> note 'weight' is published as the middle of a bin, which -3 is not.
 
 SELECT AVG(weight) FROM t
 --> mean "weight"
---> note 'weight' is published in bins: the middle of a bin stands for all its values; an error by that is not in the interval.
 
 SELECT COUNT(*) FROM t WHERE admitted >= '2021-03-01' AND admitted < DATE '2022-03-01'
 --> count
@@ -179,8 +174,6 @@ SELECT COUNT(*) FROM t WHERE admitted > '2021-03-01' AND '2022-03-15' >= admitte
 --> count
 --> where "admitted" > '2021-03-01'  [admitted]
 --> where '2022-03-15' >= "admitted"  [admitted]
---> note 'admitted' is published by month: the first day of a month decides for all of it when compared with 2021-03-01.
---> note 'admitted' is published by month: the first day of a month decides for all of it when compared with 2022-03-15.
 
 SELECT COUNT(*) FROM t WHERE admitted BETWEEN '2021-03-01' AND '2021-04-30'
 --> count
