@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,20 +35,12 @@ from scumble.public.limits import one_question
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from scumble.public.estimation.cut_bins import CutQuery
+    from scumble.public.estimation.estimators import Estimator
     from scumble.public.sandbox import Sandbox
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
-
-# By kind of evidence: the modules of `estimation` that answer one question, and many together.
-_ESTIMATORS = {
-    "records": ("rows.answer", "rows.answer_many"),
-    "tuples": ("tuples.answer", "tuples.answer"),
-    "groups": ("anatomy.answer", "anatomy.answer_many"),
-    "measurements": ("measurements.answer", "measurements.answer"),
-}
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,7 @@ class Release:
         with one_question(), _readable_data():
             sandbox = self._sandbox_with(tables)
             query = self._parsed(sql, sandbox)
-            return self._present(query, self._estimates(query, sandbox), clamp)
+            return self._present(query, self._estimator(sandbox).one(query), clamp)
 
     def answer_many(
         self,
@@ -124,31 +115,12 @@ class Release:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
-        from scumble.public.estimation.tables import portions
-
         sandbox = self._sandbox_with(tables)
         queries = [self._parsed(sql, sandbox) for sql in questions]
-        cuts = [self._cut(query, sandbox, check=True) for query in queries]
-        asked = [
-            each
-            for query, cut in zip(queries, cuts, strict=True)
-            for each in (cut.questions() if cut else [query])
+        found = self._estimator(sandbox).many(queries)
+        return [
+            self._present(query, rows, clamp) for query, rows in zip(queries, found, strict=True)
         ]
-        found: list[Iterable[tuple[tuple[Any, ...], Estimate]]] = []
-        for some in portions(self._queryable, asked):
-            estimator = self._estimator(many=True)
-            rows = estimator.answer_together(self.evidence, self._queryable, some, sandbox)
-            for place, query in enumerate(some):
-                if place not in rows:
-                    sandbox.check(query)
-                found.append(rows[place] if place in rows else self._direct(query, sandbox))
-        answers: list[Estimate | Estimates] = []
-        given = iter(found)
-        for query, cut in zip(queries, cuts, strict=True):
-            parts = [next(given) for _ in (cut.questions() if cut else [query])]
-            joined = parts[0] if cut is None else self._joined(cut, parts, sandbox)
-            answers.append(self._present(query, joined, clamp))
-        return answers
 
     def marginal(
         self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
@@ -234,42 +206,10 @@ class Release:
 
         return parse(sql, self._queryable, sandbox.columns)
 
-    def _estimates(
-        self, query: Query, sandbox: Sandbox
-    ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
-        """Check one question, and return its groups with their estimates."""
-        sandbox.check(query)
-        cut = self._cut(query, sandbox)
-        if cut is None:
-            return self._direct(query, sandbox)
-        rows = [self._direct(each, sandbox) for each in cut.questions()]
-        return self._joined(cut, rows, sandbox)
+    def _estimator(self, sandbox: Sandbox) -> Estimator:
+        from scumble.public.estimation.estimators import Estimator
 
-    def _direct(self, query: Query, sandbox: Sandbox) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
-        """Return the groups of a question as the published values have it, bins as one value."""
-        rows: Iterable[tuple[tuple[Any, ...], Estimate]]
-        rows = self._estimator().answer(self.evidence, self._queryable, query, sandbox)
-        return rows
-
-    def _cut(self, query: Query, sandbox: Sandbox, *, check: bool = False) -> CutQuery | None:
-        """Return the questions that a question needs if it cuts bins; else None."""
-        if not any(self._queryable[name].coarse for name in query.attributes):
-            return None
-        if check:
-            sandbox.check(query)
-        from scumble.public.estimation.cut_bins import cut_query
-
-        return cut_query(query, sandbox)
-
-    def _joined(
-        self, cut: CutQuery, rows: Sequence[Iterable[Any]], sandbox: Sandbox
-    ) -> Iterable[tuple[tuple[Any, ...], Estimate]]:
-        """Join the answers to the questions of one that cuts bins."""
-        return cut.answers(rows, lambda each: self._direct(each, sandbox), self.evidence.rows)
-
-    def _estimator(self, *, many: bool = False) -> Any:
-        """Import and return the module that reads this kind of evidence: one question or many."""
-        return import_module(f"scumble.public.estimation.{_ESTIMATORS[self.evidence.kind][many]}")
+        return Estimator(self.evidence, self._queryable, sandbox)
 
     def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
         found = [(key, self._noted(estimate)) for key, estimate in rows]

@@ -1,0 +1,87 @@
+"""Estimators by kind of evidence, and how a question is put to them, alone or with others.
+
+A question that cuts bins becomes several questions, whose answers are joined (`cut_bins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from scumble.model.evidence.evidence import Evidence
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate
+from scumble.public.estimation.cut_bins import CutQuery, cut_query
+from scumble.public.sandbox import Sandbox
+
+Rows = Iterable[tuple[tuple[Any, ...], Estimate]]
+
+# By kind of evidence: the modules of `estimation` that answer one question, and many together.
+_ESTIMATORS = {
+    "records": ("rows.answer", "rows.answer_many"),
+    "tuples": ("tuples.answer", "tuples.answer"),
+    "groups": ("anatomy.answer", "anatomy.answer_many"),
+    "measurements": ("measurements.answer", "measurements.answer"),
+}
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Answers questions from the evidence of a release; `schema` has what they may name."""
+
+    evidence: Evidence
+    schema: Schema
+    sandbox: Sandbox
+
+    def one(self, query: Query) -> Rows:
+        """Check one question, and return its groups with their estimates."""
+        self.sandbox.check(query)
+        cut = cut_query(query, self.sandbox)
+        if cut is None:
+            return self._direct(query)
+        return self._joined(cut, [self._direct(each) for each in cut.questions()])
+
+    def many(self, queries: Sequence[Query]) -> Iterable[Rows]:
+        """Yield the groups of every question, found with few passes over the published data."""
+        from scumble.public.estimation.tables import portions
+
+        cuts = [self._checked_cut(query) for query in queries]
+        asked = [
+            each.questions() if each else [query] for query, each in zip(queries, cuts, strict=True)
+        ]
+        found: list[Rows] = []
+        for some in portions(self.schema, [each for part in asked for each in part]):
+            rows = self._module(many=True).answer_together(
+                self.evidence, self.schema, some, self.sandbox
+            )
+            for place, query in enumerate(some):
+                found.append(rows[place] if place in rows else self._checked(query))
+        given = iter(found)
+        for cut, part in zip(cuts, asked, strict=True):
+            own = [next(given) for _ in part]
+            yield own[0] if cut is None else self._joined(cut, own)
+
+    def _checked_cut(self, query: Query) -> CutQuery | None:
+        if any(self.schema[name].coarse for name in query.attributes):
+            self.sandbox.check(query)
+            return cut_query(query, self.sandbox)
+        return None
+
+    def _checked(self, query: Query) -> Rows:
+        self.sandbox.check(query)
+        return self._direct(query)
+
+    def _direct(self, query: Query) -> Rows:
+        """Return the groups of a question in which a published value stands for its whole bin."""
+        rows: Rows = self._module().answer(self.evidence, self.schema, query, self.sandbox)
+        return rows
+
+    def _joined(self, cut: CutQuery, rows: Sequence[Rows]) -> Rows:
+        return cut.answers(rows, self._direct, self.evidence.rows)
+
+    def _module(self, *, many: bool = False) -> Any:
+        """Import and return the module that reads this kind of evidence: one question or many."""
+        return import_module(f"scumble.public.estimation.{_ESTIMATORS[self.evidence.kind][many]}")
