@@ -226,12 +226,33 @@ def combined(
         return value
     if lower.value == upper.value == value.value and all(isinstance(law, Exact) for law in laws):
         return value
-    low = Limit(lower.value if lower.bounds is None else lower.bounds[0], lower.law)
-    high = Limit(upper.value if upper.bounds is None else upper.bounds[1], upper.law)
+    low, high = limit_of(lower, lower=True), limit_of(upper, lower=False)
     below, above = max(value.value - low.value, 0.0), max(high.value - value.value, 0.0)
     law = Bounded(noise_of(value.law), low, high, least, most, lambda: below * above / 3)
     notes = dict.fromkeys((*value.notes, *lower.notes, *upper.notes))
     return Estimate(value.value, law, value.method, tuple(notes))
+
+
+def limit_of(estimate: Estimate, *, lower: bool) -> Limit:
+    """Return an estimate as a limit of another answer: its lower or upper bound, if it has some."""
+    if estimate.bounds is None:
+        return Limit(estimate.value, estimate.law)
+    return Limit(estimate.bounds[0 if lower else 1], _LawAt(estimate.law, estimate.value))
+
+
+@dataclass(frozen=True)
+class _LawAt:
+    """The law of an estimate, read at its own value whatever value is given."""
+
+    law: Law
+    value: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.law.interval(self.value, level)
 
 
 def noise_of(law: Law) -> Law:

@@ -31,6 +31,8 @@ from scumble.public.estimation.bounds import (
     InvertedAverage,
     Limit,
     combined,
+    limit_of,
+    noise_of,
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.pieces import sql_value
@@ -229,7 +231,7 @@ class _Inversion:
             mean = self._amount.mean
             shifted = Expression(f"(({mean.sql}) - {sql_value(centre)})", mean.attributes)
             found = self._ask(self._cut.value_of(shifted)).get(key, _NOTHING)
-            return Limit(found.value, found.law)
+            return Limit(found.value, noise_of(found.law))
 
         def ends(centre: float) -> tuple[Limit, Limit]:
             low = self._limit(key, centre, lower=True)
@@ -243,6 +245,4 @@ class _Inversion:
         end = self._amount.least if lower else self._amount.largest
         query = self._cut.limit_of(end, centre, lower=lower)
         found = _NOTHING if query is None else self._ask(query).get(key, _NOTHING)
-        if found.bounds is None:
-            return Limit(found.value, found.law)
-        return Limit(found.bounds[0 if lower else 1], found.law)
+        return limit_of(found, lower=lower)
