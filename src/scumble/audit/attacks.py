@@ -166,8 +166,8 @@ class Outcome:
         refuted = self.surprise < 1 - confidence
         sentence = (
             f"The attack named {self.right} of {self.people} secret bits; ε = {self.epsilon:g} "
-            f"allows {percent_at_most(self.allowed)} on average, and so many or more with "
-            f"probability {self.surprise:.2g} at most."
+            f"allows {percent_at_most(self.allowed)} on average, and {self.right} or more "
+            f"with probability {self.surprise:.2g} at most."
         )
         return Finding(
             check=self.attack,

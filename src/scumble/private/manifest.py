@@ -87,8 +87,8 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
         )
     if outside == "drop" and isinstance(mechanism, Publisher):
         limits.append(
-            "Rows with a value outside its domain were left out: who is known to be in the table, "
-            "and is missing from the release, had such a value. It is not protected."
+            "Rows with a value outside its domain were left out: a person who is known to be in "
+            "the table, and is missing from the release, had such a value. It is not protected."
         )
     return tuple(limits)
 

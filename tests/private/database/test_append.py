@@ -307,6 +307,6 @@ def test_averages_over_batches(tmp_path):
 
 def test_the_promise_says_that_a_person_is_in_one_batch(db):
     limits = " ".join(db.guarantee.limits)
-    assert "who is in several batches loses by each of them" in limits
+    assert "a person in several batches loses by each" in limits
     assert "Which batch of rows a person is in is not hidden" in limits
     assert "a person is in one batch" in db.guarantee.proof

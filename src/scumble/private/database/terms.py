@@ -31,7 +31,7 @@ _MOST_ANSWERS = 1 << 62  # that one point may be counted in: counters are 64-bit
 LIMITS = (
     "How many rows the table has is not hidden.",
     "The promise is for one row: a person with more rows loses more in proportion.",
-    "Rows that are added later are of new people: who is in several batches loses by each of them.",
+    "Rows that are added later are of new people: a person in several batches loses by each.",
     "Which batch of rows a person is in is not hidden.",
     "What the answers tell about a person by statistics is not hidden.",
     "Other releases of the same table add their own loss.",
@@ -120,8 +120,9 @@ class DatabaseTerms:
         end = posterior_at_most(Fraction(1, 10), gamma)
         sentence = (
             f"All answers together, now and later, change the odds of anything about one person by "
-            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): who knows "
-            f"everybody else, and gave 10 % to something, ends at most at {percent_at_most(end)}."
+            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): an "
+            "attacker who knows everybody else, and gave 10 % to something, ends at most at "
+            f"{percent_at_most(end)}."
         )
         return Guarantee(
             statement="ε-DP",

@@ -88,6 +88,6 @@ def check_scale(law: NoiseLaw) -> None:
     spread = law.scale if isinstance(law, DiscreteLaplace) else law.parameter / LARGEST_SCALE
     if spread > LARGEST_SCALE:
         raise ParameterError(
-            "With so small an epsilon, or so many rows of a person, the noise would be larger "
+            "With this epsilon and this number of rows of a person, the noise would be larger "
             "than any count; allow a larger epsilon, or a smaller contribution."
         )

@@ -415,8 +415,8 @@ def _contract_real(network: Network) -> Array:
 def _contract_integers(network: Network) -> Array:
     """Contract exactly: in floats if no sum can reach 2^53, else modulo several primes.
 
-    The primes are so small that no step rounds, and so many that the Chinese remainder theorem
-    gives the number back.
+    The primes are so small that no step rounds, and there are enough that the Chinese remainder
+    theorem gives the number back.
     """
     values = [each.values() for each in network.factors]
     summed = {axis for each in network.factors for axis in each.axes}.difference(network.output)
