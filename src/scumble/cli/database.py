@@ -403,7 +403,7 @@ def history(
 
 @app.command()
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
-    """Find entries of the ledger that were changed or cut off."""
+    """Find entries of the journal that were changed or cut off."""
     from scumble.cli import ledger
     from scumble.private.database.inspect import DatabaseInspection
 

@@ -30,7 +30,8 @@ class Hierarchy(AxisSummary):
     of all values. `budget` is "uniform" over the levels of a tree, or "optimal" for ranges.
     `taxonomy` gives the tree of an attribute without order, as nested lists of its values; without
     one it is counted value by value. Several attributes are measured by the product of their trees:
-    every block of one with every block of the other. Who is protected is said as for a histogram.
+    every block of one with every block of the other. `neighbours`, `contribution` and `person` are
+    as for Histogram.
 
     Parameters:
         fanout: children of a node of its trees.

@@ -28,8 +28,8 @@ class Wavelet(AxisSummary):
 
     `transform` says which attributes are: "large" ones, for which it pays (Privelet+), or "all"
     (Privelet). The others are counted value by value, as are attributes without order that have no
-    `taxonomy`: nested lists of the values, whose nodes are compared with their siblings' mean. Who
-    is protected is said as for a histogram.
+    `taxonomy`: nested lists of the values, whose nodes are compared with their siblings' mean.
+    `neighbours`, `contribution` and `person` are as for Histogram.
 
     Parameters:
         transform: which attributes, large ones or all.
