@@ -20,6 +20,7 @@ def test_public_names() -> None:
         "Dates",
         "DomainError",
         "Estimate",
+        "EstimateTable",
         "Estimates",
         "Guarantee",
         "IntegerRange",

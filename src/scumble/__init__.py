@@ -27,6 +27,7 @@ _HOME = {
     "Dates": "scumble.model.schema.domains",
     "DomainError": "scumble.model.errors",
     "Estimate": "scumble.public.estimate",
+    "EstimateTable": "scumble.public.estimate_table",
     "Estimates": "scumble.public.estimate",
     "Guarantee": "scumble.model.privacy.guarantee",
     "IntegerRange": "scumble.model.schema.domains",

@@ -49,6 +49,7 @@ from scumble.private.summaries.wavelet import Wavelet as Wavelet
 from scumble.private.summaries.workload import Workload as Workload
 from scumble.public.estimate import Estimate as Estimate
 from scumble.public.estimate import Estimates as Estimates
+from scumble.public.estimate_table import EstimateTable as EstimateTable
 from scumble.public.release import Release as Release
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Dawa",
     "DomainError",
     "Estimate",
+    "EstimateTable",
     "Estimates",
     "Fourier",
     "Frapp",

@@ -77,7 +77,7 @@ def test_force_does_not_remove_the_files_of_others(made: sc.Release, saved: Path
     assert (saved / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("step", ["_write_files", "_swap", "_sync"])
+@pytest.mark.parametrize("step", ["_write_files", "swap", "sync"])
 @pytest.mark.parametrize("force", [False, True])
 def test_a_crash_leaves_nothing_half_made(
     made: sc.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, force: bool

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.model.errors import ParameterError, SourceError
-from scumble.public.sandbox import side_table
+from scumble.public.side_tables import side_table
 
 KINDS = {
     "whole": (["1", "-20", "0"], pa.int64()),

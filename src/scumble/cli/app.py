@@ -185,7 +185,7 @@ def version(as_json: options.Json = False) -> None:
 
 def _side_tables(given: list[str]) -> dict[str, pa.Table]:
     """Return the public tables of `--with NAME=FILE`, by name."""
-    from scumble.public.sandbox import side_table
+    from scumble.public.side_tables import side_table
 
     tables = {}
     for pair in given:

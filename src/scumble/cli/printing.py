@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scumble.model.privacy.guarantee import Guarantee
     from scumble.model.schema.attribute import Attribute
     from scumble.public.estimate import Estimate, Estimates
+    from scumble.public.estimate_table import EstimateTable
     from scumble.public.release import Release
 
 WIDEST = 100  # columns of a line that is read at a glance
@@ -83,27 +84,40 @@ def _example(release: Release) -> str:
     return f"SELECT COUNT(*) FROM t WHERE {name} = {literal}"
 
 
-def answer_fields(answer: Estimate | Estimates, level: float) -> list[dict[str, Any]]:
+def answer_fields(
+    answer: Estimate | Estimates | EstimateTable, level: float
+) -> list[dict[str, Any]]:
     """Return an answer for JSON: one object per group, or a single one without groups."""
-    from scumble.public.estimate import Estimates
+    from scumble.public.estimate import Estimate
 
-    return answer.to_dicts(level) if isinstance(answer, Estimates) else [answer.to_dict(level)]
+    return [answer.to_dict(level)] if isinstance(answer, Estimate) else answer.to_dicts(level)
 
 
-def show_answer(answer: Estimate | Estimates, level: float) -> None:
+def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
     """Print an answer as a table; numbers have as many digits as their error allows."""
     from scumble.public.estimate import Estimates, number_headers, table_row
+    from scumble.public.estimate_table import EstimateTable, SelectedEstimates, chosen_note
 
-    rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
-    if isinstance(answer, Estimates):
-        head, bounded, names = answer.header(level), answer.bounded, len(answer.groups)
+    if isinstance(answer, EstimateTable):
+        table(answer.header(level), answer.cells(level), text_columns=len(answer.groups))
+        methods, notes = answer.methods, answer.notes
     else:
-        bounded, names = answer.bounds is not None, 0
-        head = number_headers(level, bounded)
-    table(head, [table_row(*row, level, bounded) for row in rows], text_columns=names)
-    for method in dict.fromkeys(estimate.method for _, estimate in rows):
+        rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
+        if isinstance(answer, SelectedEstimates):
+            level = answer.shown_level(level)
+        if isinstance(answer, Estimates):
+            head, bounded, names = answer.header(level), answer.bounded, len(answer.groups)
+        else:
+            bounded, names = answer.bounds is not None, 0
+            head = number_headers(level, bounded)
+        table(head, [table_row(*row, level, bounded) for row in rows], text_columns=names)
+        methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
+        notes = list(dict.fromkeys(note for _, estimate in rows for note in estimate.notes))
+        if isinstance(answer, SelectedEstimates):
+            notes.append(chosen_note(len(answer), answer.among))
+    for method in methods:
         console.say(method)
-    for note in dict.fromkeys(note for _, estimate in rows for note in estimate.notes):
+    for note in notes:
         console.say(f"Note: {note}")
 
 

@@ -202,7 +202,7 @@ class ComparedQuestions:
             if isinstance(answer, Estimates):
                 by_key = dict(answer)
                 found += [by_key.get(key) for key in keys]
-            else:
+            elif isinstance(answer, Estimate):
                 found.append(answer)
         return found
 

@@ -117,10 +117,12 @@ def _ask(
 
 
 def _by_group(release: Release, question: DemoQuestion) -> dict[tuple[Any, ...], Estimate]:
-    from scumble.public.estimate import Estimates
+    from scumble.public.estimate import Estimate, Estimates
 
     answer = release.answer(question.sql)
-    return dict(answer) if isinstance(answer, Estimates) else {(): answer}
+    if isinstance(answer, Estimates):
+        return dict(answer)
+    return {(): answer} if isinstance(answer, Estimate) else {}
 
 
 def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEVEL = 0.95
+NO_ROWS = "no rows"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
@@ -178,6 +179,8 @@ class Estimate:
     def _line(self) -> str:
         if isinstance(self.law, Exact):
             return f"{format_number(self.value, 0.0)} exactly"
+        if isinstance(self.law, Unknown):
+            return f"{format_value(self)} (no interval)" if self.value == self.value else NO_ROWS
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
         value = format_number(self.value, self.stderr)
         if self.bounds is not None:
@@ -274,11 +277,14 @@ class Estimates:
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and rows of a formatted table; of many groups, the first and last."""
-        header, shown, half = self.header(LEVEL), self.rows, _MOST_LINES // 2
+        return self._cells_at(LEVEL)
+
+    def _cells_at(self, level: float) -> tuple[list[str], list[list[str]]]:
+        header, shown, half = self.header(level), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
         bounded = self.bounded
-        body = [table_row(key, estimate, LEVEL, bounded) for key, estimate in shown]
+        body = [table_row(key, estimate, level, bounded) for key, estimate in shown]
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
@@ -326,7 +332,7 @@ class Estimates:
 def number_headers(level: float, bounded: bool = False) -> list[str]:
     """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone."""
     noise = ["noise alone"] if bounded else []
-    return ["value", "stderr", f"low {100 * level:g} %", f"high {100 * level:g} %", *noise]
+    return ["value", "stderr", f"low {100 * level:.6g} %", f"high {100 * level:.6g} %", *noise]
 
 
 def table_row(
@@ -336,12 +342,18 @@ def table_row(
 
     With `bounded` there is a cell for the half-width of the noise alone.
     """
-    numbers = (estimate.value, estimate.stderr, *estimate.interval(level))
+    numbers = (estimate.stderr, *estimate.interval(level))
     names = ["(missing)" if part is None else str(part) for part in key]
     status = [estimate.status_label] if key and estimate.status_label else []
     noise = [estimate.noise_label(level)] if bounded else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
-    return [*names, *cells, *noise, *status]
+    return [*names, format_value(estimate), *cells, *noise, *status]
+
+
+def format_value(estimate: Estimate) -> str:
+    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows."""
+    null = math.isnan(estimate.value) and estimate.status_label != "not answered"
+    return NO_ROWS if null else format_number(estimate.value, estimate.stderr)
 
 
 def format_number(number: float, error: float) -> str:

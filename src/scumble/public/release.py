@@ -11,7 +11,6 @@ import hashlib
 import html
 import json
 import math
-import os
 import secrets
 import shutil
 import weakref
@@ -30,13 +29,16 @@ from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
+from scumble.public.release_files import link_or_copy, swap, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from scumble.public.estimation.estimators import Estimator
     from scumble.public.sandbox import Sandbox
+    from scumble.public.sql.select_plan import SelectPlan
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
@@ -92,18 +94,24 @@ class Release:
         return self.manifest.evidence
 
     def answer(
-        self, sql: str | Query, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
-    ) -> Estimate | Estimates:
+        self,
+        sql: str | Query | SelectPlan,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        clamp: bool = False,
+    ) -> Estimate | Estimates | EstimateTable:
         """Answer one question: return an `Estimate`, or `Estimates` for a GROUP BY.
 
-        `tables` are public side tables by name, as paths or data frames, for conditions such as
-        `IN (SELECT ... FROM name)`. `clamp` cuts counts to the range of possible counts, which
-        introduces a bias.
+        A SELECT with several aggregates gives an `EstimateTable`. `tables` are public side tables
+        by name, as paths or data frames, for joins and conditions such as `IN (SELECT ... FROM
+        name)`. `clamp` cuts counts to the range of possible counts, which introduces a bias.
         """
         with one_question(), _readable_data():
             sandbox = self._sandbox_with(tables)
             query = self._parsed(sql, sandbox)
-            return self._present(query, self._estimator(sandbox).one(query), clamp)
+            if isinstance(query, Query):
+                return self._present(query, self._answered([query], sandbox)[0], clamp)
+            return self._select(query, sandbox, clamp)
 
     def answer_many(
         self,
@@ -111,15 +119,19 @@ class Release:
         *,
         tables: Mapping[str, Any] | None = None,
         clamp: bool = False,
-    ) -> list[Estimate | Estimates]:
+    ) -> list[Estimate | Estimates | EstimateTable]:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
         sandbox = self._sandbox_with(tables)
         queries = [self._parsed(sql, sandbox) for sql in questions]
-        found = self._estimator(sandbox).many(queries)
+        plain = [query for query in queries if isinstance(query, Query)]
+        rows = iter(self._answered(plain, sandbox))
         return [
-            self._present(query, rows, clamp) for query, rows in zip(queries, found, strict=True)
+            self._present(query, next(rows), clamp)
+            if isinstance(query, Query)
+            else self._select(query, sandbox, clamp)
+            for query in queries
         ]
 
     def marginal(
@@ -141,11 +153,12 @@ class Release:
             integers=integers,
         )
 
-    def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query:
+    def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query | SelectPlan:
         """Parse and check a question, which can then be answered several times."""
         sandbox = self._sandbox_with(tables)
         query = self._parsed(sql, sandbox)
-        sandbox.check(query)
+        if isinstance(query, Query):
+            sandbox.check(query)
         return query
 
     def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
@@ -197,28 +210,53 @@ class Release:
     def _sandbox_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
         return self._new_sandbox(tables) if tables else self._sandbox
 
-    def _parsed(self, sql: str | Query, sandbox: Sandbox) -> Query:
-        if isinstance(sql, Query):
+    def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
+        from scumble.public.sql.select_plan import SelectPlan
+
+        if isinstance(sql, Query | SelectPlan):
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        from scumble.public.sql.parse import parse
+        from scumble.public.sql.parse import read_select
 
-        return parse(sql, self._queryable, sandbox.columns)
+        return read_select(sql, self._queryable, sandbox.columns)
+
+    def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
+        """Return the groups of each question with their estimates, in few passes over the data."""
+        from scumble.public.estimation.nulls import null_sums
+
+        estimator = self._estimator(sandbox)
+        rows = [estimator.one(queries[0])] if len(queries) == 1 else estimator.many(queries)
+        return [
+            {key: self._noted(each) for key, each in null_sums(query, found, estimator.one)}
+            for query, found in zip(queries, rows, strict=True)
+        ]
+
+    def _select(
+        self, plan: SelectPlan, sandbox: Sandbox, clamp: bool
+    ) -> Estimate | Estimates | EstimateTable:
+        """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
+        from scumble.public.estimation.selection import select
+
+        if clamp:
+            raise ParameterError("Only a plain count can be clamped: this question is more.")
+        return select(plan, self._queryable, sandbox, lambda some: self._answered(some, sandbox))
 
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
 
         return Estimator(self.evidence, self._queryable, sandbox)
 
-    def _present(self, query: Query, rows: Iterable[Any], clamp: bool) -> Estimate | Estimates:
-        found = [(key, self._noted(estimate)) for key, estimate in rows]
+    def _present(
+        self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
+    ) -> Estimate | Estimates:
+        found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
             return estimate
-        order = _order(self.schema, query.groups, [key for key, _ in found])
+        order = code_order(self.schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
         return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
 
@@ -248,19 +286,6 @@ def _readable_data() -> Iterator[None]:
         raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
 
 
-def _order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Return the positions of the keys sorted by code, the first name most significant."""
-    import numpy as np
-    import pyarrow as pa
-
-    codes = []
-    for place, name in enumerate(names):
-        values = pa.array([key[place] for key in keys], schema[name].arrow_type)
-        codes.append(schema[name].encode(values)[0])
-    order: list[int] = np.lexsort(codes[::-1]).tolist()
-    return order
-
-
 # Saving and loading.
 
 MANIFEST = "manifest.json"
@@ -280,7 +305,7 @@ def save(release: Release, folder: Path, *, force: bool = False, insecure: bool 
         raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
         _write_files(release, partial)
-        _swap(partial, folder)
+        swap(partial, folder)
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
     finally:
@@ -368,47 +393,13 @@ def check_replaceable(folder: Path) -> None:
 def _write_files(release: Release, folder: Path) -> None:
     names = release.evidence.files
     for name in names:
-        _link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
+        link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
     data = _manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
     data["checksum"] = _digest_of_json(data)
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, "utf-8")
     for path in (*(folder / name for name in names), folder / MANIFEST, folder):
-        _sync(path)
-
-
-def _link_or_copy(source: Path, target: Path, *, temporary: bool) -> None:
-    """Link a temporary file to its new place; copy a saved file."""
-    try:
-        if temporary:
-            os.link(source, target)
-            return
-    except OSError:
-        pass  # another file system, or one without hard links
-    shutil.copyfile(source, target)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _swap(partial: Path, folder: Path) -> None:
-    """Move the finished folder into place; an old one is moved aside first and removed last."""
-    old = partial.with_name(partial.name + "-old")
-    if folder.exists():
-        folder.rename(old)
-    try:
-        partial.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
-    _sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        sync(path)
 
 
 def _manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:

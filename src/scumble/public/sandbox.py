@@ -6,9 +6,7 @@ network, no extension and no setting can be reached from the SQL that it runs.
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -21,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet, types
+from pyarrow import types
 
-from scumble.model.errors import ParameterError, QueryError, ReleaseError, SourceError
+from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.query import Expression, Query, place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.limits import QuestionLimits, bounded_macros, watched
+from scumble.public.side_tables import side_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -132,6 +129,66 @@ class Sandbox:
             if value.dtype != bool:
                 raise QueryError(f"{expression.sql} is a number. WHERE needs conditions.")
         return found
+
+    def distinct(
+        self,
+        expressions: Sequence[Expression],
+        names: Sequence[str],
+        clauses: Sequence[Expression],
+        most: int,
+    ) -> pa.Table:
+        """Return the combinations of values that expressions take on the product domain of `names`.
+
+        Cells where a clause does not hold are left out. More than `most` are refused.
+        """
+        axes = self._axes(names, None)
+        if (total := cell_count(axes)) > CELL_LIMIT:
+            raise QueryError(
+                f"GROUP BY an expression over {', '.join(names)} would have to be evaluated for "
+                f"{total} combinations of values; at most {CELL_LIMIT} are possible."
+            )
+        listed = ", ".join(f"({e.sql}) AS c{place}" for place, e in enumerate(expressions))
+        where = " AND ".join(f"({clause.sql})" for clause in clauses) or "true"
+        parts = []
+        for start in range(0, max(total, 1), _BATCH):
+            with closing(self._connection.cursor()) as cursor:
+                cursor.register(_CELLS, cell_table(axes, start, _BATCH))
+                sql = f"SELECT DISTINCT {listed} FROM {quoted(_CELLS)} WHERE {where}"
+                parts.append(_run(cursor, f"{sql} ORDER BY ALL LIMIT {most + 1}"))
+        found = pa.concat_tables(parts)
+        if len(parts) > 1:
+            found = found.group_by(found.column_names).aggregate([])
+        if found.num_rows > most:
+            raise QueryError(
+                f"GROUP BY makes more than {most} groups by expressions; at most {most} are "
+                "possible. Group by a coarser expression."
+            )
+        return found
+
+    def limits(
+        self, expression: Expression, names: Sequence[str], clauses: Sequence[Expression]
+    ) -> tuple[float, float]:
+        """Return the least and largest value of a number where all clauses hold; NaN if nowhere."""
+        *holds, values = self.evaluate([*clauses, expression], names)
+        there = np.logical_and.reduce([np.ones(len(values), bool), *holds])
+        if not there.any():
+            return float("nan"), float("nan")
+        return float(values[there].min()), float(values[there].max())
+
+    def sql_types(self, table: pa.Table) -> list[str]:
+        """Return the SQL types of the columns of a table."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.register(_CELLS, table)
+            listed = ", ".join(f"typeof({quoted(name)})" for name in table.column_names)
+            first = _run(cursor, f"SELECT {listed} FROM {quoted(_CELLS)} LIMIT 1")
+        return [column[0].as_py() if len(column) else "VARCHAR" for column in first.columns]
+
+    def arranged(self, table: pa.Table, column: str, sql: str) -> pa.ChunkedArray:
+        """Return a column of a table of estimates after WHERE, ORDER BY and LIMIT, given as SQL."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.register(_CELLS, table)
+            found = _run(cursor, f"SELECT {quoted(column)} FROM {quoted(_CELLS)} {sql}")
+        return found.column(0)
 
     def close(self) -> None:
         """Close the connection and release its memory."""
@@ -362,82 +419,3 @@ def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Va
     narrow = [axis.size if i in named else 1 for i, axis in enumerate(axes)]
     wide = np.broadcast_to(values.reshape(narrow), [axis.size for axis in axes])
     return np.array(wide).reshape(-1)
-
-
-# Public side tables, which a question may look up. Nothing here is private.
-
-_DELIMITERS = ",;\t|"
-_LONGEST_HEADER = 1 << 16
-# A text column is converted to the first type in whose canonical form all its values are: 01234 is
-# a code, not a number, and 12345678901234567 would lose digits as a float.
-_WRITTEN = (
-    (r"(?i:true|false)", pa.bool_()),
-    (r"0|-?[1-9][0-9]{0,17}", pa.int64()),
-    (r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?", pa.float64()),
-    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", pa.date32()),
-)
-
-
-def side_table(given: Any) -> pa.Table:
-    """Return a side table, given the path of a CSV (also gzipped) or Parquet file, or a table.
-
-    A column of a CSV file becomes boolean, integer, float or date if all its values have that form,
-    without leading zeros; otherwise it stays text.
-    """
-    if not isinstance(given, str | Path):
-        try:
-            return pa.table(given)
-        except (TypeError, ValueError, pa.ArrowException):
-            kind = type(given).__name__
-        raise ParameterError(
-            f"A side table is a path, an Arrow table or a data frame. Got a {kind} instead."
-        )
-    path = Path(given)
-    if not path.exists():
-        raise SourceError(f"There is no file '{path}'.")
-    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
-    try:
-        return parquet.read_table(path) if is_parquet else _csv_table(path)
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
-        raise SourceError(
-            f"The side table '{path}' is not a readable CSV or Parquet file."
-        ) from None
-
-
-def _csv_table(path: Path) -> pa.Table:
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-        header = text.readline(_LONGEST_HEADER)
-    if len(header) >= _LONGEST_HEADER:
-        raise SourceError(
-            f"The header of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
-        )
-    mark = max(_DELIMITERS, key=header.count)
-    names = next(csv.reader([header], delimiter=mark), [])
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise SourceError(f"The side table '{path}' has two columns named {twice!r}.")
-    table = arrow_csv.read_csv(
-        path,
-        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    columns = [_typed(column.combine_chunks()) for column in table.columns]
-    return pa.table(columns, names=[name.strip() for name in table.column_names])
-
-
-def _typed(text: pa.Array) -> pa.Array:
-    if text.null_count == len(text):
-        return text
-    for pattern, kind in _WRITTEN:
-        if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
-            try:
-                return text.cast(kind)
-            except pa.ArrowInvalid:  # such as the 30th of February
-                return text
-    return text

@@ -10,8 +10,10 @@ import pytest
 
 from scumble.model.errors import QueryError
 from scumble.model.schema.schema import Schema
+from scumble.public.estimation.selection import check_plan
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.parse import parse
+from scumble.public.sql.parse import read_select
+from scumble.public.sql.select_plan import SelectPlan
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
 AGES = pa.table({"age": [20, 30], "young": [True, False]})
@@ -27,14 +29,18 @@ SCHEMA = Schema.loads(blocks("toml")[0])
 @pytest.mark.parametrize("sql", blocks("sql"))
 def test_a_question_on_the_page_runs(sql: str) -> None:
     engine = Sandbox(SCHEMA, {"ages": AGES})
-    query = parse(sql, SCHEMA, engine.columns)
-    engine.check(query)
-    engine.evaluate(query.expressions, query.attributes)
+    query = read_select(sql, SCHEMA, engine.columns)
+    if isinstance(query, SelectPlan):
+        check_plan(query, engine)
+        assert query.items
+    else:
+        engine.check(query)
+        engine.evaluate(query.expressions, query.attributes)
 
 
 @pytest.mark.parametrize("shown", blocks("text"))
 def test_a_refusal_on_the_page_reads_as_shown(shown: str) -> None:
     sql = shown.splitlines()[1].removeprefix("  ")
     with pytest.raises(QueryError) as caught:
-        parse(sql, SCHEMA)
+        read_select(sql, SCHEMA)
     assert str(caught.value) == shown

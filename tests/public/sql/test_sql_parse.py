@@ -14,7 +14,7 @@ from scumble.model.query import Expression, Query, place
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
-from scumble.public.sql.parse import parse
+from scumble.public.sql.parse import parse, read_select
 from tests.support.sql.sql_cases import SCHEMA, TABLES, cases, complaint, shown
 
 WORDS = (
@@ -35,7 +35,7 @@ def test_a_question_is_understood(sql: str, expected: str) -> None:
 @pytest.mark.parametrize(("sql", "expected"), cases("refused.sql"))
 def test_a_question_is_refused_at_the_word(sql: str, expected: str) -> None:
     with pytest.raises(QueryError) as caught:
-        parse(sql, SCHEMA, TABLES)
+        read_select(sql, SCHEMA, TABLES)
     assert complaint(sql, caught.value) == expected
 
 

@@ -37,6 +37,8 @@ def strip(question: TokenizedSql, span: Span) -> Span:
     """Return the span without parentheses around all of it."""
     start, end = span
     while question.closing.get(start) == end - 1:
+        if question.tokens[start + 1].token_type is T.SELECT:
+            break  # a scalar sub-select keeps its parentheses
         start, end = start + 1, end - 1
     if start >= end:
         at = question.tokens[start] if start < len(question.tokens) else None
@@ -56,7 +58,7 @@ def _clause(
 ) -> tuple[Expression, list[str]]:
     """Read one clause; a comparison of a known column with literals needs no parser."""
     found = read_comparison(tokens)
-    if found is None or found.column.text.lower() not in names.attributes:
+    if found is None or found.column.text.lower() not in names.attributes or names.joins:
         return read_expression(question, names, tokens), []
     attribute = names.attribute(found.column)
     replacements = {found.column.start: quoted(attribute.name)}

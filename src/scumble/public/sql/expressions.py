@@ -28,7 +28,6 @@ from scumble.public.limits import (
     UNBOUNDED_FUNCTIONS,
 )
 from scumble.public.sql.tokens import (
-    AGGREGATES,
     CLOCK_AND_USER,
     NameResolver,
     TokenizedSql,
@@ -44,7 +43,8 @@ _SENTENCES: dict[type[exp.Expr], str] = {
 }
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?")
 DROPPED = ""  # replaces the table in `table.column`, and the point after it
-_SUBSELECT = "A sub-select may only be IN (SELECT column FROM public_table WHERE ...)."
+_SIDE = "scumble side "  # before the columns of a table in a correlated sub-select
+_SUBSELECT = "A sub-select may only be (SELECT column FROM public_table WHERE ...)."
 
 
 def read_expression(question: TokenizedSql, names: NameResolver, tokens: Tokens) -> Expression:
@@ -58,11 +58,16 @@ def read_expression(question: TokenizedSql, names: NameResolver, tokens: Tokens)
 
 @dataclass
 class SideTable:
-    """The public side table that a sub-select reads; `called` is its name there."""
+    """The public side table that a sub-select reads; `called` is its name there.
+
+    A sub-select that refers to the row outside it is `correlated`: its columns are renamed, so that
+    names of the view cannot be taken for columns of the table.
+    """
 
     name: str
     called: str
     columns: Mapping[str, str]
+    correlated: bool = False
 
 
 class ColumnResolver:
@@ -82,7 +87,7 @@ class ColumnResolver:
         stack: list[tuple[exp.Expr, SideTable | None]] = [(root, None)]
         while stack:
             node, side = stack.pop()
-            if type(node) not in NODES:
+            if type(node) not in NODES and not (isinstance(node, exp.Star) and side is not None):
                 sentence = _SENTENCES.get(type(node), "This is not supported.")
                 raise self.question.error(sentence, self._token(node))
             if isinstance(node, exp.Column):
@@ -92,6 +97,8 @@ class ColumnResolver:
                 continue
             if isinstance(node, exp.Select):
                 side = self._side_table(node)
+            if isinstance(node, exp.Star) and side is not None:
+                continue
             if isinstance(node, exp.Anonymous):
                 self._check_clock(node)
             stack.extend((child, side) for child in node.iter_expressions())
@@ -100,24 +107,45 @@ class ColumnResolver:
         word, qualifier = self._token(node.this), node.args.get("table")
         if isinstance(node.this, exp.Star) or node.args.get("db") or node.args.get("join_mark"):
             raise self.question.error("A column is written as name or table.name.", word)
-        if qualifier is not None:
-            self._drop_qualifier(self._token(qualifier), side)
-        if side is None:
-            name = self.names.attribute(word).name
-            self.attributes.add(name)
-        else:
+        token = None if qualifier is None else self._token(qualifier)
+        if side is not None and self._inside(word, token, side):
+            if token is not None:
+                self.replacements[token.start] = DROPPED
             name = self.names.side_column(word, side.name, side.columns)
+            self.replacements[word.start] = quoted(_SIDE + name if side.correlated else name)
+            return
+        if token is not None and token.text.lower() in self.names.joins:
+            self.replacements[token.start] = DROPPED
+        elif token is not None:
+            self.names.check_qualifier(token)
+            self.replacements[token.start] = DROPPED
+        if self._joined(word, token):
+            sql, attributes = self.names.joined_column(word, token)
+            self.replacements[word.start] = sql
+            self.attributes.update(attributes)
+            return
+        if token is None:
+            self.names.check_ambiguous(word)
+        name = self.names.attribute(word).name
+        self.attributes.add(name)
         self.replacements[word.start] = quoted(name)
 
-    def _drop_qualifier(self, token: Token, side: SideTable | None) -> None:
-        if side is None:
-            self.names.check_qualifier(token)
-        elif token.text.lower() != side.called.lower():
-            raise self.question.error(
-                f"A sub-select cannot refer to the row outside it; its table is '{side.called}'.",
-                token,
-            )
-        self.replacements[token.start] = DROPPED
+    def _joined(self, word: Token, qualifier: Token | None) -> bool:
+        """Return whether a name is a column of a joined table."""
+        if qualifier is not None:
+            return qualifier.text.lower() in self.names.joins
+        return self.names.is_joined(word)
+
+    def _inside(self, word: Token, qualifier: Token | None, side: SideTable) -> bool:
+        """Return whether a name inside a sub-select is a column of its table."""
+        if qualifier is not None:
+            known = {self.names.view, *self.names.joins}
+            called = qualifier.text.lower()
+            if called != side.called.lower() and called not in known:
+                self.names.check_qualifier(qualifier)
+            return called == side.called.lower()
+        outside = word.text.lower() in self.names.attributes or self.names.is_joined(word)
+        return word.text.lower() in side.columns or not outside
 
     def _side_table(self, node: exp.Select) -> SideTable:
         """Return the table of `SELECT column FROM table [AS name] [WHERE ...]`."""
@@ -126,7 +154,8 @@ class ColumnResolver:
         table = source.this if source else None
         if (
             given - {"expressions", "from_", "from", "where", "kind", "operation_modifiers"}
-            or len(node.expressions) != 1
+            or (len(node.expressions) != 1 and not isinstance(node.parent, exp.Exists))
+            or (node.expressions[0].is_star and not isinstance(node.parent, exp.Exists))
             or not isinstance(table, exp.Table)
             or not isinstance(table.this, exp.Identifier)
             or {name for name, value in table.args.items() if value} - {"this", "alias"}
@@ -134,13 +163,26 @@ class ColumnResolver:
             raise self.question.error(_SUBSELECT, self._token(node))
         word = self._token(table.this)
         name, columns = self.names.side_table(word)
-        self.replacements[word.start] = quoted(name)
         alias = table.args.get("alias")
-        if alias is None:
-            return SideTable(name, name, columns)
-        called = self._token(alias.this)
-        self.replacements[called.start] = quoted(called.text)
-        return SideTable(name, called.text, columns)
+        called = name if alias is None else self._token(alias.this).text
+        side = SideTable(name, called, columns)
+        side.correlated = any(
+            not self._inside(self._token(each.this), self._qualifier(each), side)
+            for each in node.find_all(exp.Column)
+            if each.find_ancestor(exp.Select) is node and not isinstance(each.this, exp.Star)
+        )
+        self.replacements[word.start] = self._renamed(side) if side.correlated else quoted(name)
+        if alias is not None:
+            self.replacements[self._token(alias.this).start] = quoted(called)
+        return side
+
+    def _qualifier(self, node: exp.Column) -> Token | None:
+        table = node.args.get("table")
+        return None if table is None else self._token(table)
+
+    def _renamed(self, side: SideTable) -> str:
+        columns = (f"{quoted(n)} AS {quoted(_SIDE + n)}" for n in side.columns.values())
+        return f"(SELECT {', '.join(columns)} FROM {quoted(side.name)})"
 
     def _check_clock(self, node: exp.Anonymous) -> None:
         token = self.tokens.get(node.meta.get("start", -1), self.first)
@@ -164,7 +206,10 @@ def render(
     Literals are quoted again; every other word must be a keyword.
     """
     sql, tight, dropped = "", True, False
+    before: Token | None = None
     for token in tokens:
+        if before is not None and _is_shift(before, token):
+            tight = True
         text = replacements.get(token.start)
         if text is None:
             text = DROPPED if dropped else _text(question, token, calls)  # the point goes with it
@@ -172,7 +217,14 @@ def render(
         if text is not DROPPED:
             sql += text if tight or text in _CLOSES else " " + text
             tight = text in _OPENS or token.start in calls
+        before = token
     return sql
+
+
+def _is_shift(before: Token, token: Token) -> bool:
+    """Return whether two tokens are the operator << or >>, which the tokenizer cuts in two."""
+    same = before.token_type is token.token_type and before.end + 1 == token.start
+    return same and token.token_type in (T.LT, T.GT)
 
 
 _CLOSES = {")", ",", "::"}
@@ -210,7 +262,7 @@ NODES = frozenset(
         *(exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.Identifier, exp.Var),
         *(exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval),
         *(exp.Anonymous, exp.Extract, exp.Substring, exp.Trim, exp.StrPosition),
-        *(exp.Subquery, exp.Select, exp.From, exp.Where, exp.Table, exp.TableAlias),
+        *(exp.Subquery, exp.Exists, exp.Select, exp.From, exp.Where, exp.Table, exp.TableAlias),
     }
 )
 
@@ -218,8 +270,8 @@ NODES = frozenset(
 KEYWORDS = frozenset(
     (
         "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS ISNULL NOTNULL NULL TRUE FALSE UNKNOWN "
-        "CASE WHEN THEN ELSE END AS FROM FOR BOTH LEADING TRAILING DISTINCT INTERVAL SELECT WHERE "
-        "BOOLEAN BOOL TINYINT SMALLINT INTEGER INT BIGINT HUGEINT INT1 INT2 INT4 INT8 "
+        "EXISTS CASE WHEN THEN ELSE END AS FROM FOR BOTH LEADING TRAILING DISTINCT INTERVAL "
+        "SELECT WHERE BOOLEAN BOOL TINYINT SMALLINT INTEGER INT BIGINT HUGEINT INT1 INT2 INT4 INT8 "
         "UTINYINT USMALLINT UINTEGER UBIGINT FLOAT REAL DOUBLE PRECISION FLOAT4 FLOAT8 "
         "DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT STRING DATE TIME TIMESTAMP DATETIME "
         "MILLENNIUM CENTURY DECADE YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND "
@@ -276,7 +328,7 @@ def _syntax_error(question: TokenizedSql, tokens: Tokens, error: ParseError) -> 
 # Words before a parenthesis that are not functions.
 _SYNTAX = frozenset(
     "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS FROM FOR WHEN THEN ELSE CASE AS WHERE "
-    "INTERVAL SELECT DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING "
+    "INTERVAL SELECT EXISTS DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING "
     "TRAILING".split()
 ) | {"SIMILAR TO"}
 # Special forms of the grammar, which DuckDB does not list among its functions.
@@ -289,6 +341,7 @@ def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
     """Return the offsets of function calls; raise `QueryError` if a function is not allowed."""
     calls: set[int] = set()
     bounded = 0
+    public = _inside_subselects(tokens)  # where aggregates are over public tables
     for token, after in pairwise(tokens):
         if after.token_type is T.L_PAREN and is_word(token):
             name = token.text.upper()
@@ -297,7 +350,7 @@ def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
             if name not in _SYNTAX:
                 calls.add(token.start)
                 if name not in _FUNCTION_FORMS:
-                    _check_function(question, token)
+                    _check_function(question, token, token.start in public)
                 bounded += name.lower() in BOUNDED_FUNCTIONS
                 if bounded > MOST_BOUNDED:
                     raise question.error(
@@ -311,19 +364,47 @@ def check_functions(question: TokenizedSql, tokens: Tokens) -> set[int]:
     return calls
 
 
-def _check_function(question: TokenizedSql, token: Token) -> None:
+def _inside_subselects(tokens: Tokens) -> set[int]:
+    """Return the offsets of the tokens that are inside of `(SELECT ...)`."""
+    found: set[int] = set()
+    depth, selects = 0, list[int]()
+    for place, token in enumerate(tokens):
+        if token.token_type is T.L_PAREN:
+            depth += 1
+            if place + 1 < len(tokens) and tokens[place + 1].token_type is T.SELECT:
+                selects.append(depth)
+        elif token.token_type is T.R_PAREN:
+            if selects and selects[-1] == depth:
+                selects.pop()
+            depth -= 1
+        elif selects:
+            found.add(token.start)
+    return found
+
+
+# Aggregates of public side tables that do not depend on the order of their rows.
+_PUBLIC_AGGREGATES = frozenset(
+    "count sum avg mean min max median quantile quantile_cont quantile_disc var_pop var_samp "
+    "stddev stddev_pop stddev_samp bool_and bool_or count_if".split()
+)
+
+
+def _check_function(question: TokenizedSql, token: Token, public: bool) -> None:
     name, known = token.text.lower(), catalogue()
     if name in UNBOUNDED_FUNCTIONS:
         raise question.error(
             f"{token.text} is not supported: nothing limits the size of its result.", token
         )
+    if public and name in _PUBLIC_AGGREGATES:
+        return
     if name in known.deterministic:
         if name in PATTERN_FUNCTIONS:
             _check_pattern(question, token)
         return
     if name in known.aggregates:
         raise question.error(
-            f"{token.text} cannot be used here: {AGGREGATES}, alone and directly after SELECT.",
+            f"{token.text} cannot be used here: aggregates stand after SELECT, in HAVING and in "
+            "ORDER BY.",
             token,
         )
     if name in known.others:

@@ -1,41 +1,46 @@
-"""parse: a SELECT statement to a `Query`.
+"""parse: a SELECT statement to a `Query`, or `read_select` to a `Query` or a `SelectPlan`.
 
-The text is not trusted: every token must be known, and the first unknown one is pointed at.
+The text is not trusted: every token must be known, and the first unknown one is pointed at. A
+`Query` is one COUNT, SUM or AVG by attributes; everything else that is supported is a `SelectPlan`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from types import MappingProxyType
 
-from sqlglot import Token
 from sqlglot import TokenType as T
 
-from scumble.model.errors import QueryError
-from scumble.model.query import Aggregate, Expression, Query, quoted
-from scumble.model.schema.attribute import Attribute
+from scumble.model.query import Aggregate, Expression, Query
 from scumble.model.schema.schema import Schema
-from scumble.public.sql.conditions import Span, read_clauses, strip
-from scumble.public.sql.expressions import check_functions, read_expression
+from scumble.public.sql.aggregates import Term
+from scumble.public.sql.conditions import Span, read_clauses
+from scumble.public.sql.from_clause import FromReader
+from scumble.public.sql.group_by import GroupingSet, GroupReader
+from scumble.public.sql.select_list import ArrangementReader, RawItem, SelectReader, read_items
+from scumble.public.sql.select_plan import Item, Key, SelectPlan, placeholder
 from scumble.public.sql.tokens import (
     AGGREGATES,
     NameResolver,
     TokenizedSql,
-    is_word,
     refuse_unsupported,
 )
 
-__all__ = ["parse", "parse_tokens"]
+__all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens"]
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
+_ONE = (
+    "One COUNT, SUM or AVG by columns is needed here: arithmetic, several aggregates, HAVING and "
+    "the like are for `answer`."
+)
 
 
 def parse(text: str, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES) -> Query:
-    """Parse a question about a table of this schema.
+    """Parse a question of one COUNT, SUM or AVG about a table of this schema.
 
-    `tables` are the columns of public side tables by name, for `IN (SELECT ... FROM table)`. Raises
-    `QueryError`, with a caret under the token, if the text cannot be parsed or is not supported.
+    `tables` are the columns of public side tables by name. Raises `QueryError`, with a caret under
+    the token, if the text cannot be parsed or is not supported.
     """
     return parse_tokens(TokenizedSql(text), schema, tables)
 
@@ -44,276 +49,252 @@ def parse_tokens(
     question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
 ) -> Query:
     """Parse a question that is tokenized already; see `parse`."""
+    found = read_select_tokens(question, schema, tables)
+    if isinstance(found, Query):
+        return found
+    raise question.error(_ONE, question.tokens[0])
+
+
+def read_select(
+    text: str, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
+) -> Query | SelectPlan:
+    """Parse any question that is supported; see `parse`."""
+    return read_select_tokens(TokenizedSql(text), schema, tables)
+
+
+def read_select_tokens(
+    question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
+) -> Query | SelectPlan:
+    """Parse a question that is tokenized already; see `read_select`."""
     names = NameResolver(question, schema, tables)
     _ = question.closing  # unbalanced parentheses are rejected first
     refuse_unsupported(question, names.attributes)
     return Statement(question, names).read()
 
 
-_AGGREGATES: dict[str, Aggregate] = {"count": "count", "sum": "sum", "avg": "mean", "mean": "mean"}
-_NOT_AN_ALIAS = {T.FROM, T.COMMA, T.WHERE, T.GROUP_BY}
-_ENDS = {T.FROM, T.COMMA}
-_PLAIN = "Only columns and one aggregate can be selected: do arithmetic inside the aggregate."
-
-
-@dataclass
-class Selection:
-    """The SELECT list: columns and one aggregate, as spans of tokens."""
-
-    columns: list[Span] = field(default_factory=list)
-    aliases: dict[str, Span] = field(default_factory=dict)
-    places: list[Span | None] = field(default_factory=list)  # by position; None for the aggregate
-    aggregate: Aggregate | None = None
-    argument: Span | None = None  # None: COUNT(*)
+_AFTER_FROM = {
+    T.WHERE: "A condition is missing after WHERE.",
+    T.GROUP_BY: "A column is missing after GROUP BY.",
+    T.HAVING: "A condition is missing after HAVING.",
+    T.ORDER_BY: "A column is missing after ORDER BY.",
+    T.LIMIT: "A number is missing after LIMIT.",
+    T.OFFSET: "A number is missing after OFFSET.",
+}
+_ORDER = tuple(_AFTER_FROM)
+_KINDS: dict[str, Aggregate] = {"count": "count", "sum": "sum", "mean": "mean"}
 
 
 class Statement:
-    """Reads SELECT, FROM, WHERE and GROUP BY from left to right; `at` is the next token."""
+    """Reads SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET."""
 
     def __init__(self, question: TokenizedSql, names: NameResolver) -> None:
         self.question, self.names = question, names
-        self.at = 0
+        self.reader = SelectReader(question, names)
 
-    def read(self) -> Query:
-        """Return the query; every token must have been read."""
-        selection = self._read_select()
-        self._read_from()
-        condition = self._read_where()
-        groups = self._read_groups(selection)
-        if (left := self._peek()) is not None:
-            raise self._unexpected(left)
+    def read(self) -> Query | SelectPlan:
+        """Return the query or the plan; every token must have been read."""
+        start = self._find_from()
+        items = read_items(self.question, (1, start))
+        source = FromReader(self.question, self.names, start + 1)
+        at, joined = source.read()
+        spans = self._read_spans(at)
+        clauses, notes = self._clauses(spans.get(T.WHERE))
+        clauses = [*joined, *clauses]
+        groups = GroupReader(self.reader, items, self._plain(items))
+        sets = groups.read(spans.get(T.GROUP_BY))
+        selected = self._selected(items, groups)
+        keys, sets = _by_selection(groups.keys, sets, selected)
+        limits = [self._whole(spans.get(kind)) for kind in (T.LIMIT, T.OFFSET)]
+        places = _places(selected, keys)
+        aliases = {i.name.lower(): p for i, p in zip(items, places, strict=True) if i.alias}
+        arrangement = ArrangementReader(self.reader, keys, places, aliases).read(
+            spans.get(T.HAVING), spans.get(T.ORDER_BY), limits[0], limits[1] or 0
+        )
+        plan = SelectPlan(
+            _named(keys, items, selected),
+            tuple(self._items(items, selected)),
+            tuple(clauses),
+            tuple(sets),
+            arrangement,
+            source.joins,
+            self.question.text,
+            tuple(dict.fromkeys(notes)),
+        )
+        return _query(plan, keys) or plan
+
+    # The spans of the statement.
+
+    def _find_from(self) -> int:
+        """Return the index of FROM."""
+        at = 1
+        tokens = self.question.tokens
+        while at < len(tokens):
+            kind = tokens[at].token_type
+            if kind is T.FROM and tokens[at - 1].token_type is not T.DISTINCT:
+                return at
+            if kind is T.FROM and at == 2:
+                return at
+            at = self.question.closing.get(at, at) + 1
+        if len(tokens) == 1:
+            raise self.question.error("A column or an aggregate is missing here.")
+        raise self.question.error("FROM is missing.")
+
+    def _read_spans(self, at: int) -> dict[T, Span]:
+        """Return the spans of the clauses after FROM, by their first word."""
+        tokens = self.question.tokens
+        spans: dict[T, Span] = {}
+        place = -1
+        while at < len(tokens):
+            kind = tokens[at].token_type
+            if kind not in _AFTER_FROM:
+                raise self.question.error(f"'{tokens[at].text}' is not supported here.", tokens[at])
+            late = _ORDER.index(kind)
+            swapped = kind is T.LIMIT and place == _ORDER.index(T.OFFSET)
+            if kind in spans or (late < place and not swapped):
+                raise self.question.error(
+                    f"Syntax error at or near '{tokens[at].text}'.", tokens[at]
+                )
+            place = max(place, late)
+            start = at = at + 1
+            while at < len(tokens) and tokens[at].token_type not in _AFTER_FROM:
+                at = self.question.closing.get(at, at) + 1
+            if start == at:
+                blamed = tokens[at] if at < len(tokens) else None
+                raise self.question.error(_AFTER_FROM[kind], blamed)
+            spans[kind] = (start, at)
+        return spans
+
+    def _whole(self, span: Span | None) -> int | None:
+        """Return the number of LIMIT or OFFSET."""
+        if span is None:
+            return None
+        token = self.question.tokens[span[0]]
+        if span[1] - span[0] > 1 or not (token.text.isascii() and token.text.isdigit()):
+            raise self.question.error("LIMIT and OFFSET take a whole number.", token)
+        return min(int(token.text), 2**53)
+
+    def _clauses(self, span: Span | None) -> tuple[list[Expression], list[str]]:
         clauses: list[Expression] = []
         notes: list[str] = []
-        if condition is not None:
-            for clause, about in read_clauses(self.question, self.names, condition):
-                clauses.append(clause)
-                notes += about
-        argument = self._read_argument(selection, clauses)
-        assert selection.aggregate is not None  # noqa: S101  (_read_select saw to it)
-        unique = tuple(dict.fromkeys(notes))
-        return Query(
-            selection.aggregate, argument, tuple(clauses), groups, self.question.text, unique
-        )
+        for clause, about in read_clauses(self.question, self.names, span) if span else ():
+            clauses.append(clause)
+            notes += about
+        return clauses, notes
 
-    # SELECT
+    # The SELECT list.
 
-    def _read_select(self) -> Selection:
-        self.at = 1  # after SELECT, which refuse_unsupported checked
-        selection = Selection()
-        while True:
-            self._read_item(selection)
-            after = self._next("FROM is missing.")
-            if after.token_type is T.FROM:
-                break
-            if after.token_type is not T.COMMA:
-                raise self._unexpected_item(after, selection)
-        if selection.aggregate is None:
+    def _plain(self, items: Sequence[RawItem]) -> list[bool]:
+        """Return of each item whether it has no aggregate; at least one must have one."""
+        plain = [not self.reader.has_aggregate(item.span) for item in items]
+        if all(plain):
+            for item in items:
+                self._check_column(item.span)
             raise self.question.error(
                 f"The question must ask for an aggregate: {AGGREGATES}.", self.question.tokens[1]
             )
-        return selection
+        return plain
 
-    def _read_item(self, selection: Selection) -> None:
-        """Read one entry of the SELECT list, with its alias."""
-        token = self._peek()
-        if token is None or token.token_type in _ENDS:
-            raise self.question.error("A column or an aggregate is missing here.", token)
-        if token.token_type is T.STAR:
-            raise self.question.error(f"SELECT * is not supported: {AGGREGATES}.", token)
-        if not is_word(token):
-            raise self.question.error(_PLAIN, token)
-        start = self.at
-        if self._kind(1) is T.L_PAREN:
-            self._read_aggregate(token, selection)
-            span = None
-        else:
-            self._read_column_tokens()
-            span = (start, self.at)
-            selection.columns.append(span)
-        selection.places.append(span)
-        alias = self._read_alias()
-        if alias is not None and span is not None:
-            selection.aliases[alias.text.lower()] = span
+    def _check_column(self, span: Span) -> None:
+        if span[1] - span[0] > 1:
+            self.reader.expression(span)
 
-    def _read_aggregate(self, token: Token, selection: Selection) -> None:
-        name = token.text.lower()
-        if name not in _AGGREGATES:
-            check_functions(self.question, self.question.tokens[self.at : self.at + 2])
-            raise self.question.error(
-                f"Only columns and one aggregate can be selected, not {token.text}(...).", token
-            )
-        if selection.aggregate is not None:
-            raise self.question.error("Ask for one aggregate at a time.", token)
-        selection.aggregate = _AGGREGATES[name]
-        start, end = self.at + 2, self.question.closing[self.at + 1]
-        self.at = end + 1
-        star = end == start + 1 and self.question.tokens[start].token_type is T.STAR
-        if name == "count" and (star or start == end):
-            return
-        if star or start == end:
-            raise self.question.error(f"{token.text} needs an expression to add up.", token)
-        selection.argument = strip(self.question, (start, end))
+    def _selected(self, items: Sequence[RawItem], groups: GroupReader) -> list[int | None]:
+        """Return for each item the index of its key, or None for a number."""
+        selected: list[int | None] = []
+        for item, plain in zip(items, groups.plain, strict=True):
+            if not plain:
+                selected.append(None)
+                continue
+            key = groups.read_key(item.span)
+            places = [i for i, each in enumerate(groups.keys) if each.expression == key.expression]
+            if not places:
+                raise self.question.error(
+                    f"'{key.name}' is selected but not in GROUP BY.",
+                    self.question.tokens[item.span[0]],
+                )
+            selected.append(places[0])
+        return selected
 
-    def _read_argument(self, selection: Selection, clauses: list[Expression]) -> Expression | None:
-        """Return the summand. As in SQL, rows where it is NULL are excluded, by one more clause."""
-        if selection.argument is None:
-            return None
-        start, end = selection.argument
-        tokens = self.question.tokens[start:end]
-        plain = end - start == 1 and is_word(tokens[0])
-        if plain and tokens[0].text.lower() in self.names.attributes:
-            attribute = self.names.attribute(tokens[0])
-            found = Expression(quoted(attribute.name), (attribute.name,), tokens[0].start)
-            optional = attribute.missing
-        else:
-            found = read_expression(self.question, self.names, tokens)
-            optional = True
-        if optional:
-            sql = f"({found.sql}) IS NOT NULL"
-            clauses.append(Expression(sql, found.attributes, found.start))
-        if selection.aggregate == "count":
-            return None
+    def _items(self, items: Sequence[RawItem], selected: Sequence[int | None]) -> list[Item]:
+        found: list[Item] = []
+        for item, key in zip(items, selected, strict=True):
+            if key is None:
+                start, end = (self.question.tokens[i] for i in (item.span[0], item.span[1] - 1))
+                name = item.name or self.question.text[start.start : end.end + 1]
+                name = _distinct(name, [each.name for each in found])
+                found.append(Item(name, self.reader.node(item.span)))
         return found
 
-    # FROM, WHERE, GROUP BY
 
-    def _read_from(self) -> None:
-        """Read FROM; any table name is accepted, because a release holds one table."""
-        token = self._next("The name of a table is missing after FROM.")
-        if token.token_type is T.L_PAREN:
-            raise self.question.error("A sub-select in FROM is not supported: name a table.", token)
-        if not is_word(token) or token.token_type in _NOT_AN_ALIAS:
-            raise self.question.error("FROM takes the name of a table, such as t.", token)
-        if self._kind() is T.L_PAREN:
-            raise self.question.error("FROM takes the name of a table, not a function.", token)
-        if token.text.lower() in self.names.tables:
-            raise self.question.error(
-                f"'{token.text}' is a public side table: questions are about the view. A side "
-                "table can be used as IN (SELECT column FROM table).",
-                token,
-            )
-        while self._kind() is T.DOT:
-            self.at += 1
-            token = self._next("A name is missing after the point.")
-        if self._kind() is T.DASH:
-            raise self.question.error("Put a name with a hyphen into double quotes.", token)
-        alias = self._read_alias()
-        self.names.view = (alias or token).text.lower()
+def _places(selected: Sequence[int | None], keys: Sequence[Key]) -> list[str]:
+    """Return the placeholder of every item, given its key, or None for a number."""
+    places: list[str] = []
+    numbers = 0
+    order = _key_order(selected, len(keys))
+    for key in selected:
+        if key is None:
+            places.append(placeholder("item", numbers))
+            numbers += 1
+        else:
+            places.append(placeholder("key", order.index(key)))
+    return places
 
-    def _read_where(self) -> Span | None:
-        if self._kind() is not T.WHERE:
-            return None
-        start = self.at = self.at + 1
-        while (token := self._peek()) is not None and token.token_type is not T.GROUP_BY:
-            self.at = self.question.closing.get(self.at, self.at) + 1
-        if start == self.at:
-            raise self.question.error("A condition is missing after WHERE.", token)
-        return start, self.at
 
-    def _read_groups(self, selection: Selection) -> tuple[str, ...]:
-        """Return the selected columns in their order, then those that only GROUP BY names."""
-        selected = {span: self._attribute(span).name for span in selection.columns}
-        grouped = self._read_group_by(selection)
-        for span, name in selected.items():
-            if name not in grouped:
-                raise self.question.error(
-                    f"'{name}' is selected but not in GROUP BY.", self.question.tokens[span[0]]
-                )
-        return tuple(dict.fromkeys([*selected.values(), *grouped]))
+def _key_order(selected: Sequence[int | None], count: int) -> list[int]:
+    """Return the keys in the order of the SELECT list, then those that only GROUP BY names."""
+    return list(dict.fromkeys([*(key for key in selected if key is not None), *range(count)]))
 
-    def _read_group_by(self, selection: Selection) -> list[str]:
-        if self._kind() is not T.GROUP_BY:
-            return []
-        self.at += 1
-        if self._kind() is T.ALL and self.at + 1 == len(self.question.tokens):
-            self.at += 1
-            return [self._attribute(span).name for span in selection.columns]
-        grouped = [self._read_group(selection).name]
-        while self._kind() is T.COMMA:
-            self.at += 1
-            grouped.append(self._read_group(selection).name)
-        return grouped
 
-    def _read_group(self, selection: Selection) -> Attribute:
-        """Read a column, the alias of a selected one, or its position."""
-        token = self._peek()
-        if token is None:
-            raise self.question.error("A column is missing after GROUP BY.")
-        if token.token_type is T.NUMBER:
-            self.at += 1
-            return self._attribute(self._position(token, selection))
-        if is_word(token) and self._kind(1) is T.L_PAREN:
-            raise self.question.error("GROUP BY must name columns, not expressions.", token)
-        start = self.at
-        self._read_column_tokens()
-        if self._kind() not in (None, T.COMMA) and not is_word(self.question.tokens[self.at]):
-            raise self.question.error("GROUP BY must name columns, not expressions.", token)
-        alias = token.text.lower()
-        if alias not in self.names.attributes and alias in selection.aliases:
-            return self._attribute(selection.aliases[alias])
-        return self._attribute((start, self.at))
+def _by_selection(
+    keys: Sequence[Key], sets: Sequence[GroupingSet], selected: Sequence[int | None]
+) -> tuple[list[Key], list[GroupingSet]]:
+    order = _key_order(selected, len(keys))
+    return [keys[index] for index in order], [
+        tuple(sorted(order.index(index) for index in each)) for each in sets
+    ]
 
-    def _position(self, token: Token, selection: Selection) -> Span:
-        number = int(token.text) if token.text.isdigit() else 0
-        span = selection.places[number - 1] if 0 < number <= len(selection.places) else None
-        if span is None:
-            raise self.question.error(
-                f"{token.text} is not the position of a selected column.", token
-            )
-        return span
 
-    # Tokens
+def _named(
+    keys: Sequence[Key], items: Sequence[RawItem], selected: Sequence[int | None]
+) -> tuple[Key, ...]:
+    """Return the keys with the aliases under which they are selected."""
+    order = _key_order(selected, len(keys))
+    aliases = {
+        order.index(key): item.name
+        for item, key in zip(items, selected, strict=True)
+        if key is not None and item.name
+    }
+    found: list[Key] = []
+    for index, key in enumerate(keys):
+        name = _distinct(aliases.get(index, key.name), [each.name for each in found])
+        found.append(replace(key, name=name))
+    return tuple(found)
 
-    def _read_column_tokens(self) -> None:
-        """Read `column` or `table.column`."""
-        token = self._next("")
-        if not is_word(token):
-            raise self.question.error("The name of a column is expected here.", token)
-        if self._kind() is T.DOT:
-            self.at += 1
-            if not is_word(last := self._next("The name of a column is missing after the point.")):
-                raise self.question.error("The name of a column is expected here.", last)
 
-    def _attribute(self, span: Span) -> Attribute:
-        start, end = span
-        if end - start > 1:
-            self.names.check_qualifier(self.question.tokens[start])
-        return self.names.attribute(self.question.tokens[end - 1])
+def _distinct(name: str, taken: Sequence[str]) -> str:
+    """Return the name, with a number after it if it is taken."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name} {number}"
+    return found
 
-    def _read_alias(self) -> Token | None:
-        kind = self._kind()
-        if kind is T.ALIAS:
-            self.at += 1
-            alias = self._next("A name is missing after AS.")
-            if not is_word(alias) or alias.token_type in _NOT_AN_ALIAS:
-                raise self.question.error("A name is missing after AS.", alias)
-            return alias
-        if kind in (T.VAR, T.IDENTIFIER):
-            return self._next("")
+
+def _query(plan: SelectPlan, keys: Sequence[Key]) -> Query | None:
+    """Return the query of a plan that has one aggregate by attributes; None for other plans."""
+    attributes = [key.attribute for key in keys if key.attribute is not None]
+    term = plan.items[0].node
+    if len(plan.items) > 1 or not isinstance(term, Term) or term.kind not in _KINDS:
         return None
-
-    def _peek(self) -> Token | None:
-        return self.question.tokens[self.at] if self.at < len(self.question.tokens) else None
-
-    def _kind(self, ahead: int = 0) -> T | None:
-        place = self.at + ahead
-        return self.question.tokens[place].token_type if place < len(self.question.tokens) else None
-
-    def _next(self, missing: str) -> Token:
-        token = self._peek()
-        if token is None:
-            raise self.question.error(missing)
-        self.at += 1
-        return token
-
-    def _unexpected(self, token: Token) -> QueryError:
-        if token.token_type is T.COMMA:
-            return self.question.error(
-                "Joins are not supported: a question is about one table.", token
-            )
-        return self.question.error(f"'{token.text}' is not supported here.", token)
-
-    def _unexpected_item(self, token: Token, selection: Selection) -> QueryError:
-        if selection.places[-1] is not None:
-            self.names.attribute(self.question.tokens[self.at - 2])  # advice on `education-num`
-        return self.question.error(_PLAIN, token)
+    if len(attributes) < len(keys) or len(plan.sets) > 1 or not plan.arrangement.empty:
+        return None
+    if plan.joins or (term.filtered and keys):
+        return None
+    return Query(
+        _KINDS[term.kind],
+        term.argument,
+        (*plan.clauses, *term.clauses),
+        tuple(attributes),
+        plan.text,
+        tuple(dict.fromkeys((*plan.notes, *term.notes))),
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -137,6 +138,26 @@ CLOCK_AND_USER = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class JoinedTable:
+    """A joined public side table: its `key` equals the expression `sql` over attributes."""
+
+    name: str
+    columns: Mapping[str, str]  # exact names by lower-case name
+    key: str
+    sql: str
+    attributes: tuple[str, ...]
+
+    def value(self, column: str) -> str:
+        """Return the SQL of a column for a row of the view; NULL without a partner.
+
+        The inner names are such that names of the view cannot be taken for columns of the table.
+        """
+        table, key, value = quoted(self.name), quoted("scumble key"), quoted("scumble value")
+        inner = f"SELECT {quoted(self.key)} AS {key}, {quoted(column)} AS {value} FROM {table}"
+        return f"(SELECT {value} FROM ({inner}) WHERE {key} = ({self.sql}))"
+
+
 class NameResolver:
     """Resolves the names of columns of the view and of public side tables; case is ignored."""
 
@@ -150,6 +171,8 @@ class NameResolver:
             for table, columns in tables.items()
         }
         self.view: str = ""  # the name of the view in FROM, in lower case
+        self.joins: dict[str, JoinedTable] = {}  # by the name that FROM calls them, in lower case
+        self.using: set[str] = set()  # columns of USING, in lower case
 
     def attribute(self, token: Token) -> Attribute:
         """Return the published attribute that a token names."""
@@ -163,6 +186,36 @@ class NameResolver:
             )
         return found
 
+    def is_joined(self, token: Token) -> bool:
+        """Return whether a plain name is a column of a joined table and not of the view."""
+        return token.text.lower() not in self.attributes and any(
+            token.text.lower() in table.columns for table in self.joins.values()
+        )
+
+    def joined_column(self, token: Token, qualifier: Token | None) -> tuple[str, tuple[str, ...]]:
+        """Return the SQL of a column of a joined table, and the attributes that it depends on."""
+        word = token.text.lower()
+        if qualifier is not None:
+            found = [self.joins[qualifier.text.lower()]]
+        else:
+            found = [table for table in self.joins.values() if word in table.columns]
+        if len(found) > 1:
+            raise self.question.error(
+                f"'{token.text}' is a column of several tables: write table.{token.text}.", token
+            )
+        [table] = found
+        column = self.side_column(token, table.name, table.columns)
+        return table.value(column), table.attributes
+
+    def check_ambiguous(self, token: Token) -> None:
+        """Raise `QueryError` if a plain name is a column of the view and of a joined table."""
+        word = token.text.lower()
+        if word not in self.using and any(word in t.columns for t in self.joins.values()):
+            raise self.question.error(
+                f"'{token.text}' is a column of several tables: write {self.view}.{token.text}.",
+                token,
+            )
+
     def check_qualifier(self, token: Token) -> None:
         """Raise `QueryError` unless `token`, as in `token.age`, is the name of the view in FROM."""
         if token.text.lower() != self.view:
@@ -170,14 +223,14 @@ class NameResolver:
                 f"There is no table '{token.text}' here: FROM calls it '{self.view}'.", token
             )
 
-    def side_table(self, token: Token) -> tuple[str, dict[str, str]]:
+    def side_table(self, token: Token, what: str = "A sub-select") -> tuple[str, dict[str, str]]:
         """Return the exact name of a public side table, and its columns by lower-case name."""
         if token.text.lower() in self.tables:
             return self.tables[token.text.lower()]
         known = ", ".join(table for table, _ in self.tables.values())
         have = f"The public tables are {known}." if known else "No public table was given."
         raise self.question.error(
-            f"A sub-select can only read a public side table; '{token.text}' is not one. {have}",
+            f"{what} can only read a public side table; '{token.text}' is not one. {have}",
             token,
         )
 
@@ -224,42 +277,30 @@ class NameResolver:
 
 # SQL that is never supported, with the message for each token type.
 
-_ONE_TABLE = "Joins are not supported: a question is about one table."
-_ORDER = "is not supported: the answer comes as a whole, sort or cut it afterwards."
 _SETS = "is not supported: ask each question by itself."
 _SAMPLES = "Samples are not supported: the error of the answer would not be known."
 _NESTED = "Lists, structs and lambda functions are not supported: use scalar expressions."
 _PARAMETERS = "Parameters are not supported: write the value itself."
 _LITERALS = "This kind of literal is not supported: write text in single quotes."
-_SUBSELECTS = "Sub-selects are supported only as IN (SELECT column FROM public_table WHERE ...)."
+_QUANTIFIED = "ANY, ALL and SOME are not supported: use IN (SELECT column FROM public_table ...)."
 _SYMBOL = "This symbol is not part of the supported SQL."
 
 REFUSED = {
-    T.JOIN: _ONE_TABLE,
-    T.CROSS: _ONE_TABLE,
-    T.NATURAL: _ONE_TABLE,
-    T.LATERAL: _ONE_TABLE,
-    T.STRAIGHT_JOIN: _ONE_TABLE,
-    T.OVER: "Window functions (OVER) are not supported.",
+    T.LATERAL: "LATERAL is not supported: only public side tables can be joined, by a key.",
+    T.STRAIGHT_JOIN: "STRAIGHT_JOIN is not supported: write JOIN.",
+    T.OVER: "Window functions (OVER) are not supported: an answer has no rows to look over.",
     T.WINDOW: "Window functions (WINDOW) are not supported.",
     T.QUALIFY: "QUALIFY is not supported: there are no window functions.",
-    T.HAVING: "HAVING is not supported: choose among the groups of the answer afterwards.",
-    T.ORDER_BY: f"ORDER BY {_ORDER}",
-    T.LIMIT: f"LIMIT {_ORDER}",
-    T.OFFSET: f"OFFSET {_ORDER}",
-    T.FETCH: f"FETCH {_ORDER}",
+    T.FETCH: "FETCH is not supported: write LIMIT.",
     T.UNION: f"UNION {_SETS}",
     T.EXCEPT: f"EXCEPT {_SETS}",
     T.INTERSECT: f"INTERSECT {_SETS}",
     T.SEMICOLON: "Only one statement can be asked at a time.",
-    T.DISTINCT: "DISTINCT is not supported: a noisy view cannot tell which rows are equal.",
     T.TABLE_SAMPLE: _SAMPLES,
-    T.USING: _SAMPLES,
     T.PIVOT: "PIVOT is not supported: use GROUP BY.",
     T.UNPIVOT: "UNPIVOT is not supported.",
-    T.EXISTS: _SUBSELECTS,
-    T.ANY: _SUBSELECTS,
-    T.SOME: _SUBSELECTS,
+    T.ANY: _QUANTIFIED,
+    T.SOME: _QUANTIFIED,
     T.COLLATE: "COLLATE is not supported: use lower(...) or strip_accents(...).",
     T.PLACEHOLDER: _PARAMETERS,
     T.PARAMETER: _PARAMETERS,
@@ -285,46 +326,43 @@ SYMBOLS = frozenset(
 
 _TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
 
-AGGREGATES = "COUNT(*), COUNT(e), SUM(e) and AVG(e) are supported"
+AGGREGATES = (
+    "COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, "
+    "VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP and CORR are supported"
+)
 
 
 def refuse_unsupported(question: TokenizedSql, names: Container[str]) -> None:
     """Raise `QueryError` at the first token that is never supported; column names are allowed."""
     _expect_select(question)
     before: Token | None = None
-    for index, token in enumerate(question.tokens):
+    for token in question.tokens:
         sentence = REFUSED.get(token.token_type)
-        if sentence and token.text.lower() not in names and not _compares(question.tokens, index):
+        if sentence and token.text.lower() not in names:
             raise question.error(sentence, token)
-        if token.token_type is T.SELECT and index:
-            _refuse_subselect(question, index)
-        if token.token_type is T.FILTER and before and before.token_type is T.R_PAREN:
-            raise question.error("FILTER is not supported: write the condition in WHERE.", token)
         if not (token.token_type in _TEXTUAL or is_word(token) or token.text in SYMBOLS):
             raise question.error(_SYMBOL, token)
+        if before is not None and token.text in ("-", "+") and _one_operator(before, token):
+            raise question.error(
+                f"'{before.text}{token.text}' would be one operator: write a blank before "
+                f"'{token.text}'.",
+                before,
+            )
         before = token
+
+
+def _one_operator(before: Token, token: Token) -> bool:
+    """Return whether DuckDB takes an operator and the sign directly after it as one operator.
+
+    It does if the operator has one of these characters, as in `x !=-1`.
+    """
+    adjacent = before.end + 1 == token.start and before.token_type not in _TEXTUAL
+    return adjacent and not set("~!%^&|").isdisjoint(before.text) and before.text in SYMBOLS
 
 
 def _expect_select(question: TokenizedSql) -> None:
     first = question.tokens[0]
-    if first.token_type is T.WITH:
-        raise question.error("WITH is not supported: ask one plain question.", first)
     if first.token_type is not T.SELECT:
         raise question.error(
             "A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first
         )
-
-
-def _compares(tokens: list[Token], index: int) -> bool:
-    """Return whether this token is the DISTINCT of IS [NOT] DISTINCT FROM."""
-    if tokens[index].token_type is not T.DISTINCT or index < 2:
-        return False
-    place = index - 2 if tokens[index - 1].token_type is T.NOT else index - 1
-    return tokens[place].token_type is T.IS
-
-
-def _refuse_subselect(question: TokenizedSql, index: int) -> None:
-    """Raise `QueryError` unless an inner SELECT follows `IN (`."""
-    tokens = question.tokens
-    if [token.token_type for token in tokens[index - 2 : index]] != [T.IN, T.L_PAREN]:
-        raise question.error(_SUBSELECTS, tokens[index])

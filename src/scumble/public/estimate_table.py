@@ -1,0 +1,224 @@
+"""EstimateTable and SelectedEstimates: answers with several numbers, or of chosen groups only.
+
+Groups that were chosen by their estimates (HAVING, ORDER BY with LIMIT) look more extreme than they
+are. So that the intervals that are shown hold at the level 1 - α on average, each is taken at
+1 - α·R/G, where R of G groups are shown, and printed with that level.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scumble.model.errors import ScumbleError
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import LEVEL, Estimate, Estimates, Unknown, format_number, format_value
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+_MOST_LINES = 60
+
+
+def chosen_note(shown: int, groups: int) -> str:
+    """Return the note on groups that were chosen by their estimates."""
+    return (
+        f"{shown} of {groups} groups are shown, chosen by their estimates: each interval has the "
+        "level 1 - α·R/G, so that those shown hold at 1 - α on average"
+    )
+
+
+def adjusted(level: float, shown: int, groups: int) -> float:
+    """Return the level of each interval if `shown` of `groups` groups were chosen."""
+    return 1 - (1 - level) * max(shown, 1) / groups if 0 < shown < groups else level
+
+
+class SelectedEstimates(Estimates):
+    """`Estimates` of the groups that HAVING, ORDER BY and LIMIT leave, in their order.
+
+    `among` is the number of groups from which they were chosen by their estimates.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[str, pa.DataType]],
+        rows: Sequence[tuple[tuple[Any, ...], Estimate]],
+        among: int,
+    ) -> None:
+        super().__init__(groups, rows)
+        self.among = among
+
+    def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
+        return super().to_dicts(self.shown_level(level))
+
+    def shown_level(self, level: float) -> float:
+        return adjusted(level, len(self.rows), self.among)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        return self._cells_at(self.shown_level(LEVEL))
+
+    def _notes(self) -> list[str]:
+        chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
+        return [*super()._notes(), *chosen]
+
+
+class EstimateTable:
+    """The answer to a SELECT with several numbers: for each group one estimate per item.
+
+    `table["Sales"]` is the row of a group and `table["Sales"]["n"]` one of its estimates, by alias;
+    without GROUP BY there is one row, and `table["n"]` is its estimate. `rows` are the values of
+    each group with its estimates, in the order of `items`.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[str, pa.DataType]],
+        items: Sequence[str],
+        rows: Sequence[tuple[tuple[Any, ...], tuple[Estimate, ...]]],
+        among: int = 0,
+    ) -> None:
+        self._types = tuple(groups)
+        self.groups = tuple(name for name, _ in groups)
+        self.items = tuple(items)
+        self.rows = tuple(rows)
+        self.among = among or len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Estimate]]]:
+        return ((key, self._named(row)) for key, row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self.groups and isinstance(key, str) and self.rows:
+            return self._named(self.rows[0][1])[key]
+        wanted = key if isinstance(key, tuple) else (key,)
+        for found, row in self.rows:
+            if found == wanted:
+                return self._named(row)
+        raise KeyError(key)
+
+    def _named(self, row: Sequence[Estimate]) -> dict[str, Estimate]:
+        return dict(zip(self.items, row, strict=True))
+
+    def shown_level(self, level: float) -> float:
+        """Return the level of each interval, if the whole table is to hold at `level`."""
+        return adjusted(level, len(self.rows), self.among)
+
+    def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
+        """Return a dictionary for each row: its group, and for each item a dictionary."""
+        shown = self.shown_level(level)
+        return [
+            {
+                **dict(zip(self._columns, key, strict=True)),
+                **{name: each.to_dict(shown) for name, each in self._named(row).items()},
+            }
+            for key, row in self.rows
+        ]
+
+    @property
+    def _columns(self) -> list[str]:
+        return [f"group {name}" if name in self.items else name for name in self.groups]
+
+    def to_arrow(self, level: float = LEVEL) -> pa.Table:
+        """Return the groups, the columns n, n_stderr, n_low, n_high of an item n, and `level`."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        for place, (name, (_, kind)) in enumerate(zip(self._columns, self._types, strict=True)):
+            columns[name] = pa.array([key[place] for key, _ in self.rows], kind)
+        records = self.to_dicts(level)
+        for item in self.items:
+            for field in ("value", "stderr", "low", "high"):
+                name = item if field == "value" else f"{item}_{field}"
+                columns[name] = pa.array([each[item][field] for each in records], pa.float64())
+        columns["level"] = pa.array([self.shown_level(level)] * len(self.rows), pa.float64())
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+    def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
+        try:
+            frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
+        except ModuleNotFoundError:
+            sentence = "to_pandas() needs pandas, which is not installed: use to_arrow()."
+            raise ScumbleError(sentence) from None
+        return frame
+
+    def header(self, level: float = LEVEL) -> list[str]:
+        """Return the column headers of a formatted table."""
+        percent = f"{100 * self.shown_level(level):.6g} %"
+        pairs = ([item, f"{item} ({percent})"] for item in self.items)
+        return [*self.groups, *(name for pair in pairs for name in pair)]
+
+    def cells(self, level: float = LEVEL) -> list[list[str]]:
+        """Return the rows of a formatted table: groups, then value and interval of every item."""
+        shown = self.shown_level(level)
+        return [
+            [
+                *("(missing)" if part is None else str(part) for part in key),
+                *(cell for each in row for cell in _item_cells(each, shown)),
+            ]
+            for key, row in self.rows
+        ]
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(each.method for _, row in self.rows for each in row))
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all estimates, each once, and how the rows were chosen."""
+        found = dict.fromkeys(note for _, row in self.rows for each in row for note in each.notes)
+        chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
+        return [*found, *chosen]
+
+    def _shortened(self) -> tuple[list[str], list[list[str]]]:
+        head, body, half = self.header(), self.cells(), _MOST_LINES // 2
+        if len(body) > _MOST_LINES:
+            body = [*body[:half], ["..."] * len(head), *body[-half:]]
+        return head, body
+
+    def __repr__(self) -> str:
+        head, body = self._shortened()
+        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        names = len(self.groups)
+        lines = [
+            "  ".join(
+                cell.ljust(width) if place < names else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in [head, *body]
+        ]
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+    def _repr_html_(self) -> str:
+        head, body = self._shortened()
+        top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in body
+        )
+        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
+        return f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+
+def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
+    if isinstance(estimate.law, Unknown):
+        return format_value(estimate), "" if math.isnan(estimate.value) else "no interval"
+    low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
+    return format_value(estimate), f"{low} to {high}"
+
+
+def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Return the positions of the keys sorted by code, the first name most significant."""
+    import numpy as np
+    import pyarrow as pa
+
+    codes = []
+    for place, name in enumerate(names):
+        values = pa.array([key[place] for key in keys], schema[name].arrow_type)
+        codes.append(schema[name].encode(values)[0])
+    order: list[int] = np.lexsort(codes[::-1]).tolist()
+    return order

@@ -1,0 +1,190 @@
+"""Quantiles by inversion of estimated counts.
+
+Let F(t) = N(x ≤ t) - q·N, a sum over rows: 1 - q for rows with x ≤ t, and -q for the others. The
+discrete quantile t satisfies F(t) ≥ 0 and N(x < t) - q·N ≤ 0. The interval holds every value t of
+the domain for which the upper limit of the first and the lower limit of the second say so. The true
+quantile is left out only if one of two limits fails, each with probability α/2, with ties and with
+an unknown N. The interpolated quantile lies between the order statistics number ⌊q(N-1)⌋ + 1 and
+⌈q(N-1)⌉ + 1, for which the bounds are F(t) > -q and N(x < t) - q·N < 1 - q.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import types
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression, Query
+from scumble.public.estimate import Estimate, Exact
+from scumble.public.sql.aggregates import Term
+
+if TYPE_CHECKING:
+    from scumble.public.estimation.selection import KeyValues, Selection
+
+METHOD = "inversion of estimated counts; the interval inverts their intervals"
+MOST_VALUES = 1_000_000
+_SCANNED = 64  # with more values, the ends are found by bisection at a higher level
+_ONE_SIGMA = 0.6826894921370859
+
+
+def quantiles(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
+    """Return the quantile for each group."""
+    inversion = Inversion(selection, term)
+    return {key: inversion.estimate(key) for key in selection.keys}
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """The counts that are asked for, at the values of the argument on the public domain."""
+
+    selection: Selection
+    term: Term
+
+    @cached_property
+    def clauses(self) -> tuple[Expression, ...]:
+        return tuple(dict.fromkeys((*self.selection.plan.clauses, *self.term.clauses)))
+
+    @cached_property
+    def argument(self) -> Expression:
+        assert self.term.argument is not None  # noqa: S101  (the parser saw to it)
+        return self.term.argument
+
+    @cached_property
+    def values(self) -> list[float]:
+        """The values of the argument on the domain, in rising order."""
+        return domain_values(self.selection, self.argument, self.clauses, "A quantile")
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.selection.plan.notes, *self.term.notes)))
+
+    def number(self, key: KeyValues) -> float:
+        """Return the estimated number of rows."""
+        query = Query("count", None, self.clauses, text=self.selection.plan.text)
+        found = self.selection.ask(query).get(key)
+        return 0.0 if found is None else found.value
+
+    def excess(self, place: int, key: KeyValues) -> Estimate | None:
+        """Return the estimate of F at the value number `place`; None in an impossible group."""
+        share, value = self.term.share, self.values[place]
+        rows = f"({self.argument.sql}) <= CAST('{value!r}' AS DOUBLE)"
+        sql = f"CASE WHEN {rows} THEN {1 - share!r}::DOUBLE ELSE {-share!r}::DOUBLE END"
+        amount = Expression(sql, self.argument.attributes, self.argument.start)
+        query = Query("sum", amount, self.clauses, text=self.selection.plan.text)
+        return self.selection.ask(query).get(key)
+
+    def estimate(self, key: KeyValues) -> Estimate:
+        from scumble.public.estimation.selection import NO_CELL, nothing
+
+        number = round(self.number(key)) if self.values else 0
+        if number < 1:
+            return nothing(Query("count", notes=self.notes), NO_CELL if not number else "no rows")
+        law = QuantileLaw(self, key)
+        share = self.term.share
+        if self.term.option == "disc":
+            value = self._order_statistic(key, max(math.ceil(share * number - 1e-9), 1))
+        else:
+            place = share * (number - 1)
+            low = self._order_statistic(key, math.floor(place + 1e-9) + 1)
+            high = self._order_statistic(key, math.ceil(place - 1e-9) + 1)
+            value = low + (place - math.floor(place + 1e-9)) * (high - low) if high > low else low
+        if self._exact(key):
+            return Estimate(value, Exact(), METHOD, self.notes)
+        return Estimate(value, law, METHOD, self.notes)
+
+    def _exact(self, key: KeyValues) -> bool:
+        """Whether all counts are exact: those up to the middle value and in all are."""
+        excess = self.excess(len(self.values) // 2, key)
+        asked = self.selection.ask(
+            Query("count", None, self.clauses, text=self.selection.plan.text)
+        )
+        return (
+            excess is not None
+            and isinstance(excess.law, Exact)
+            and isinstance(asked[key].law, Exact)
+            and len(self.values) > 1
+        )
+
+    def _order_statistic(self, key: KeyValues, rank: int) -> float:
+        """Return the first value, by bisection, up to which there are `rank` rows."""
+        number = self.number(key)
+        low, high = 0, len(self.values) - 1
+        while low < high:
+            middle = (low + high) // 2
+            excess = self.excess(middle, key)
+            count = 0.0 if excess is None else excess.value + self.term.share * number
+            low, high = (low, middle) if count >= rank - 0.5 else (middle + 1, high)
+        return self.values[low]
+
+
+@dataclass(frozen=True)
+class QuantileLaw:
+    """The law of a quantile; its standard error is half the width of the 68 % interval."""
+
+    inversion: Inversion
+    key: KeyValues
+
+    @cached_property
+    def stderr(self) -> float:
+        low, high = self.interval(0.0, _ONE_SIGMA)
+        return (high - low) / 2
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        values, share = self.inversion.values, self.inversion.term.share
+        disc = self.inversion.term.option == "disc"
+        below, above = (0.0, 0.0) if disc else (-share, 1 - share)
+        steps = max(math.ceil(math.log2(max(len(values), 2))), 1)
+        scan = len(values) <= _SCANNED
+        # Bisection takes at most `steps` decisions on the way to the true quantile, and each end is
+        # wrong only if one of them is: each is made at 1 - α/steps.
+        each = level if scan else 1 - (1 - level) / steps
+        last = len(values) - 1
+        at = (
+            lambda place: place == last or self._limits(place, each)[1] >= below - 1e-9,
+            lambda place: place == 0 or self._limits(place - 1, each)[0] <= above + 1e-9,
+        )
+        low, high = (_first if scan else _bisected)(at[0], last), last
+        if scan:
+            high = last - _first(lambda place: at[1](last - place), last)
+        else:
+            high = last - _bisected(lambda place: at[1](last - place), last)
+        ends = values[min(low, high)], values[max(low, high)]
+        return (ends[0], ends[1]) if not value else (min(ends[0], value), max(ends[1], value))
+
+    def _limits(self, place: int, level: float) -> tuple[float, float]:
+        found = self.inversion.excess(place, self.key)
+        return (0.0, 0.0) if found is None else found.interval(level)
+
+
+def _first(accepts: Callable[[int], bool], last: int) -> int:
+    return next((place for place in range(last + 1) if accepts(place)), last)
+
+
+def _bisected(accepts: Callable[[int], bool], last: int) -> int:
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if accepts(middle) else (middle + 1, high)
+    return low
+
+
+def domain_values(
+    selection: Selection, argument: Expression, clauses: tuple[Expression, ...], what: str
+) -> list[float]:
+    """Return the values of a number on the public domain where the clauses hold, rising."""
+    schema = selection.groups.schema
+    names = [name for name in schema.names if name in argument.attributes]
+    within = [each for each in clauses if set(each.attributes) <= set(names)]
+    found = selection.sandbox.distinct([argument], names, within, MOST_VALUES).column(0)
+    kind = found.type
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if not number and not types.is_null(kind):
+        raise QueryError(f"{what} needs a number. {argument.sql} is of type {kind}.")
+    values = found.cast(pa.float64()).drop_null().to_pylist()
+    return sorted(set(values))

@@ -1,0 +1,349 @@
+"""Answers to a `SelectPlan`, from answers to COUNT, SUM and AVG.
+
+1. For each grouping set, `Groups` are the values of the keys: domain values of attributes, and
+   values of expressions on the public domain. Each value of an expression is one more clause.
+2. `Selection.estimates` asks one question for a linear combination or an average, and combines the
+   estimates of anything else (`combined_laws`).
+3. HAVING, ORDER BY and LIMIT are applied to the estimates by DuckDB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression, Query, quoted
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
+from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.public.estimation.combined_laws import combined, scaled
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.aggregates import Term
+from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
+from scumble.public.sql.select_plan import (
+    SelectPlan,
+    linear_query,
+    placeholder,
+    ratio_query,
+    value_clause,
+)
+
+KeyValues = tuple[Any, ...]
+Answers = Mapping[KeyValues, Estimate]
+Ask = Callable[[Sequence[Query]], Sequence[Answers]]
+
+MOST_COMBINATIONS = 2_000
+NOTHING = "no rows"
+NO_CELL = "no row can satisfy the condition"
+
+
+def select(
+    plan: SelectPlan, schema: Schema, sandbox: Sandbox, ask: Ask
+) -> Estimate | Estimates | EstimateTable:
+    """Return the answer to a plan. `ask` answers COUNT, SUM and AVG questions by attributes."""
+    check_plan(plan, sandbox)
+    table = EstimateRows(plan, schema, sandbox)
+    for chosen in plan.sets:
+        groups = Groups(plan, schema, sandbox, chosen)
+        table.add(groups, Selection(plan, groups, sandbox, ask))
+    return table.answer()
+
+
+def check_plan(plan: SelectPlan, sandbox: Sandbox) -> None:
+    """Raise `QueryError` if types do not fit, or if the key of a joined table is not unique."""
+    for join in plan.joins:
+        key, table = quoted(join.key), quoted(join.table)
+        found = sandbox.rows(f"SELECT count({key}) - count(DISTINCT {key}) FROM {table}")
+        if found.column(0)[0].as_py():
+            raise QueryError(
+                f"The column '{join.key}' of the side table '{join.table}' has equal values: a "
+                "join needs a key that is unique."
+            )
+    for term in plan.terms:
+        kind = "sum" if term.kind not in ("count", "distinct", "min", "max", "quantile") else None
+        clauses = (*plan.clauses, *term.clauses)
+        for argument in (term.argument, term.second) if kind else (None,):
+            if argument is not None or not kind:
+                sandbox.check(Query("sum" if kind else "count", argument, clauses, text=plan.text))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of one grouping set: attributes, and combinations of values of expressions."""
+
+    plan: SelectPlan
+    schema: Schema
+    sandbox: Sandbox
+    chosen: tuple[int, ...]  # indices of keys
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        names = [self.plan.keys[index].attribute for index in self.chosen]
+        return tuple(name for name in names if name is not None)
+
+    @cached_property
+    def expressions(self) -> list[int]:
+        """The indices of the keys that are expressions."""
+        return [index for index in self.chosen if self.plan.keys[index].attribute is None]
+
+    @cached_property
+    def _values(self) -> pa.Table:
+        """The combinations of values of the expressions, on the public domain."""
+        wanted = [self.plan.keys[index].expression for index in self.expressions]
+        names = sorted({name for each in wanted for name in each.attributes})
+        names = [name for name in self.schema.names if name in names]
+        within = [each for each in self.plan.clauses if set(each.attributes) <= set(names)]
+        return self.sandbox.distinct(wanted, names, within, MOST_COMBINATIONS)
+
+    @cached_property
+    def combinations(self) -> list[tuple[KeyValues, tuple[Expression, ...]]]:
+        """The values of the expressions, each with the clauses that they have these values."""
+        if not self.expressions:
+            return [((), ())]
+        table, types = self._values, self.sandbox.sql_types(self._values)
+        found = []
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            clauses = tuple(
+                value_clause(self.plan.keys[index].expression, value, kind)
+                for index, value, kind in zip(self.expressions, row, types, strict=True)
+            )
+            found.append((row, clauses))
+        return found
+
+    def types(self) -> dict[int, pa.DataType]:
+        """Return the Arrow types of the keys by index."""
+        found = dict(zip(self.expressions, self._expression_types(), strict=True))
+        for index in self.chosen:
+            name = self.plan.keys[index].attribute
+            if name is not None:
+                found[index] = self.schema[name].arrow_type
+        return found
+
+    def _expression_types(self) -> list[pa.DataType]:
+        return [column.type for column in self._values.columns] if self.expressions else []
+
+    def queries(self, query: Query) -> list[Query]:
+        """Return the question for every combination of values of the expressions."""
+        return [
+            replace(query, clauses=(*query.clauses, *more), groups=self.attributes)
+            for _, more in self.combinations
+        ]
+
+    def merged(self, answers: Sequence[Answers]) -> dict[KeyValues, Estimate]:
+        """Return the answers by the values of all keys, in the order of `chosen`."""
+        found: dict[KeyValues, Estimate] = {}
+        for (values, _), answer in zip(self.combinations, answers, strict=True):
+            for key, estimate in answer.items():
+                of_attributes, of_expressions = iter(key), iter(values)
+                whole = tuple(
+                    next(of_expressions if index in self.expressions else of_attributes)
+                    for index in self.chosen
+                )
+                found[whole] = estimate
+        return found
+
+    def order(self, keys: Sequence[KeyValues]) -> list[KeyValues]:
+        """Return the keys sorted: attributes by code, expressions by value, NULL last."""
+        ranks: list[dict[Any, int]] = []
+        for place, index in enumerate(self.chosen):
+            name = self.plan.keys[index].attribute
+            if name is not None:
+                values: list[Any] = self.schema[name].labels().to_pylist()
+            else:
+                present = {key[place] for key in keys}
+                values = [*sorted(v for v in present if v is not None), None]
+            ranks.append({value: rank for rank, value in enumerate(values)})
+        return sorted(
+            keys, key=lambda key: [rank[part] for rank, part in zip(ranks, key, strict=True)]
+        )
+
+
+class Selection:
+    """The estimates of one grouping set; every question is asked once."""
+
+    def __init__(self, plan: SelectPlan, groups: Groups, sandbox: Sandbox, ask: Ask) -> None:
+        self.plan, self.groups, self.sandbox = plan, groups, sandbox
+        self._ask = ask
+        self._known: dict[Query, dict[KeyValues, Estimate]] = {}
+
+    @cached_property
+    def keys(self) -> list[KeyValues]:
+        """The groups in which a row can satisfy WHERE."""
+        if not self.groups.chosen:
+            return [()]
+        base = Query("count", None, self.plan.clauses, text=self.plan.text, notes=self.plan.notes)
+        found = self.ask(base)
+        impossible = [
+            key for key, each in found.items() if self.groups.expressions and _is_nothing(each)
+        ]
+        return self.groups.order([key for key in found if key not in impossible])
+
+    def ask(self, query: Query) -> dict[KeyValues, Estimate]:
+        """Return the answer to a question for each group that is possible."""
+        if query not in self._known:
+            self._known[query] = self.groups.merged(self._ask(self.groups.queries(query)))
+        return self._known[query]
+
+    def ask_all(self, queries: Sequence[Query]) -> None:
+        """Ask several questions together, with few passes over the published data."""
+        new = [query for query in dict.fromkeys(queries) if query not in self._known]
+        asked = [each for query in new for each in self.groups.queries(query)]
+        answers, size = self._ask(asked), len(self.groups.combinations)
+        for place, query in enumerate(new):
+            part = answers[place * size : (place + 1) * size]
+            self._known[query] = self.groups.merged(part)
+
+    def estimates(self, node: Node) -> dict[KeyValues, Estimate]:
+        """Return the estimate of a number for each group."""
+        form = linear(node)
+        if form is not None:
+            return self._linear(form)
+        quotient = ratio(node)
+        if quotient is not None:
+            return self._ratio(quotient)
+        if isinstance(node, Term):
+            return self._other(node)
+        leaves = {leaf: self.estimates(leaf) for leaf in _leaves(node)}
+        return {
+            key: combined(node, {leaf: found[key] for leaf, found in leaves.items()})
+            for key in self.keys
+        }
+
+    def _linear(self, form: Linear) -> dict[KeyValues, Estimate]:
+        if not form.weights:
+            constant = Estimate(form.constant, Exact(), "a constant")
+            return dict.fromkeys(self.keys, constant)
+        query, factor = linear_query(self.plan, form)
+        found = self.ask(query)
+        empty = nothing(query, NO_CELL) if query.aggregate == "sum" else none_counted(query)
+        return {key: scaled(found.get(key, empty), factor, form.constant) for key in self.keys}
+
+    def _ratio(self, form: Ratio) -> dict[KeyValues, Estimate]:
+        average = ratio_query(self.plan, form)
+        if average is not None:
+            query, factor = average
+            found, empty = self.ask(query), nothing(query, NO_CELL)
+            return {key: scaled(found.get(key, empty), factor) for key in self.keys}
+        parts = (_node(form.total), _node(form.count))
+        totals, counts = self._linear(form.total), self._linear(form.count)
+        node = Apply("/", parts)
+        return {
+            key: combined(node, {parts[0]: totals[key], parts[1]: counts[key]}) for key in self.keys
+        }
+
+    def _other(self, term: Term) -> dict[KeyValues, Estimate]:
+        """Return the estimates of an aggregate that is neither a sum nor an average."""
+        if term.kind == "quantile":
+            from scumble.public.estimation.quantiles import quantiles
+
+            return quantiles(self, term)
+        if term.kind in ("variance", "covariance", "corr"):
+            from scumble.public.estimation.variances import variances
+
+            return variances(self, term)
+        from scumble.public.estimation.exact_values import exact_values
+
+        return exact_values(self, term)
+
+
+def _leaves(node: Node) -> list[Node]:
+    """Return the largest parts of a node that have an error law of their own."""
+    if isinstance(node, Constant):
+        return []
+    if isinstance(node, Term) or linear(node) is not None or ratio(node) is not None:
+        return [node]
+    return list(dict.fromkeys(leaf for part in node.parts for leaf in _leaves(part)))
+
+
+def _node(form: Linear) -> Node:
+    """Return a node for a linear form."""
+    found: Node | None = None
+    for term, weight in form.weights:
+        part: Node = term if weight == 1 else Apply("*", (Constant(weight), term))
+        found = part if found is None else Apply("+", (found, part))
+    return found or Constant(0.0)
+
+
+def _is_nothing(estimate: Estimate) -> bool:
+    return isinstance(estimate.law, Exact) and not estimate.value
+
+
+def none_counted(query: Query) -> Estimate:
+    """Return the count of a group in which no row can satisfy the condition."""
+    return Estimate(0.0, Exact(), NO_CELL, query.notes)
+
+
+def nothing(query: Query, method: str = NOTHING) -> Estimate:
+    """Return the sum or average of no rows, which is NULL in SQL."""
+    return Estimate(math.nan, Unknown(), method, query.notes)
+
+
+class EstimateRows:
+    """Collects the rows of all grouping sets; applies HAVING, ORDER BY and LIMIT."""
+
+    def __init__(self, plan: SelectPlan, schema: Schema, sandbox: Sandbox) -> None:
+        self.plan, self.schema, self.sandbox = plan, schema, sandbox
+        self.rows: list[tuple[KeyValues, tuple[Estimate, ...]]] = []
+        self.terms: list[tuple[Estimate, ...]] = []
+        self.types: dict[int, pa.DataType] = {}
+
+    def add(self, groups: Groups, selection: Selection) -> None:
+        """Add the rows of one grouping set."""
+        self.types |= groups.types()
+        items = [selection.estimates(item.node) for item in self.plan.items]
+        terms = [selection.estimates(term) for term in self.plan.arrangement.terms]
+        for key in selection.keys:
+            values = dict(zip(groups.chosen, key, strict=True))
+            whole = tuple(values.get(index) for index in range(len(self.plan.keys)))
+            self.rows.append((whole, tuple(each[key] for each in items)))
+            self.terms.append(tuple(each[key] for each in terms))
+
+    def answer(self) -> Estimate | Estimates | EstimateTable:
+        """Return one estimate, `Estimates`, or an `EstimateTable` of several numbers."""
+        arrangement = self.plan.arrangement
+        rows = self.rows if arrangement.empty else [self.rows[place] for place in self._places()]
+        among = len(self.rows) if arrangement.by_estimates else len(rows)
+        types = [
+            (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
+        ]
+        names = [item.name for item in self.plan.items]
+        if len(names) > 1:
+            return EstimateTable(types, names, rows, among)
+        single = [(key, estimates[0]) for key, estimates in rows]
+        if not types and len(single) == 1:
+            return single[0][1]
+        if among > len(rows):
+            return SelectedEstimates(types, single, among)
+        return Estimates(types, single)
+
+    def _places(self) -> list[int]:
+        """Return the places of the rows that are shown, in their order."""
+        arrangement = self.plan.arrangement
+        columns: dict[str, Any] = {"scumble row": pa.array(range(len(self.rows)), pa.int64())}
+        for index in range(len(self.plan.keys)):
+            values = [key[index] for key, _ in self.rows]
+            columns[placeholder("key", index)] = pa.array(values, self.types.get(index, pa.null()))
+        for index in range(len(self.plan.items)):
+            columns[placeholder("item", index)] = _numbers([row[index] for _, row in self.rows])
+        for index in range(len(arrangement.terms)):
+            columns[placeholder("term", index)] = _numbers([row[index] for row in self.terms])
+        order = ", ".join(part for part in (arrangement.order, '"scumble row"') if part)
+        sql = f"WHERE ({arrangement.having or 'true'}) ORDER BY {order}"
+        if arrangement.limit is not None:
+            sql += f" LIMIT {arrangement.limit}"
+        if arrangement.offset:
+            sql += f" OFFSET {arrangement.offset}"
+        found = self.sandbox.arranged(pa.table(columns), "scumble row", sql)
+        places: list[int] = found.to_pylist()
+        return places
+
+
+def _numbers(estimates: Sequence[Estimate]) -> pa.Array:
+    values = [None if math.isnan(each.value) else float(each.value) for each in estimates]
+    return pa.array(values, pa.float64())

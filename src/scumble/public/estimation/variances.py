@@ -1,0 +1,215 @@
+"""Variances, standard deviations, covariances and correlations, from averages of products.
+
+For every constant c, the variance is AVG((x - c)²) - (AVG(x) - c)². Small differences of large
+numbers are avoided by a c near the mean. The interval needs a c that does not depend on the noise:
+there are `_CENTRES` of them, at public places of the domain. With the intervals of all averages,
+and of the number of rows, at the level 1 - α/m, all m hold together with probability 1 - α at
+least, so that the one nearest to the estimated mean may be used. The covariance is
+AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d), in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from scumble.model.query import Expression, Query
+from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimation.interval_arithmetic import Interval, apply_interval
+from scumble.public.sql.aggregates import Term
+
+if TYPE_CHECKING:
+    from scumble.public.estimation.selection import KeyValues, Selection
+
+METHOD = "from averages of products; their intervals hold together"
+NO_INTERVAL = "no interval is given for CORR: its error is not known"
+_CENTRES = 8  # of a variance, and
+_CENTRES_EACH = 3  # of each argument of a covariance
+
+
+def variances(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
+    """Return a variance, standard deviation, covariance or correlation for each group."""
+    if term.kind == "corr":
+        return _correlations(selection, term)
+    products = Products(selection, term)
+    return {key: products.estimate(key) for key in selection.keys}
+
+
+@dataclass(frozen=True)
+class Products:
+    """The averages that a variance or covariance is made of."""
+
+    selection: Selection
+    term: Term
+
+    @cached_property
+    def arguments(self) -> tuple[Expression, Expression]:
+        assert self.term.argument is not None  # noqa: S101  (the parser saw to it)
+        return self.term.argument, self.term.second or self.term.argument
+
+    @cached_property
+    def clauses(self) -> tuple[Expression, ...]:
+        return tuple(dict.fromkeys((*self.selection.plan.clauses, *self.term.clauses)))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.selection.plan.notes, *self.term.notes)))
+
+    @cached_property
+    def limits(self) -> list[Interval]:
+        """The least and largest value of each argument on the domain."""
+        schema = self.selection.groups.schema
+        found = []
+        for argument in self.arguments:
+            names = [name for name in schema.names if name in argument.attributes]
+            within = [each for each in self.clauses if set(each.attributes) <= set(names)]
+            found.append(self.selection.sandbox.limits(argument, names, within))
+        return found
+
+    @property
+    def single(self) -> bool:
+        return self.term.second is None
+
+    def intervals(self) -> int:
+        """Return the number of intervals that must hold together."""
+        products = _CENTRES + 1 if self.single else _CENTRES_EACH**2 + 2
+        return products + (self.term.option == "samp")
+
+    def mean(self, place: int, key: KeyValues) -> Estimate | None:
+        argument = self.arguments[place]
+        query = Query("mean", argument, self.clauses, text=self.selection.plan.text)
+        return self.selection.ask(query).get(key)
+
+    def number(self, key: KeyValues) -> Estimate | None:
+        query = Query("count", None, self.clauses, text=self.selection.plan.text)
+        return self.selection.ask(query).get(key)
+
+    def centres(self, key: KeyValues) -> tuple[float, float]:
+        """Return the public constants nearest to the estimated means."""
+        found = []
+        many = _CENTRES if self.single else _CENTRES_EACH
+        for place, (low, high) in enumerate(self.limits):
+            mean = self.mean(place, key)
+            at = 0.5 if mean is None or high <= low else (mean.value - low) / (high - low)
+            index = min(max(math.floor(at * many), 0), many - 1)
+            found.append(low + (index + 0.5) * (high - low) / many)
+        return found[0], found[1]
+
+    def product(self, key: KeyValues) -> Estimate | None:
+        """Return AVG((x - c)(y - d))."""
+        centres = self.centres(key)
+        parts = [
+            f"(({argument.sql}) - ({centre!r})::DOUBLE)"
+            for argument, centre in zip(self.arguments, centres, strict=True)
+        ]
+        names = {name for argument in self.arguments for name in argument.attributes}
+        amount = Expression(" * ".join(parts), tuple(sorted(names)), self.arguments[0].start)
+        query = Query("mean", amount, self.clauses, text=self.selection.plan.text)
+        return self.selection.ask(query).get(key)
+
+    def estimate(self, key: KeyValues) -> Estimate:
+        from scumble.public.estimation.selection import nothing
+
+        empty = nothing(Query("mean", notes=self.notes))
+        means = [self.mean(place, key) for place in (0, 1)]
+        number = self.number(key)
+        if number is None or any(mean is None or math.isnan(mean.value) for mean in means):
+            return empty
+        product = self.product(key)
+        if product is None or math.isnan(product.value):
+            return empty
+        if self.term.option == "samp" and number.value < 1.5:
+            return empty
+        parts = [each for each in (product, *means) if each is not None]
+        moments = Moments(self, key, parts[0], (parts[1], parts[2]), number, self.centres(key))
+        exact = all(isinstance(each.law, Exact) for each in (*parts, number))
+        law: Law = Exact() if exact else moments
+        return Estimate(moments.value, law, METHOD, self.notes)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The law of a variance or covariance, from the averages of one group."""
+
+    products: Products
+    key: KeyValues
+    product: Estimate
+    means: tuple[Estimate, Estimate]
+    number: Estimate
+    centres: tuple[float, float]
+
+    @property
+    def value(self) -> float:
+        shifts = [mean.value - at for mean, at in zip(self.means, self.centres, strict=True)]
+        found = (self.product.value - shifts[0] * shifts[1]) * self._factor(self.number.value)
+        if not self.products.single:
+            return found
+        found = max(found, 0.0)
+        return math.sqrt(found) if self.products.term.root else found
+
+    @property
+    def stderr(self) -> float:
+        """A bound to first order, whatever the dependence of the averages."""
+        shifts = [mean.value - at for mean, at in zip(self.means, self.centres, strict=True)]
+        found = self.product.stderr + abs(shifts[0]) * self.means[1].stderr
+        found += abs(shifts[1]) * self.means[0].stderr
+        found *= self._factor(self.number.value)
+        if self.products.term.root:
+            return found / (2 * self.value) if self.value else math.inf
+        return found
+
+    def interval(self, value: float, level: float) -> Interval:
+        each = 1 - (1 - level) / self.products.intervals()
+        shifts = [
+            tuple(limit - at for limit in mean.interval(each))
+            for mean, at in zip(self.means, self.centres, strict=True)
+        ]
+        if self.products.single:
+            least, most = apply_interval("abs", [(shifts[0][0], shifts[0][1])])
+            square = (least * least, most * most)
+        else:
+            square = apply_interval("*", [(s[0], s[1]) for s in shifts])
+        found = apply_interval("-", [self.product.interval(each), square])
+        found = self._clipped(found)
+        if self.products.term.option == "samp":
+            low, high = (max(limit, 2.0) for limit in self.number.interval(each))
+            found = apply_interval("*", [found, (self._factor(high), self._factor(low))])
+        if self.products.term.root:
+            found = apply_interval("sqrt", [found])
+        return min(found[0], value), max(found[1], value)
+
+    def _clipped(self, found: Interval) -> Interval:
+        """Return limits cut to what a (population) variance or covariance can be."""
+        widths = [high - low for low, high in self.products.limits]
+        most = widths[0] * widths[1] / 4
+        least = 0.0 if self.products.single else -most
+        return min(max(found[0], least), most), min(max(found[1], least), most)
+
+    def _factor(self, number: float) -> float:
+        """Return n / (n - 1) for a sample variance."""
+        if self.products.term.option != "samp":
+            return 1.0
+        return 1.0 if math.isinf(number) else number / (number - 1)
+
+
+def _correlations(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
+    """Return CORR(y, x) for each group, without an interval."""
+    arguments = (term.argument, term.second)
+    spreads = [
+        variances(selection, Term("variance", each, term.clauses, "pop", root=True))
+        for each in arguments
+    ]
+    both = variances(
+        selection, Term("covariance", term.argument, term.clauses, "pop", second=term.second)
+    )
+    notes = tuple(dict.fromkeys((*selection.plan.notes, *term.notes, NO_INTERVAL)))
+    found = {}
+    for key in selection.keys:
+        scale = spreads[0][key].value * spreads[1][key].value
+        value = both[key].value / scale if scale else math.nan
+        exact = all(isinstance(each[key].law, Exact) for each in (*spreads, both))
+        law: Law = Exact() if exact and not math.isnan(value) else Unknown()
+        found[key] = Estimate(value, law, METHOD, notes if law != Exact() else notes[:-1])
+    return found

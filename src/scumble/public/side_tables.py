@@ -1,0 +1,91 @@
+"""Public side tables, which a question may look up. Nothing here is private."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from scumble.model.errors import ParameterError, SourceError
+
+_DELIMITERS = ",;\t|"
+_LONGEST_HEADER = 1 << 16
+# A text column is converted to the first type in whose canonical form all its values are: 01234 is
+# a code, not a number, and 12345678901234567 would lose digits as a float.
+_WRITTEN = (
+    (r"(?i:true|false)", pa.bool_()),
+    (r"0|-?[1-9][0-9]{0,17}", pa.int64()),
+    (r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?", pa.float64()),
+    (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", pa.date32()),
+)
+
+
+def side_table(given: Any) -> pa.Table:
+    """Return a side table, given the path of a CSV (also gzipped) or Parquet file, or a table.
+
+    A column of a CSV file becomes boolean, integer, float or date if all its values have that form,
+    without leading zeros; otherwise it stays text.
+    """
+    if not isinstance(given, str | Path):
+        try:
+            return pa.table(given)
+        except (TypeError, ValueError, pa.ArrowException):
+            kind = type(given).__name__
+        raise ParameterError(
+            f"A side table is a path, an Arrow table or a data frame. Got a {kind} instead."
+        )
+    path = Path(given)
+    if not path.exists():
+        raise SourceError(f"There is no file '{path}'.")
+    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
+    try:
+        return parquet.read_table(path) if is_parquet else _csv_table(path)
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+        raise SourceError(
+            f"The side table '{path}' is not a readable CSV or Parquet file."
+        ) from None
+
+
+def _csv_table(path: Path) -> pa.Table:
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
+        header = text.readline(_LONGEST_HEADER)
+    if len(header) >= _LONGEST_HEADER:
+        raise SourceError(
+            f"The header of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
+        )
+    mark = max(_DELIMITERS, key=header.count)
+    names = next(csv.reader([header], delimiter=mark), [])
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise SourceError(f"The side table '{path}' has two columns named {twice!r}.")
+    table = arrow_csv.read_csv(
+        path,
+        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    columns = [_typed(column.combine_chunks()) for column in table.columns]
+    return pa.table(columns, names=[name.strip() for name in table.column_names])
+
+
+def _typed(text: pa.Array) -> pa.Array:
+    if text.null_count == len(text):
+        return text
+    for pattern, kind in _WRITTEN:
+        if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
+            try:
+                return text.cast(kind)
+            except pa.ArrowInvalid:  # such as the 30th of February
+                return text
+    return text

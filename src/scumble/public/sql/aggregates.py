@@ -1,0 +1,281 @@
+"""Aggregates of a SELECT: COUNT, SUM, AVG, quantiles, variances and others, as `Term`s.
+
+`find_calls` finds the calls of aggregates among tokens, with what belongs to them: FILTER (WHERE
+...) and WITHIN GROUP (ORDER BY ...). `read_term` reads one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from sqlglot import Token
+from sqlglot import TokenType as T
+
+from scumble.model.query import Expression, quoted
+from scumble.public.sql.conditions import Span, read_clauses, strip
+from scumble.public.sql.expressions import catalogue, read_expression
+from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
+
+Kind = Literal[
+    "count", "sum", "mean", "quantile", "min", "max", "distinct", "variance", "covariance", "corr"
+]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One aggregate: what is aggregated over the rows that satisfy its clauses.
+
+    `clauses` are the conditions of FILTER, and that the arguments are not NULL. `share` is the q of
+    a quantile. `option` is "cont" or "disc" of a quantile, and "pop" or "samp" of a variance;
+    `root` says that its square root is asked for. `second` is the second argument of a covariance.
+    """
+
+    kind: Kind
+    argument: Expression | None = None
+    clauses: tuple[Expression, ...] = ()
+    option: str = ""
+    share: float = 0.5
+    root: bool = False
+    second: Expression | None = None
+    filtered: bool = False  # by FILTER or COUNT_IF
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    start: int = field(default=0, compare=False, repr=False)
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a sum over rows."""
+        return self.kind in ("count", "sum")
+
+
+class Call(NamedTuple):
+    """The call of an aggregate: its tokens, those of its arguments, of FILTER and of ORDER BY."""
+
+    span: Span
+    arguments: Span
+    condition: Span | None = None
+    order: Span | None = None
+
+
+_SIMPLE: dict[str, tuple[Kind, str, bool]] = {
+    "count": ("count", "", False),
+    "count_if": ("count", "if", False),
+    "countif": ("count", "if", False),
+    "sum": ("sum", "", False),
+    "avg": ("mean", "", False),
+    "mean": ("mean", "", False),
+    "median": ("quantile", "cont", False),
+    "quantile": ("quantile", "disc", False),
+    "quantile_cont": ("quantile", "cont", False),
+    "quantile_disc": ("quantile", "disc", False),
+    "percentile_cont": ("quantile", "cont", False),
+    "percentile_disc": ("quantile", "disc", False),
+    "min": ("min", "", False),
+    "max": ("max", "", False),
+    "var_pop": ("variance", "pop", False),
+    "var_samp": ("variance", "samp", False),
+    "variance": ("variance", "samp", False),
+    "stddev": ("variance", "samp", True),
+    "stddev_samp": ("variance", "samp", True),
+    "stddev_pop": ("variance", "pop", True),
+    "covar_pop": ("covariance", "pop", False),
+    "covar_samp": ("covariance", "samp", False),
+    "corr": ("corr", "pop", False),
+}
+_TWO = frozenset("quantile quantile_cont quantile_disc covar_pop covar_samp corr".split())
+_MANY = "(a list of shares is not supported: ask for each quantile by itself)"
+
+
+def find_calls(question: TokenizedSql, span: Span) -> Iterator[Call]:
+    """Yield the outermost calls of aggregates; other aggregates of DuckDB raise `QueryError`."""
+    at, end = span
+    while at < end - 1:
+        token, after = question.tokens[at], question.tokens[at + 1]
+        if after.token_type is T.L_PAREN and is_word(token) and _is_aggregate(question, token):
+            call = _call(question, at)
+            yield call
+            at = call.span[1]
+        else:
+            at += 1
+
+
+def _is_aggregate(question: TokenizedSql, token: Token) -> bool:
+    name = token.text.lower()
+    if token.token_type is T.IDENTIFIER:
+        return False
+    if name in _SIMPLE:
+        return True
+    if name in catalogue().aggregates:
+        raise question.error(f"{token.text} is not supported: {AGGREGATES}.", token)
+    return False
+
+
+def _call(question: TokenizedSql, at: int) -> Call:
+    close = question.closing[at + 1]
+    arguments, end = (at + 2, close), close + 1
+    condition = order = None
+    words = [token.text.upper() for token in question.tokens[end : end + 2]]
+    if words == ["WITHIN", "GROUP"] and end + 2 in question.closing:
+        inner = (end + 3, question.closing[end + 2])
+        if question.tokens[inner[0]].token_type is not T.ORDER_BY:
+            raise question.error("WITHIN GROUP needs ORDER BY.", question.tokens[end])
+        order, end = (inner[0] + 1, inner[1]), inner[1] + 1
+    kinds = [token.token_type for token in question.tokens[end : end + 2]]
+    if kinds == [T.FILTER, T.L_PAREN]:
+        inner = (end + 2, question.closing[end + 1])
+        start = question.tokens[inner[0]]
+        if start.token_type is T.WHERE:
+            inner = (inner[0] + 1, inner[1])
+        if inner[0] >= inner[1]:
+            raise question.error("A condition is missing in FILTER.", start)
+        condition, end = inner, inner[1] + 1
+    return Call((at, end), arguments, condition, order)
+
+
+def split_commas(question: TokenizedSql, span: Span) -> list[Span]:
+    """Return the parts between the commas that are not inside of parentheses."""
+    start, end = span
+    parts: list[Span] = []
+    at = start
+    while at < end:
+        if question.tokens[at].token_type is T.COMMA:
+            parts.append((start, at))
+            start = at + 1
+        at = question.closing.get(at, at) + 1
+    return [*parts, (start, end)]
+
+
+def read_term(question: TokenizedSql, names: NameResolver, call: Call) -> Term:
+    """Return the aggregate of a call."""
+    return _TermReader(question, names, call).read()
+
+
+class _TermReader:
+    """Reads one call. `clauses` and `notes` are collected on the way."""
+
+    def __init__(self, question: TokenizedSql, names: NameResolver, call: Call) -> None:
+        self.question, self.names, self.call = question, names, call
+        self.token = question.tokens[call.span[0]]
+        self.clauses: list[Expression] = []
+        self.notes: list[str] = []
+
+    def read(self) -> Term:
+        name = self.token.text.lower()
+        kind, option, root = _SIMPLE[name]
+        if self.call.condition is not None:
+            self._condition(self.call.condition)
+        if self.call.order is not None and not name.startswith("percentile"):
+            raise self.question.error("WITHIN GROUP is for PERCENTILE_CONT and _DISC.", self.token)
+        if kind == "count":
+            return self._count(option)
+        parts = self._parts(name)
+        share = 0.5
+        if kind == "quantile":
+            parts, share, option = self._quantile(name, parts, option)
+        arguments = [self._argument(part) for part in parts]
+        return Term(
+            kind,
+            arguments[0],
+            self._unique(),
+            option,
+            share,
+            root,
+            arguments[1] if len(arguments) > 1 else None,
+            self.call.condition is not None,
+            tuple(self.notes),
+            self.token.start,
+        )
+
+    def _parts(self, name: str) -> list[Span]:
+        start, end = self.call.arguments
+        first = self.question.tokens[start].token_type
+        if start == end or (end == start + 1 and first is T.STAR):
+            raise self.question.error(f"{self.token.text} needs an expression.", self.token)
+        if first in (T.DISTINCT, T.ALL):
+            raise self.question.error(
+                f"{self.token.text}(DISTINCT ...) is not supported: only COUNT(DISTINCT x) is.",
+                self.question.tokens[start],
+            )
+        parts = split_commas(self.question, (start, end))
+        wanted = 2 if name in _TWO else 1
+        if len(parts) != wanted:
+            many = f"{wanted} argument{'s' if wanted > 1 else ''}"
+            raise self.question.error(f"{self.token.text} takes {many}.", self.token)
+        return parts
+
+    def _count(self, option: str) -> Term:
+        start, end = self.call.arguments
+        first = self.question.tokens[start].token_type
+        if option == "if":
+            if start == end:
+                raise self.question.error(f"{self.token.text} needs a condition.", self.token)
+            self._condition((start, end))
+        elif first is T.DISTINCT:
+            argument = self._argument((start + 1, end))
+            return Term("distinct", argument, self._unique(), start=self.token.start)
+        elif start != end and not (end == start + 1 and first is T.STAR):
+            if len(split_commas(self.question, (start, end))) > 1:
+                raise self.question.error(f"{self.token.text} takes 1 argument.", self.token)
+            self._argument((start, end))
+        return Term(
+            "count",
+            None,
+            self._unique(),
+            filtered=option == "if" or self.call.condition is not None,
+            notes=tuple(self.notes),
+            start=self.token.start,
+        )
+
+    def _quantile(self, name: str, parts: list[Span], option: str) -> tuple[list[Span], float, str]:
+        """Return the argument, the share, and "cont" or "disc"."""
+        if name == "median":
+            return parts, 0.5, option
+        if name.startswith("percentile"):
+            if self.call.order is None:
+                raise self.question.error(
+                    f"{self.token.text} needs WITHIN GROUP (ORDER BY x).", self.token
+                )
+            start, end = self.call.order
+            falling = self.question.tokens[end - 1].token_type
+            if falling in (T.ASC, T.DESC):
+                end -= 1
+            share = self._share(parts[0])
+            return [(start, end)], 1 - share if falling is T.DESC else share, option
+        return parts[:1], self._share(parts[1]), option
+
+    def _share(self, span: Span) -> float:
+        tokens = self.question.tokens[slice(*strip(self.question, span))]
+        text = tokens[0].text if len(tokens) == 1 and tokens[0].token_type is T.NUMBER else ""
+        try:
+            share = float(text)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise self.question.error(f"The share is a number from 0 to 1 {_MANY}.", tokens[0])
+        return share
+
+    def _condition(self, span: Span) -> None:
+        for clause, notes in read_clauses(self.question, self.names, span):
+            self.clauses.append(clause)
+            self.notes += notes
+
+    def _argument(self, span: Span) -> Expression:
+        """Return an argument. As in SQL, rows where it is NULL are excluded, by one more clause."""
+        start, end = strip(self.question, span)
+        tokens = self.question.tokens[start:end]
+        plain = end - start == 1 and is_word(tokens[0])
+        if plain and tokens[0].text.lower() in self.names.attributes:
+            attribute = self.names.attribute(tokens[0])
+            found = Expression(quoted(attribute.name), (attribute.name,), tokens[0].start)
+            optional = attribute.missing
+        else:
+            found = read_expression(self.question, self.names, tokens)
+            optional = True
+        if optional:
+            sql = f"({found.sql}) IS NOT NULL"
+            self.clauses.append(Expression(sql, found.attributes, found.start))
+        return found
+
+    def _unique(self) -> tuple[Expression, ...]:
+        return tuple(dict.fromkeys(self.clauses))

@@ -1,0 +1,166 @@
+"""FROM: the name of the view, and joins with public side tables.
+
+A side table is keyed by a column whose values are unique. So each of its columns is a function of
+the row of the view, and is written as a scalar sub-select. An inner join excludes rows without a
+partner by one more clause; a left join gives NULL for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import Token
+from sqlglot import TokenType as T
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression, quoted
+from scumble.public.sql.conditions import Span, strip
+from scumble.public.sql.expressions import read_expression
+from scumble.public.sql.select_plan import Join
+from scumble.public.sql.tokens import JoinedTable, NameResolver, TokenizedSql, is_word
+
+_CLAUSES = {T.FROM, T.COMMA, T.WHERE, T.GROUP_BY, T.HAVING, T.ORDER_BY, T.LIMIT, T.OFFSET}
+_JOINS = {T.JOIN, T.LEFT, T.INNER, T.RIGHT, T.FULL, T.CROSS, T.NATURAL, T.ASOF, T.OUTER}
+_NOT_A_NAME = _CLAUSES | _JOINS | {T.ON, T.USING}
+_KEYED = (
+    "A side table is joined by ON expression = table.column, or by USING (column); other "
+    "conditions belong into WHERE."
+)
+_KINDS = "Only JOIN (inner) and LEFT JOIN with a public side table are supported."
+
+
+@dataclass
+class FromReader:
+    """Reads from the token after FROM on; `at` is the next token."""
+
+    question: TokenizedSql
+    names: NameResolver
+    at: int
+    joins: tuple[Join, ...] = ()
+
+    def read(self) -> tuple[int, list[Expression]]:
+        """Return the index of the token after FROM, and the clauses of inner joins."""
+        self._view()
+        clauses: list[Expression] = []
+        while (kind := self._kind()) in _JOINS or kind is T.COMMA:
+            clauses += self._join()
+        return self.at, clauses
+
+    def _view(self) -> None:
+        """Read the table; any name is accepted, because a release holds one table."""
+        token = self._next("The name of a table is missing after FROM.")
+        if token.token_type is T.L_PAREN:
+            raise self.question.error("A sub-select in FROM is not supported: name a table.", token)
+        if not is_word(token) or token.token_type in _CLAUSES:
+            raise self.question.error("FROM takes the name of a table, such as t.", token)
+        if self._kind() is T.L_PAREN:
+            raise self.question.error("FROM takes the name of a table, not a function.", token)
+        if token.text.lower() in self.names.tables:
+            raise self.question.error(
+                f"'{token.text}' is a public side table: questions are about the view. Name the "
+                "view first and JOIN the side table, or use IN (SELECT column FROM table).",
+                token,
+            )
+        while self._kind() is T.DOT:
+            self.at += 1
+            token = self._next("A name is missing after the point.")
+        if self._kind() is T.DASH:
+            raise self.question.error("Put a name with a hyphen into double quotes.", token)
+        self.names.view = (self._alias() or token).text.lower()
+
+    def _join(self) -> list[Expression]:
+        """Read one join; return the clause of an inner one."""
+        first, words = self.question.tokens[self.at], []
+        while (token := self._next(_KINDS)).token_type is not T.JOIN:
+            words.append(token.token_type)
+            if token.token_type not in (T.LEFT, T.INNER, T.OUTER):
+                raise self.question.error(_KINDS, token)
+        if words not in ([], [T.INNER], [T.LEFT], [T.LEFT, T.OUTER]):
+            raise self.question.error(_KINDS, first)
+        token = self._next("The name of a public side table is missing after JOIN.")
+        if not is_word(token) or self._kind() is T.L_PAREN:
+            raise self.question.error("JOIN takes the name of a public side table.", token)
+        name, columns = self.names.side_table(token, "JOIN")
+        called = (self._alias() or token).text.lower()
+        if called == self.names.view or called in self.names.joins:
+            raise self.question.error(
+                f"Two tables are called '{called}': give one an alias.", token
+            )
+        key, expression = self._condition(called, columns)
+        joined = JoinedTable(name, columns, key, expression.sql, expression.attributes)
+        self.names.joins[called] = joined
+        self.joins = (*self.joins, Join(name, key))
+        if words[:1] == [T.LEFT]:
+            return []
+        sql = f"({expression.sql}) IN (SELECT {quoted(key)} FROM {quoted(name)})"
+        return [Expression(sql, expression.attributes, first.start)]
+
+    def _condition(self, called: str, columns: dict[str, str]) -> tuple[str, Expression]:
+        """Return the key of the side table, and the expression that it is compared with."""
+        token = self._next(_KEYED)
+        if token.token_type is T.USING and self._kind() is T.L_PAREN:
+            end = self.question.closing[self.at]
+            if end != self.at + 2:
+                raise self.question.error("USING takes one column.", token)
+            column = self.question.tokens[self.at + 1]
+            self.at = end + 1
+            self.names.using.add(column.text.lower())
+            key = self.names.side_column(column, called, columns)
+            attribute = self.names.attribute(column)
+            return key, Expression(quoted(attribute.name), (attribute.name,), column.start)
+        if token.token_type is not T.ON:
+            raise self.question.error(_KEYED, token)
+        start = self.at
+        while self._kind() not in _JOINS | _CLAUSES and self._kind() is not None:
+            self.at = self.question.closing.get(self.at, self.at) + 1
+        if start == self.at:
+            raise self.question.error(_KEYED, token)
+        return self._equality(strip(self.question, (start, self.at)), called, columns)
+
+    def _equality(self, span: Span, called: str, columns: dict[str, str]) -> tuple[str, Expression]:
+        tokens = self.question.tokens
+        marks = [at for at in range(*span) if tokens[at].token_type is T.EQ]
+        if len(marks) != 1:
+            raise self.question.error(_KEYED, tokens[span[0]])
+        sides = [(span[0], marks[0]), (marks[0] + 1, span[1])]
+        for key, other in (sides, sides[::-1]):
+            column = self._own_column(key, called, columns)
+            if column is not None and other[0] < other[1]:
+                expression = read_expression(self.question, self.names, tokens[slice(*other)])
+                if expression.attributes:
+                    return column, expression
+        raise self.question.error(_KEYED, tokens[span[0]])
+
+    def _own_column(self, span: Span, called: str, columns: dict[str, str]) -> str | None:
+        """Return the column of the side table that these tokens are, or None."""
+        tokens = self.question.tokens[slice(*span)]
+        if len(tokens) == 3 and tokens[1].token_type is T.DOT:
+            return columns.get(tokens[2].text.lower()) if tokens[0].text.lower() == called else None
+        if len(tokens) == 1 and tokens[0].text.lower() not in self.names.attributes:
+            return columns.get(tokens[0].text.lower())
+        return None
+
+    def _alias(self) -> Token | None:
+        kind = self._kind()
+        if kind is T.ALIAS:
+            self.at += 1
+            alias = self._next("A name is missing after AS.")
+            if not is_word(alias) or alias.token_type in _NOT_A_NAME:
+                raise self.question.error("A name is missing after AS.", alias)
+            return alias
+        if kind in (T.VAR, T.IDENTIFIER):
+            return self._next("")
+        return None
+
+    def _kind(self) -> T | None:
+        inside = self.at < len(self.question.tokens)
+        return self.question.tokens[self.at].token_type if inside else None
+
+    def _next(self, missing: str) -> Token:
+        if self.at >= len(self.question.tokens):
+            raise self._missing(missing)
+        self.at += 1
+        return self.question.tokens[self.at - 1]
+
+    def _missing(self, sentence: str) -> QueryError:
+        return self.question.error(sentence)

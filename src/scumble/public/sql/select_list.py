@@ -1,0 +1,281 @@
+"""The SELECT list, HAVING and ORDER BY: expressions over aggregates and the columns of GROUP BY."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlglot import Token, exp
+from sqlglot import TokenType as T
+
+from scumble.model.errors import QueryError
+from scumble.model.query import Expression, quoted
+from scumble.public.sql.aggregates import Term, find_calls, read_term, split_commas
+from scumble.public.sql.arithmetic import Apply, Node, UnsupportedError, linear, ratio, read_node
+from scumble.public.sql.conditions import Span
+from scumble.public.sql.expressions import (
+    DROPPED,
+    ColumnResolver,
+    check_functions,
+    read_expression,
+    render,
+    syntax_tree,
+)
+from scumble.public.sql.select_plan import Arrangement, Key, placeholder
+from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
+
+_JOINING = {T.AND, T.OR, T.NOT, T.IN, T.LIKE, T.ILIKE, T.IS, T.BETWEEN, T.INTERVAL, T.DOT, T.CASE}
+_JOINING |= {T.WHEN, T.THEN, T.ELSE, T.DISTINCT, T.SIMILAR_TO, T.ESCAPE, T.GLOB}
+
+
+class RawItem(NamedTuple):
+    """An entry of the SELECT list: its tokens and its alias."""
+
+    span: Span
+    alias: Token | None
+
+    @property
+    def name(self) -> str:
+        return "" if self.alias is None else self.alias.text
+
+
+def read_items(question: TokenizedSql, span: Span) -> list[RawItem]:
+    """Return the entries between SELECT and FROM."""
+    return [_raw_item(question, part) for part in split_commas(question, span)]
+
+
+def _raw_item(question: TokenizedSql, span: Span) -> RawItem:
+    start, end = span
+    tokens = question.tokens
+    if start >= end:
+        at = tokens[start] if start < len(tokens) else None
+        raise question.error("A column or an aggregate is missing here.", at)
+    if tokens[start].token_type is T.STAR:
+        raise question.error(f"SELECT * is not supported: {AGGREGATES}.", tokens[start])
+    if tokens[start].token_type is T.DISTINCT:
+        raise question.error("SELECT DISTINCT is not supported: use GROUP BY.", tokens[start])
+    if end - start > 2 and tokens[end - 2].token_type is T.ALIAS:
+        if not is_word(tokens[end - 1]):
+            raise question.error("A name is missing after AS.", tokens[end - 1])
+        return RawItem((start, end - 2), tokens[end - 1])
+    if tokens[end - 1].token_type is T.ALIAS:
+        after = tokens[end] if end < len(tokens) else None
+        raise question.error("A name is missing after AS.", after)
+    if end - start > 1 and _is_alias(tokens[start:end]):
+        return RawItem((start, end - 1), tokens[end - 1])
+    return RawItem(span, None)
+
+
+def _is_alias(tokens: Sequence[Token]) -> bool:
+    """Return whether the last token is an alias without AS."""
+    last, before = tokens[-1], tokens[-2]
+    if last.token_type not in (T.VAR, T.IDENTIFIER) or before.token_type in _JOINING:
+        return False
+    if len(tokens) > 2 and tokens[-3].token_type is T.INTERVAL:
+        return False
+    literal = before.token_type in (T.R_PAREN, T.NUMBER, T.STRING)
+    return literal or is_word(before)
+
+
+@dataclass(frozen=True)
+class SelectReader:
+    """Reads expressions over aggregates."""
+
+    question: TokenizedSql
+    names: NameResolver
+
+    def has_aggregate(self, span: Span) -> bool:
+        return next(iter(find_calls(self.question, span)), None) is not None
+
+    def node(self, span: Span) -> Node:
+        """Return the arithmetic of a selected number; `QueryError` if it has no error law."""
+        tokens, terms = self._collapsed(span)
+        calls = check_functions(self.question, tokens)
+        functions = {token.start: token.text for token in tokens if token.start in calls}
+        by_name = {_name(index): term for index, (_, term) in enumerate(terms)}
+        tree = syntax_tree(self.question, tokens, calls)
+        try:
+            node = read_node(tree, by_name, functions)
+        except UnsupportedError as unsupported:
+            raise self._unsupported(unsupported, tokens) from None
+        return simplified(node)
+
+    def expression(self, span: Span) -> Expression:
+        """Return an expression without aggregates."""
+        return read_expression(self.question, self.names, self.question.tokens[slice(*span)])
+
+    def _collapsed(self, span: Span) -> tuple[list[Token], list[tuple[Token, Term]]]:
+        """Return the tokens with one token in place of each aggregate, and the aggregates."""
+        tokens: list[Token] = []
+        terms: list[tuple[Token, Term]] = []
+        at = span[0]
+        for call in find_calls(self.question, span):
+            tokens += self.question.tokens[at : call.span[0]]
+            first = self.question.tokens[call.span[0]]
+            last = self.question.tokens[call.span[1] - 1]
+            name = _name(len(terms))
+            token = Token(T.VAR, name, first.line, first.col, first.start, last.end)
+            terms.append((token, read_term(self.question, self.names, call)))
+            tokens.append(token)
+            at = call.span[1]
+        return [*tokens, *self.question.tokens[at : span[1]]], terms
+
+    def _unsupported(self, found: UnsupportedError, tokens: Sequence[Token]) -> QueryError:
+        by_start = {token.start: token for token in tokens}
+        starts = [each.meta["start"] for each in found.node.walk() if "start" in each.meta]
+        token = by_start.get(min(starts, default=-1), tokens[0])
+        if isinstance(found.node, exp.Column) and token.token_type is not T.NUMBER:
+            self.names.attribute(token)  # an unknown column has its own sentence
+            return self.question.error(
+                f"'{token.text}' stands beside an aggregate: put it into the aggregate, or select "
+                "it by itself and name it in GROUP BY.",
+                token,
+            )
+        return self.question.error(found.message, token)
+
+    def formula(
+        self, span: Span, keys: Sequence[Key], aliases: Mapping[str, str], terms: list[Term]
+    ) -> tuple[str, bool]:
+        """Return the SQL of an expression of HAVING or ORDER BY over the table of estimates.
+
+        `aliases` are placeholders by alias. New aggregates are appended to `terms`. The second
+        result says whether it depends on estimates.
+        """
+        tokens, found = self._collapsed(span)
+        if not found:
+            key = self._whole_key(span, keys, aliases)
+            if key is not None:
+                return quoted(key), "key" not in key
+        places = dict[int, str]()
+        for token, term in found:
+            if term not in terms:
+                terms.append(term)
+            places[token.start] = placeholder("term", terms.index(term))
+        calls = check_functions(self.question, tokens)
+        resolver = EstimateColumns(self.question, self.names, tokens)
+        resolver.places, resolver.aliases = places, aliases
+        resolver.keys = {
+            key.attribute: placeholder("key", index)
+            for index, key in enumerate(keys)
+            if key.attribute is not None
+        }
+        resolver.visit(syntax_tree(self.question, tokens, calls))
+        sql = render(self.question, tokens, resolver.replacements, calls)
+        return sql, resolver.estimated
+
+    def _whole_key(self, span: Span, keys: Sequence[Key], aliases: Mapping[str, str]) -> str | None:
+        """Return the placeholder of the key that an expression is, or None."""
+        start, end = span
+        word = self.question.tokens[start].text.lower()
+        if end - start == 1 and word in aliases:
+            return aliases[word]
+        try:
+            found = self.expression(span)
+        except QueryError:
+            return None
+        for index, key in enumerate(keys):
+            if key.expression == found:
+                return placeholder("key", index)
+        return None
+
+
+class EstimateColumns(ColumnResolver):
+    """Resolves columns in HAVING and ORDER BY: aggregates, aliases and grouping columns."""
+
+    places: Mapping[int, str]
+    aliases: Mapping[str, str]
+    keys: Mapping[str, str]
+    estimated: bool = False
+
+    def _column(self, node: exp.Column, side: object) -> None:
+        word = self._token(node.this)
+        found = self.places.get(word.start) or self.aliases.get(word.text.lower())
+        if found is None:
+            if node.args.get("table") is not None:
+                qualifier = self._token(node.args["table"])
+                self.names.check_qualifier(qualifier)
+                self.replacements[qualifier.start] = DROPPED
+            name = self.names.attribute(word).name
+            found = self.keys.get(name)
+            if found is None:
+                raise self.question.error(
+                    f"'{word.text}' is not in GROUP BY: HAVING and ORDER BY name aggregates, "
+                    "aliases and grouping columns.",
+                    word,
+                )
+        self.estimated = self.estimated or "key" not in found
+        self.replacements[word.start] = quoted(found)
+
+
+def simplified(node: Node) -> Node:
+    """Return the node; a linear or ratio form stays whole, so that it gets one error law."""
+    if isinstance(node, Apply) and linear(node) is None and ratio(node) is None:
+        return Apply(node.name, tuple(simplified(part) for part in node.parts))
+    return node
+
+
+def _name(index: int) -> str:
+    return f"scumble_term_{index}"
+
+
+def read_order(question: TokenizedSql, span: Span) -> list[tuple[Span, str]]:
+    """Return the parts of ORDER BY: each expression, and how it is sorted, as SQL."""
+    found = []
+    for start, end in split_commas(question, span):
+        suffix: list[str] = []
+        words = [token.text.upper() for token in question.tokens[start:end]]
+        if words[-2:-1] == ["NULLS"] and words[-1] in ("FIRST", "LAST"):
+            suffix, end = words[-2:], end - 2
+        if end > start and question.tokens[end - 1].token_type in (T.ASC, T.DESC):
+            suffix, end = [question.tokens[end - 1].text.upper(), *suffix], end - 1
+        if start >= end:
+            at = question.tokens[start] if start < len(question.tokens) else None
+            raise question.error("A column is missing after ORDER BY.", at)
+        found.append(((start, end), " ".join(suffix)))
+    return found
+
+
+@dataclass
+class ArrangementReader:
+    """Reads HAVING, ORDER BY, LIMIT and OFFSET. `items` are placeholders by position."""
+
+    reader: SelectReader
+    keys: Sequence[Key]
+    items: Sequence[str]
+    aliases: Mapping[str, str]
+
+    def read(
+        self, having: Span | None, order: Span | None, limit: int | None, offset: int
+    ) -> Arrangement:
+        terms: list[Term] = []
+        condition, by_having = None, False
+        if having is not None:
+            condition, by_having = self.reader.formula(having, self.keys, self.aliases, terms)
+        parts, by_order = [], False
+        for span, suffix in read_order(self.reader.question, order) if order else ():
+            sql, estimated = self._ordered(span, terms)
+            parts.append(f"{sql} {suffix}".strip())
+            by_order = by_order or estimated
+        cut = limit is not None or offset > 0
+        return Arrangement(
+            condition,
+            ", ".join(parts) or None,
+            limit,
+            offset,
+            tuple(terms),
+            by_having or (by_order and cut),
+        )
+
+    def _ordered(self, span: Span, terms: list[Term]) -> tuple[str, bool]:
+        start, end = span
+        token = self.reader.question.tokens[start]
+        if end - start == 1 and token.token_type is T.NUMBER:
+            number = int(token.text) if token.text.isdigit() else 0
+            if not 0 < number <= len(self.items):
+                raise self.reader.question.error(
+                    f"{token.text} is not the position of a selected column.", token
+                )
+            found = self.items[number - 1]
+            return quoted(found), "key" not in found
+        return self.reader.formula(span, self.keys, self.aliases, terms)

@@ -1,0 +1,185 @@
+"""SelectPlan: a SELECT as arithmetic over aggregates, with HAVING, ORDER BY and LIMIT.
+
+A linear combination of sums over rows becomes one SUM of one expression (`linear_query`), so that
+every kind of evidence gives its exact error law. A ratio whose denominator counts the rows that the
+numerator is about becomes one AVG (`ratio_query`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scumble.model.query import Expression, Query, quoted
+from scumble.public.sql.aggregates import Term
+from scumble.public.sql.arithmetic import Linear, Node, Ratio, terms_of
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column by which rows are grouped: an attribute, or an expression over attributes."""
+
+    name: str
+    expression: Expression
+    attribute: str | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """A selected number and its name."""
+
+    name: str
+    node: Node
+
+
+@dataclass(frozen=True)
+class Join:
+    """A public side table whose column `key` is compared with an expression over attributes."""
+
+    table: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """HAVING, ORDER BY, LIMIT and OFFSET, as SQL over placeholders (see `placeholder`).
+
+    `terms` are the aggregates that they name. `by_estimates` says that the groups that are shown
+    depend on the estimates.
+    """
+
+    having: str | None = None
+    order: str | None = None
+    limit: int | None = None
+    offset: int = 0
+    terms: tuple[Term, ...] = ()
+    by_estimates: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return self.having is None and self.order is None and self.limit is None and not self.offset
+
+
+@dataclass(frozen=True)
+class SelectPlan:
+    """A SELECT whose items are answered from estimates. `sets` are grouping sets of key indices."""
+
+    keys: tuple[Key, ...]
+    items: tuple[Item, ...]
+    clauses: tuple[Expression, ...]
+    sets: tuple[tuple[int, ...], ...]
+    arrangement: Arrangement
+    joins: tuple[Join, ...] = ()
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def terms(self) -> list[Term]:
+        """All aggregates, each once."""
+        nodes = [term for item in self.items for term in terms_of(item.node)]
+        return list(dict.fromkeys([*nodes, *self.arrangement.terms]))
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """Everything that is evaluated on the domain: keys, clauses and arguments."""
+        found = [key.expression for key in self.keys] + list(self.clauses)
+        for term in self.terms:
+            found += [*term.clauses, *(e for e in (term.argument, term.second) if e is not None)]
+        return found
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(sorted({name for each in self.expressions for name in each.attributes}))
+
+
+def placeholder(kind: str, index: int) -> str:
+    """Return the column of the table of estimates for a "key", an "item" or a "term"."""
+    return f"scumble {kind} {index}"
+
+
+def linear_query(plan: SelectPlan, form: Linear) -> tuple[Query, float]:
+    """Return the question whose answer, times the second result, is a linear form."""
+    if len(form.weights) == 1:
+        [(term, weight)] = form.weights
+        query = Query(
+            "count" if term.kind == "count" else "sum",
+            term.argument,
+            _unique([*plan.clauses, *term.clauses]),
+            text=plan.text,
+            notes=_notes(plan, form),
+        )
+        return query, weight
+    shared = [c for c in form.weights[0][0].clauses if all(c in t.clauses for t, _ in form.weights)]
+    return _summed(plan, form, shared, "sum"), 1.0
+
+
+def ratio_query(plan: SelectPlan, form: Ratio) -> tuple[Query, float] | None:
+    """Return the question for an average whose answer, times the second result, is a ratio.
+
+    None if the denominator is not a count, or if the numerator is about other rows as well.
+    """
+    if len(form.count.weights) != 1:
+        return None
+    [(count, weight)] = form.count.weights
+    inside = all(set(count.clauses) <= set(term.clauses) for term, _ in form.total.weights)
+    if count.kind != "count" or not inside:
+        return None
+    return _summed(plan, form.total, list(count.clauses), "mean"), 1 / weight
+
+
+def _summed(plan: SelectPlan, form: Linear, shared: Sequence[Expression], aggregate: str) -> Query:
+    """Return SUM or AVG of one expression, over the rows that satisfy the clauses `shared`."""
+    parts, attributes = [], set[str]()
+    for term, weight in form.weights:
+        amount = "1" if term.argument is None else f"({term.argument.sql})"
+        if weight != 1:
+            amount = f"{weight!r}::DOUBLE * {amount}"
+        own = [clause for clause in term.clauses if clause not in shared]
+        if own:
+            condition = " AND ".join(f"({clause.sql})" for clause in own)
+            amount = f"CASE WHEN {condition} THEN {amount} ELSE 0 END"
+        parts.append(f"({amount})" if len(form.weights) > 1 else amount)
+        for each in (*own, *([term.argument] if term.argument else [])):
+            attributes.update(each.attributes)
+    start = form.weights[0][0].start
+    argument = Expression(" + ".join(parts), tuple(sorted(attributes)), start)
+    return Query(
+        "mean" if aggregate == "mean" else "sum",
+        argument,
+        _unique([*plan.clauses, *shared]),
+        text=plan.text,
+        notes=_notes(plan, form),
+    )
+
+
+def _notes(plan: SelectPlan, form: Linear) -> tuple[str, ...]:
+    notes = [*plan.notes, *(note for term, _ in form.weights for note in term.notes)]
+    return tuple(dict.fromkeys(notes))
+
+
+def _unique(clauses: Sequence[Expression]) -> tuple[Expression, ...]:
+    return tuple(dict.fromkeys(clauses))
+
+
+def value_clause(expression: Expression, value: object, sql_type: str) -> Expression:
+    """Return the condition that an expression has a value; None stands for NULL."""
+    if value is None:
+        sql = f"({expression.sql}) IS NULL"
+    else:
+        literal = "'" + str(value).replace("'", "''") + "'"
+        sql = f"({expression.sql}) = CAST({literal} AS {sql_type})"
+    return Expression(sql, expression.attributes, expression.start)
+
+
+__all__ = [
+    "Arrangement",
+    "Item",
+    "Join",
+    "Key",
+    "SelectPlan",
+    "linear_query",
+    "placeholder",
+    "quoted",
+    "ratio_query",
+    "value_clause",
+]

@@ -1,0 +1,128 @@
+"""Questions that people write, over every kind of evidence at near-zero noise, against DuckDB.
+
+`questions.sql` has pairs of a question and what it means, or why it is refused. Where a kind of
+evidence cannot tell an answer at all, the test says which sentence refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from tests.support.sql.sql_cases import cases
+
+SCHEMA = sc.Schema(
+    [
+        sc.Attribute("age", "quasi", sc.IntegerRange(0, 9)),
+        sc.Attribute("sex", "quasi", sc.Category(("F", "M")), missing=True),
+        sc.Attribute("dept", "quasi", sc.Category(("A", "B", "C"))),
+        sc.Attribute("pay", "sensitive", sc.IntegerRange(0, 5)),
+    ]
+)
+DEPTS = pa.table(
+    {"dept": ["A", "B", "D"], "region": ["north", None, "west"], "floor_no": [1, 3, 2]}
+)
+ROWS = 60
+QUESTIONS = cases("questions.sql")
+REFUSED = "refused: "
+
+
+@cache
+def people() -> pa.Table:
+    random = np.random.default_rng(7)
+    return pa.table(
+        {
+            "age": random.integers(0, 10, ROWS),
+            "sex": pa.array(random.choice(["F", "M", None], ROWS, p=[0.5, 0.4, 0.1])),
+            "dept": random.choice(["A", "B", "C"], ROWS, p=[0.5, 0.3, 0.2]),
+            "pay": random.integers(0, 6, ROWS),
+        }
+    )
+
+
+@cache
+def truth() -> Any:
+    connection = duckdb.connect()
+    connection.register("given", people())
+    connection.execute("CREATE TABLE t AS FROM given")
+    connection.register("given_depts", DEPTS)
+    connection.execute("CREATE TABLE depts AS FROM given_depts")
+    return connection
+
+
+ALL = ["age", "sex", "dept", "pay"]
+MAKERS: dict[str, Callable[[], Any]] = {
+    "rows": lambda: sc.Uniform(keep=1 - 1e-9),
+    "tuples": lambda: sc.Frapp(keep=1 - 1e-9),
+    "histogram": lambda: sc.Histogram(ALL, epsilon=100, neighbours="replace"),
+    "marginals": lambda: sc.Marginals(ALL, epsilon=100, neighbours="replace", ways=4),
+}
+
+
+@cache
+def release(kind: str) -> sc.Release:
+    return sc.publish(people(), SCHEMA, MAKERS[kind](), seed=3)
+
+
+def rows_of(answer: Any) -> Iterator[tuple[tuple[Any, ...], tuple[sc.Estimate, ...]]]:
+    """Yield the groups of any kind of answer with their estimates."""
+    if isinstance(answer, sc.Estimate):
+        yield (), (answer,)
+    elif isinstance(answer, sc.Estimates):
+        yield from ((key, (each,)) for key, each in answer)
+    else:
+        yield from answer.rows
+
+
+def alike(value: float, expected: Any) -> bool:
+    """Whether an estimate is the number of DuckDB; NULL is unknown, or the sum of no rows."""
+    if expected is None:
+        return math.isnan(value) or abs(value) < 0.01
+    return not math.isnan(value) and abs(value - float(expected)) <= 0.01 * max(1, abs(expected))
+
+
+def same(answer: Any, expected: list[tuple[Any, ...]], *, ordered: bool) -> None:
+    """Check every group and number; groups that DuckDB does not have must be empty."""
+    found = list(rows_of(answer))
+    keys = len(found[0][0]) if found else 0
+    left = list(expected)
+    for key, estimates in found:
+        numbers = [each.value for each in estimates]
+        match = next(
+            (
+                row
+                for row in left
+                if row[:keys] == key
+                and all(alike(*pair) for pair in zip(numbers, row[keys:], strict=True))
+            ),
+            None,
+        )
+        if match is None:
+            assert all(math.isnan(n) or abs(n) < 0.01 for n in numbers), (key, numbers, expected)
+        else:
+            assert not ordered or match == left[0], (key, expected)
+            left.remove(match)
+        for each in estimates:
+            low, high = each.interval(0.999)
+            assert math.isnan(each.value) or low <= each.value <= high
+    assert not left, (found, left)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize(("sql", "meaning"), QUESTIONS, ids=[meaning for _, meaning in QUESTIONS])
+def test_a_question_means_what_duckdb_says(kind: str, sql: str, meaning: str) -> None:
+    if meaning.startswith(REFUSED):
+        with pytest.raises(sc.QueryError, match=meaning.removeprefix(REFUSED)):
+            release(kind).answer(sql, tables={"depts": DEPTS})
+        return
+    answer = release(kind).answer(sql, tables={"depts": DEPTS})
+    expected = truth().execute(sql).fetchall()
+    same(answer, expected, ordered="ORDER BY n" in sql or "ORDER BY age" in sql)
