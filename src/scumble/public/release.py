@@ -223,7 +223,7 @@ class Release:
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
-        from scumble.public.estimation.nulls import null_sums
+        from scumble.public.estimation.selecting.nulls import null_sums
 
         estimator = self._estimator(sandbox)
         rows = [estimator.one(queries[0])] if len(queries) == 1 else estimator.many(queries)
@@ -236,7 +236,7 @@ class Release:
         self, plan: SelectPlan, sandbox: Sandbox, clamp: bool
     ) -> Estimate | Estimates | EstimateTable:
         """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
-        from scumble.public.estimation.selection import select
+        from scumble.public.estimation.selecting.selection import select
 
         if clamp:
             raise ParameterError("Only a plain count can be clamped: this question is more.")

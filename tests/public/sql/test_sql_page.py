@@ -10,7 +10,7 @@ import pytest
 
 from scumble.model.errors import QueryError
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.selection import check_plan
+from scumble.public.estimation.selecting.selection import check_plan
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import read_select
 from scumble.public.sql.select_plan import SelectPlan

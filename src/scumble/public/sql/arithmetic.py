@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from scumble.public.estimation.interval_arithmetic import apply
+from scumble.public.estimation.selecting.interval_arithmetic import apply
 from scumble.public.sql.aggregates import Term
 
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from scumble.model.query import Expression, Query
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
-from scumble.public.estimation.interval_arithmetic import Interval, apply_interval
+from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
 from scumble.public.sql.aggregates import Term
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import KeyValues, Selection
 
 METHOD = "from averages of products; their intervals hold together"
 NO_INTERVAL = "no interval is given for CORR: its error is not known"
@@ -110,7 +110,7 @@ class Products:
         return self.selection.ask(query).get(key)
 
     def estimate(self, key: KeyValues) -> Estimate:
-        from scumble.public.estimation.selection import nothing
+        from scumble.public.estimation.selecting.selection import nothing
 
         empty = nothing(Query("mean", notes=self.notes))
         means = [self.mean(place, key) for place in (0, 1)]

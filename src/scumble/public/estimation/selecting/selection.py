@@ -22,7 +22,7 @@ from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
-from scumble.public.estimation.combined_laws import combined, scaled
+from scumble.public.estimation.selecting.combined_laws import combined, scaled
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
@@ -240,14 +240,14 @@ class Selection:
     def _other(self, term: Term) -> dict[KeyValues, Estimate]:
         """Return the estimates of an aggregate that is neither a sum nor an average."""
         if term.kind == "quantile":
-            from scumble.public.estimation.quantiles import quantiles
+            from scumble.public.estimation.selecting.quantiles import quantiles
 
             return quantiles(self, term)
         if term.kind in ("variance", "covariance", "corr"):
-            from scumble.public.estimation.variances import variances
+            from scumble.public.estimation.selecting.variances import variances
 
             return variances(self, term)
-        from scumble.public.estimation.exact_values import exact_values
+        from scumble.public.estimation.selecting.exact_values import exact_values
 
         return exact_values(self, term)
 

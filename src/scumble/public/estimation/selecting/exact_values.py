@@ -19,7 +19,7 @@ from scumble.public.sql.aggregates import Term
 from scumble.public.sql.select_plan import value_clause
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import KeyValues, Selection
 
 _WORDS = {"min": "MIN", "max": "MAX", "distinct": "COUNT(DISTINCT ...)"}
 _MOST = 10_000
@@ -78,7 +78,7 @@ def _counts(
 
 
 def _estimate(term: Term, present: list[object], notes: tuple[str, ...]) -> Estimate:
-    from scumble.public.estimation.selection import nothing
+    from scumble.public.estimation.selecting.selection import nothing
 
     if term.kind == "distinct":
         return Estimate(float(len(present)), Exact(), METHOD, notes)

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from scumble.public.estimate import Estimate, Exact, Law
-from scumble.public.estimation.interval_arithmetic import (
+from scumble.public.estimation.interval_laws import Shifted
+from scumble.public.estimation.selecting.interval_arithmetic import (
     Interval,
     apply,
     apply_interval,
     apply_stderr,
 )
-from scumble.public.estimation.interval_laws import Shifted
 from scumble.public.sql.arithmetic import Apply, Constant, Node
 
 COMBINED = "computed from {} estimates, each with its interval at 1 - α/{}"

@@ -25,7 +25,7 @@ from scumble.public.estimate import Estimate, Exact
 from scumble.public.sql.aggregates import Term
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import KeyValues, Selection
 
 METHOD = "inversion of estimated counts; the interval inverts their intervals"
 MOST_VALUES = 1_000_000
@@ -80,7 +80,7 @@ class Inversion:
         return self.selection.ask(query).get(key)
 
     def estimate(self, key: KeyValues) -> Estimate:
-        from scumble.public.estimation.selection import NO_CELL, nothing
+        from scumble.public.estimation.selecting.selection import NO_CELL, nothing
 
         number = round(self.number(key)) if self.values else 0
         if number < 1:
