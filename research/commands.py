@@ -224,6 +224,38 @@ def dpbench(
         typer.echo(f"- {line}")
 
 
+@app.command("honest")
+def honest(
+    data: DataFolder,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three datasets, one scale, one release of each.")
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option("--runs", metavar="NUMBER", min=1, help="Releases of each table.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1.
+
+    Before: the noise alone. Now: with the least and the most that cut boxes can hold. And how
+    often the selector's choice has the shortest intervals.
+    """
+    from research import honest_report
+    from research.honest import FULL, QUICK, study
+
+    scale = QUICK if quick else FULL
+    with console.steps() as step:
+        chosen = scale if runs is None else replace(scale, runs=runs)
+        cells = list(study(data, chosen, step, fixed=True))
+    rows, said = honest_report.summary(cells), honest_report.sentences(cells)
+    if as_json:
+        console.print_json({"rows": rows, "verdicts": said})
+        return
+    console.stdout().print(honest_report.as_table(rows))
+    for line in said:
+        typer.echo(f"- {line}")
+
+
 @app.command("marginals")
 def marginals(data: DataFolder, as_json: options.Json = False) -> None:
     """Errors of marginals and fourier: all pairs and triples of two real tables, at ε = 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,14 @@ def _select(schema: sc.Schema, **changed):
         (LINE, {"rows": 10**7}, "hierarchy"),
         (LINE, {"rows": 1000, "delta": 1e-6}, "hierarchy"),
         (LINE, {"rows": 1000}, "mosaic"),
-        (LINE, {"rows": 10**6}, "mosaic"),
+        (LINE, {"rows": 10**4}, "mosaic"),
+        (LINE, {"rows": 10**6}, "hierarchy"),
+        (LINE, {"rows": 10**6, "occupied": 0.03}, "mosaic"),
+        (LINE, {"rows": 10**4, "occupied": 0.03}, "mosaic"),
+        (LINE, {"rows": 10**5, "occupied": 1}, "hierarchy"),
         (GRID, {"rows": 1000}, "mosaic"),
         (GRID, {"rows": 10**7}, "mosaic"),
-        (GRID, {"rows": 10**5, "occupied": 0.5}, "mosaic"),
+        (GRID, {"rows": 10**5, "occupied": 0.5}, "hierarchy"),
         (GRID, {"rows": 10**7, "occupied": 0.5}, "hierarchy"),
         (GRID, {"rows": 10**7, "occupied": 0.02}, "mosaic"),
         (GRID, {"rows": 10**9}, "hierarchy"),
@@ -125,10 +130,16 @@ def test_questions_in_a_file(tmp_path: Path) -> None:
     assert "--queries" in found.command()
 
 
-def test_the_reason_for_mosaic_says_shares_of_what_in_plain_percent():
+def test_the_reason_for_mosaic_says_interval_and_error_of_both():
     schema = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 99)) for name in "xy"])
     found = sc.select(schema, ["x", "y"], rows=20_000, epsilon=1.0, neighbours="replace")
     [reason] = found.reasons
     assert found.method == "mosaic"
-    assert "% of all rows. Where it is 0.001 % of the rows or more, mosaic, which" in reason
+    said = [
+        (float(half), float(error))
+        for half, error in re.findall(r"± ([\d.]+) rows \(error ([\d.]+)\)", reason)
+    ]
+    assert len(said) == 2
+    assert said[1][0] < said[0][0]
+    assert said[0][0] == pytest.approx(1.96 * said[0][1], rel=0.01)
     assert "--epsilon 1 " in found.command()

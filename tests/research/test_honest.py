@@ -1,0 +1,89 @@
+"""The study of honest intervals: its answers are those of a release, and its report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from research import honest, honest_report
+from research.honest import Answers, Cell
+from scumble.public.estimation.measurements.readings import reader_of
+from scumble.public.sandbox import Sandbox
+
+
+def _table() -> honest.Table:
+    counts = np.zeros(64, np.int64)
+    counts[[3, 31, 40]] = 200, 90, 30
+    return honest.Table("ADULT 320", counts)
+
+
+def test_answers_are_those_that_a_release_gives() -> None:
+    """Both intervals of every range are those of the SQL answer of the same release."""
+    table, ranges = _table(), honest.Ranges((64,), 12, 1)
+    mechanism = honest.method("privtree", table.schema, 1.0)
+    values = np.repeat(np.arange(64), table.counts)
+    release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=3)
+    engine = Sandbox(table.schema, view=release.folder / release.evidence.file)
+    reader = reader_of(release.evidence, table.schema, engine)
+    cut = 0
+    for place, weights in enumerate(ranges):
+        low, high = (int(ends[0, place]) for ends in (ranges.boxes.low, ranges.boxes.high))
+        truth = int(((values >= low) & (values <= high)).sum())
+        assert truth == ranges.truths(table.counts)[place]
+        answer = release.answer(f"SELECT COUNT(*) FROM t WHERE x BETWEEN {low} AND {high}")
+        noise, shown = answer.noise_interval(), answer.interval()
+        expected = (
+            answer.value - truth, (noise[1] - noise[0]) / 2, (shown[1] - shown[0]) / 2,
+            noise[0] <= truth <= noise[1], shown[0] <= truth <= shown[1],
+            answer.bounds is not None,
+        )  # fmt: skip
+        found = honest._answer(reader, weights, truth)
+        assert found == pytest.approx(expected)
+        cut += answer.bounds is not None
+    assert cut
+
+
+def test_a_histogram_has_the_half_widths_of_its_release() -> None:
+    table, ranges = _table(), honest.Ranges((64,), 5, 1)
+    found = honest._histogram(ranges, 0.5)
+    mechanism = sc.Histogram(["x"], epsilon=0.5, neighbours="add_remove")
+    values = np.repeat(np.arange(64), table.counts)
+    release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=1)
+    for place in range(5):
+        low, high = (int(ends[0, place]) for ends in (ranges.boxes.low, ranges.boxes.high))
+        answer = release.answer(f"SELECT COUNT(*) FROM t WHERE x BETWEEN {low} AND {high}")
+        assert found.errors[place] == pytest.approx(answer.stderr)
+
+
+def _cell(table: str, method: str, half: float, holds: tuple[bool, bool]) -> Cell:
+    both = np.ones(2)
+    truths = np.array(holds)
+    cut = np.ones(2, bool)
+    return Cell(
+        table, (4096,), 10**6, 0.9, 0.1, method,
+        Answers(both, half * both / 2, half * both, truths, cut, cut),
+    )  # fmt: skip
+
+
+def test_report() -> None:
+    cells = [
+        _cell("PATENT 1000000", "mosaic", 30.0, (True, False)),
+        _cell("PATENT 1000000", "hierarchy", 20.0, (True, True)),
+        _cell("BIDS-ALL 1000000", "mosaic", 10.0, (True, True)),
+        _cell("BIDS-ALL 1000000", "hierarchy", 20.0, (True, True)),
+    ]
+    row = honest_report.summary(cells)[0]
+    assert (row["method"], row["cut answers"]) == ("mosaic", 4)
+    assert row["coverage before"] == 0.75
+    assert (row["half before"], row["half now"]) == (10.0, 20.0)
+    found = honest_report.choices(cells, occupied=True)
+    assert [(c.method, c.fitted, c.behind) for c in found] == [
+        ("hierarchy", False, 1.0),
+        ("hierarchy", True, 2.0),
+    ]
+    said = honest_report.sentences(cells)
+    assert "0 of 1 cases of the datasets of the fit" in said[0]
+    assert "1 of these 2 cases" in said[-1]
+    assert honest_report.as_table(honest_report.summary(cells)).row_count == 2
