@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure
+from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
@@ -92,6 +93,7 @@ def _release_findings(release: Release) -> Iterator[Finding]:
     else:
         yield from claims(release)
         yield from shown_value_findings(release)
+        yield from attack_finding(release)
         yield _order(release)
 
 

@@ -76,16 +76,17 @@ class DealtSum:
         return math.hypot(known, (self.missing[1] - self.missing[0]) / math.sqrt(12))
 
     def clip(self, value: float) -> float:
-        """Return `value` cut to what is certain about the published rows."""
-        return min(max(value, self.certain[0]), self.certain[1])
+        """Return `value` cut to the bounds."""
+        return min(max(value, self.bounds[0]), self.bounds[1])
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         low, high = self.certain
         if self.unbiased is not None:
             half = self.unbiased.half_width(level)
             low, high = max(low, self.unbiased.value - half), min(high, self.unbiased.value + half)
-        low, high = min(low, self.clip(value)), max(high, self.clip(value))
-        return low + self.missing[0], high + self.missing[1]
+        low, high = min(low, self.certain[1]), max(high, self.certain[0])
+        inside = self.clip(value)
+        return min(low + self.missing[0], inside), max(high + self.missing[1], inside)
 
     def noise_interval(self, value: float, level: float) -> tuple[float, float]:
         """Return the interval if values were spread evenly within groups."""

@@ -46,7 +46,9 @@ _MOST_VALUES = 512  # different combinations of sensitive values for which there
 _MOST_WORK = 1 << 31  # values · lines of the value table
 _MOST_WEIGHT = 1 << 20  # least common multiple of the sizes of groups
 _MOST_TARGETS = 1 << 12  # that are kept
-_RANK = 1e-9  # smaller eigenvalues of the scaled normal equations count as 0
+_RANK = (
+    2e-3  # directions with smaller eigenvalues, of the largest, are left open: too few groups tell
+)
 _BIAS = 1e-7  # of an estimate that is unbiased up to rounding
 _MARGIN = 2.0  # standard errors by which the shares of values may be off in the limit of a variance
 
@@ -56,14 +58,15 @@ class Target:
     """A question about values: the weight ω of each value, and what its estimate depends on.
 
     The estimate is `solved` · u. Where the groups leave a part of it open, `completed` · u takes
-    that part from even spread; otherwise both are the same. `squares` are the q_v, and `reach` is
-    the largest change of the error if two records of a value swap their groups. `estimable` says
-    whether it is unbiased.
+    that part from even spread, and `even` · u is even spread; both count left-out rows too.
+    `squares` are the q_v, and `reach` is the largest change of the error if two records of a value
+    swap their groups. `estimable` says whether it is unbiased.
     """
 
     asked: Floats
     solved: Floats
     completed: Floats
+    even: Floats
     squares: Floats
     reach: float
     estimable: bool
@@ -105,16 +108,17 @@ def regression(evidence: Groups, layout: GroupLayout, engine: Sandbox) -> Regres
     """Return the regression over the groups of a layout; it is made when first needed."""
     if layout not in _known:
         values = layout.values.combinations(engine, evidence.sensitive, [])
-        _known[layout] = Regression(layout, values)
+        _known[layout] = Regression(layout, values, evidence.left_out or 0)
     return _known[layout]
 
 
 class Regression:
     """The regression over the groups of a layout. `values` are all combinations of sensitive
-    attributes, by line of the value table.
+    attributes, by line of the value table. `left_out` rows with the most frequent values are not in
+    the groups: they are a random choice, so that shown values count them as the others.
     """
 
-    def __init__(self, layout: GroupLayout, values: Combinations) -> None:
+    def __init__(self, layout: GroupLayout, values: Combinations, left_out: int = 0) -> None:
         self._layout = layout
         self.size = values.size
         self._of = values.of.astype(np.int32)
@@ -125,6 +129,8 @@ class Regression:
         self.unit = float(common or 1)
         sizes = np.maximum(layout.sizes, 1)
         self.weights: Numbers = common // sizes if common else 1 / sizes
+        frequent = self.most_frequent
+        self._all = self.numbers + frequent * left_out / max(int(frequent.sum()), 1)
         self._known: OrderedDict[bytes, Target] = OrderedDict()
 
     @property
@@ -167,11 +173,13 @@ class Regression:
         wanted = asked * self.numbers
         inverse, left_open = self._solution
         solved = inverse @ wanted
-        completed = solved + wanted @ left_open / (self.unit * self.numbers)
+        every = asked * self._all
+        even = every / (self.unit * self.numbers)
+        completed = inverse @ every + every @ left_open / (self.unit * self.numbers)
         sums, squares, reach = spread_coefficients(*self.lines, solved, asked)
         tolerance = _BIAS * float(np.abs(wanted).max(initial=0.0))
         estimable = bool(np.abs(sums - wanted).max(initial=0.0) <= tolerance)
-        return Target(asked, solved, completed, squares, float(reach), estimable)
+        return Target(asked, solved, completed, even, squares, float(reach), estimable)
 
     @cached_property
     def _singles(self) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -298,7 +306,7 @@ class Regression:
         `met` is u of the number that is added up.
         """
         unbiased = met @ target.solved
-        even = met @ target.asked / self.unit
+        even = met @ target.even
         values = even + spread.shrinkage * (met @ target.completed - even)
         variances, largest = (each @ target.squares for each in (spread.variances, spread.largest))
         return Regressed(unbiased, variances, largest, values)
