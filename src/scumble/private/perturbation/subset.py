@@ -67,8 +67,8 @@ class Subset(Publisher):
         probability of any false one; sums, averages, groups and conditions that mix columns by
         weights with the right mean. Counts and sums are unbiased; the interval is exact binomial
         for counts of one value or of all but one (normal where thousands of rows decide), Fieller's
-        for averages, and elsewhere a score interval that allows for what one member of a set can
-        change, which holds in all cases tried but by no theorem.
+        for averages, and elsewhere a score interval that is corrected for skewness and allows for
+        what one member of a set can change, which holds in all cases tried but by no theorem.
     Reference: Ye and Barg, "Optimal schemes for discrete distribution estimation under locally
         differential privacy" (IEEE Transactions on Information Theory 64, 2018); Wang et al.,
         "Mutual information optimally local private discrete distribution estimation" (2016).

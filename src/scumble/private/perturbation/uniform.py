@@ -55,8 +55,9 @@ class Uniform(Publisher):
     Estimate: f* = (o − n(1−p)|A|/m)/p for n rows of which o show a value in A; sums, averages,
         groups and conditions that mix columns by inverting the channel on the domain. Counts and
         sums are unbiased; the interval is exact binomial for plain counts (normal where thousands
-        of rows decide), Fieller's for averages, and elsewhere a score interval that allows for what
-        one row can change, which holds in all cases tried but by no theorem.
+        of rows decide), Fieller's for averages, and elsewhere a score interval that is
+        corrected for skewness and allows for what one row can change, which holds in all cases
+        tried but by no theorem.
     Reference: uniform perturbation in "Small Domain Randomization" (section 2; amplification:
         Evfimievski, Gehrke, Srikant, PODS 2003); k-ary randomized response (Kairouz, Bonawitz,
         Ramage, ICML 2016).

@@ -54,6 +54,10 @@ class InverseChannel(ABC):
     def deviation(self, tensor: Tensor) -> Tensor:
         """Return the largest error that the weight of one shown value can have, in each state."""
 
+    def third_moment(self, tensor: Tensor) -> Tensor | None:
+        """Return the third central moment of the weight as a function of x; None if unknown."""
+        return None
+
     @abstractmethod
     def count_models(self, holds: Tensor) -> tuple[Sequence[CountModel | None], Indices]:
         """Return exact models of the number of shown values that count, and their index by state.
@@ -98,6 +102,10 @@ class SingleValueInverse(InverseChannel):
 
     def covariance(self, one: Tensor, other: Tensor) -> Tensor:
         return self.apply(self.invert(one) * self.invert(other)) - one * other
+
+    def third_moment(self, tensor: Tensor) -> Tensor:
+        weight = self.invert(tensor)
+        return self.apply(weight**3) - 3 * tensor * self.apply(weight**2) + 2 * tensor**3
 
     def deviation(self, tensor: Tensor) -> Tensor:
         """Return the largest |w(y) - h(x)|."""

@@ -9,13 +9,16 @@ import numpy as np
 
 from scumble.model.evidence.channels import Tensor
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.interval_laws import Ratio, WeightedSum
+from scumble.public.estimation.interval_laws import Ratio
 from scumble.public.estimation.rows.count_laws import EXACT, CountModel, count_estimate
 from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.sum_laws import CorrectedSum, row_ratios
 
-SCORE = "inverted channel; score interval"
+SCORE = "inverted channel; score interval, corrected for skewness"
+GroupRatios = tuple[Floats, ...]  # least and largest slope and skewness, spread, step
+
 FIELLER = "ratio of inverted channels; Fieller interval"
 
 
@@ -43,7 +46,7 @@ class Sums:
             return Estimate(float(self.count[group]), Exact(), EXACT, notes)
         model = self._models[group]
         if model is None:
-            law = WeightedSum(float(self.count_variance[group]), float(self.count_largest[group]))
+            law = self._law(self.count_variance, self.count_largest, self._count_ratios, group)
             return Estimate(float(self.count[group]), law, SCORE, notes)
         rows, shown, known = (int(each[group]) for each in self._shown)
         return count_estimate(model, rows, shown, notes, known)
@@ -52,7 +55,7 @@ class Sums:
         total, notes = float(self.total[group]), self.plan.query.notes
         if self._total_known[group]:
             return Estimate(total, Exact(), EXACT, notes)
-        law = WeightedSum(float(self.total_variance[group]), float(self.total_largest[group]))
+        law = self._law(self.total_variance, self.total_largest, self._total_ratios, group)
         return Estimate(total, law, SCORE, notes)
 
     def _mean(self, group: int) -> Estimate:
@@ -72,6 +75,19 @@ class Sums:
             slope=float(self.count_largest[group]),
         )
         return Estimate(law.value, law, FIELLER, (*notes, *law.notes))
+
+    def _law(
+        self, variance: Floats, largest: Floats, ratios: GroupRatios, group: int
+    ) -> CorrectedSum:
+        lowest, highest, least, most, spread, step = (float(each[group]) for each in ratios)
+        return CorrectedSum(
+            float(variance[group]),
+            float(largest[group]),
+            (lowest, highest),
+            (least, most),
+            spread,
+            step,
+        )
 
     @cached_property
     def inverse(self) -> InverseChannel:
@@ -189,6 +205,60 @@ class Sums:
             return [width * share * self.count_largest for share in (1.0, 0.5, 1.0)]
         changes = [self.amount - float(amount[0]) * self.holds for amount in self._amounts]
         return [self.groups.largest(self._deviation(change)) for change in changes]
+
+    @cached_property
+    def _count_ratios(self) -> GroupRatios:
+        ones = np.ones_like(self.counted.count)
+        return self._ratios(self.holds, (ones, ones), self.counted.count, ones)
+
+    @cached_property
+    def _total_ratios(self) -> GroupRatios:
+        if self.amount is not None:
+            ones = np.ones_like(self.counted.count)
+            return self._ratios(self.amount, (ones, ones), self.counted.count, ones)
+        limits = self.counted.least, self.counted.most
+        return self._ratios(self.holds, limits, self.counted.squares, self._amount_steps)
+
+    @property
+    def _amount_steps(self) -> Floats:
+        """A bound of the greatest common divisor of the amounts of each line.
+
+        It divides the least and the largest amount. If the least is 0 and there are others between,
+        it is at most half of the largest.
+        """
+        counted = self.counted
+        sizes = np.sort(np.abs([counted.least, counted.most]), axis=0)
+        two = np.isclose(counted.squares, np.abs(counted.total) * sizes[1], rtol=1e-9)
+        steps: Floats = np.where(sizes[0] > 0, sizes[0], np.where(two, sizes[1], sizes[1] / 2))
+        return steps
+
+    def _ratios(
+        self, tensor: Tensor, limits: tuple[Floats, Floats], squares: Floats, steps: Floats
+    ) -> GroupRatios:
+        """Return the bounds of `CorrectedSum` by group, for lines whose rows add `tensor` times an
+        amount within `limits`. `squares` are sums of squared amounts, `steps` their distances.
+        """
+        row = row_ratios(self.inverse, tensor)
+        asked = self._unknown(tensor) & (self.counted.count > 0)
+
+        def lowest(numbers: Floats) -> Floats:
+            return -self.groups.largest(np.where(asked, -numbers, -np.inf))
+
+        def highest(numbers: Floats) -> Floats:
+            return self.groups.largest(np.where(asked, numbers, -np.inf))
+
+        ends = []
+        for pair in (row.slopes, row.skews):
+            products = [amount * each[self._state] for amount in limits for each in pair]
+            ends += [lowest(np.min(products, axis=0)), highest(np.max(products, axis=0))]
+        sizes = np.abs(limits).max(axis=0)
+        # The variance of a row follows its weight with its own slope instead of the mean slope.
+        spread = np.hypot((ends[1] - ends[0]) / 2, highest(sizes * row.rest[self._state]))
+        # The step of the rows that vary most: small steps of others hardly blur it.
+        weight = np.where(asked, squares * row.variance[self._state], 0.0)
+        total = self.groups.sums(weight)
+        step = self.groups.sums(weight * steps * row.step[self._state])
+        return (*ends, spread, np.divide(step, total, out=np.zeros_like(step), where=total > 0))
 
     def _weighted(self, lines: Floats, tensor: Tensor) -> Floats:
         """Return unbiased estimates of Σ lines · tensor(true values); exact where it is known."""
