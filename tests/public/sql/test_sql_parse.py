@@ -14,6 +14,7 @@ from scumble.model.query import Expression, Query, place
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse, read_select
 from tests.support.sql.sql_cases import SCHEMA, TABLES, cases, complaint, shown
 
@@ -164,14 +165,23 @@ def _refusal(text: str) -> QueryError | None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["level > 'low'", "'low' < level", "level BETWEEN 'a' AND 'b'"]
+    ("condition", "expected"),
+    [
+        ("level > 'low'", ["middle", "high"]),
+        ("'low' < t.level", ["middle", "high"]),
+        ("level BETWEEN 'middle' AND 'high'", ["middle", "high"]),
+        ("NOT (level >= 'middle') OR level = 'high'", ["low", "high"]),
+        ("level NOT BETWEEN 'middle' AND 'high'", ["low"]),
+        ("level <= 'low' OR level || '' = 'high'", ["low", "high"]),
+    ],
 )
-def test_ordered_text_is_compared_by_the_alphabet_and_that_is_said(condition: str) -> None:
+def test_ordered_text_is_compared_by_its_order(condition: str, expected: list[str]) -> None:
     levels = Category(("low", "middle", "high"), ordered=True)
     schema = Schema([Attribute("level", "quasi", levels)])
-    [note] = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema).notes
-    assert "follows the alphabet" in note
-    assert not parse("SELECT COUNT(*) FROM t WHERE level IN ('low')", schema).notes
+    query = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", schema)
+    [holds] = Sandbox(schema).evaluate(query.clauses, ["level"])
+    assert [value for value, there in zip(levels.values, holds, strict=True) if there] == expected
+    assert not query.notes
 
 
 def test_a_misspelt_value_is_pointed_out() -> None:

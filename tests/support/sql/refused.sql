@@ -255,7 +255,7 @@ SELECT COUNT(*) FROM t WHERE sex = 'a' 'b'
 --> 'a' : Write text as one literal, or join it with ||.
 
 SELECT COUNT(*) FROM t WHERE CAST(sex AS ENUM('a')) = 'a'
---> ENUM('a')) : There is no function 'ENUM'. Did you mean enum_last?
+--> ENUM('a')) : 'ENUM' is not understood here.
 
 SELECT COUNT(*) FROM t WHERE sex::regtype = 'a'
 --> regtype : 'regtype' is not understood here.

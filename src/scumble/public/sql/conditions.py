@@ -14,6 +14,7 @@ from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
 from scumble.public.sql.expressions import DROPPED, read_expression, render
+from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import NameResolver, TokenizedSql, Tokens
 
 Span = tuple[int, int]  # indices of tokens: the first, and the one after the last
@@ -65,7 +66,7 @@ def _clause(
     if found.qualifier is not None:
         names.check_qualifier(found.qualifier)
         replacements[found.qualifier.start] = DROPPED
-    sql = render(question, tokens, replacements, set())
+    sql = render(question, tokens, replacements | ordered_comparisons(names, tokens), set())
     return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
 
 
@@ -107,8 +108,6 @@ class Comparison(NamedTuple):
         """Yield notes on unknown values, and on the order of text."""
         if isinstance(attribute.domain, Category):
             yield from self._notes_on_values(attribute.name, attribute.domain)
-            if attribute.domain.ordered:
-                yield from self._notes_on_order(attribute.name)
 
     def _notes_on_values(self, name: str, category: Category) -> Iterator[str]:
         """Yield notes on values that are not in the domain, with the nearest one that is."""
@@ -121,14 +120,6 @@ class Comparison(NamedTuple):
                 near = get_close_matches(token.text.casefold(), alike, 1)
                 hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
                 yield f"'{token.text}' is not in the domain of '{name}', so no row has it.{hint}"
-
-    def _notes_on_order(self, name: str) -> Iterator[str]:
-        text = any(token.token_type is T.STRING for token in self.literals)
-        if text and (self.operator in _ORDERED or self.operator is T.BETWEEN):
-            yield (
-                f"'{name}' is text: this comparison follows the alphabet, not the order of the "
-                "domain. List the values with IN to be sure."
-            )
 
 
 def read_comparison(tokens: Tokens) -> Comparison | None:

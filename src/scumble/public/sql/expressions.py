@@ -27,6 +27,7 @@ from scumble.public.limits import (
     PATTERN_FUNCTIONS,
     UNBOUNDED_FUNCTIONS,
 )
+from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import (
     CLOCK_AND_USER,
     NameResolver,
@@ -52,7 +53,8 @@ def read_expression(question: TokenizedSql, names: NameResolver, tokens: Tokens)
     calls = check_functions(question, tokens)
     columns = ColumnResolver(question, names, tokens)
     columns.visit(syntax_tree(question, tokens, calls))
-    sql = render(question, tokens, columns.replacements, calls)
+    replacements = columns.replacements | ordered_comparisons(names, tokens)
+    sql = render(question, tokens, replacements, calls)
     return Expression(sql, tuple(sorted(columns.attributes)), tokens[0].start)
 
 
@@ -328,8 +330,8 @@ def _syntax_error(question: TokenizedSql, tokens: Tokens, error: ParseError) -> 
 # Words before a parenthesis that are not functions.
 _SYNTAX = frozenset(
     "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS FROM FOR WHEN THEN ELSE CASE AS WHERE "
-    "INTERVAL SELECT EXISTS DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH LEADING "
-    "TRAILING".split()
+    "INTERVAL SELECT EXISTS ENUM DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT DISTINCT BOTH "
+    "LEADING TRAILING".split()
 ) | {"SIMILAR TO"}
 # Special forms of the grammar, which DuckDB does not list among its functions.
 _FUNCTION_FORMS = frozenset(

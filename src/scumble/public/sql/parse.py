@@ -32,7 +32,7 @@ __all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens"]
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _ONE = (
     "One COUNT, SUM or AVG by columns is needed here: arithmetic, several aggregates, HAVING and "
-    "the like are for `answer`."
+    "the like can only be asked of a release."
 )
 
 
