@@ -89,3 +89,15 @@ def test_intervals_hold_what_they_say(results: Results) -> None:
         assert point.numbers["coverage"].mean >= least
         assert point.biased is not None
         assert point.biased <= 0.5  # of eight questions, four by chance: less than once in 1e6
+
+
+def test_half_widths_stand_beside_errors(results: Results) -> None:
+    """Without bias half of an interval of 95 % is about two standard errors; results of earlier
+    versions have none.
+    """
+    for point in points(results, "root"):
+        half, error = point.numbers["half"].mean, point.numbers["root"].mean
+        assert 1.5 * error < half < 3 * error
+    old = [{**run, "half": None} for run in results.to_dict()["runs"]]
+    again = Results.from_dict({**results.to_dict(), "runs": old})
+    assert all("half" not in point.numbers for point in points(again, "root"))

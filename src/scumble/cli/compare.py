@@ -277,7 +277,8 @@ Measure = Annotated[
         "--measure",
         metavar="NAME",
         help="The error on the axis: relative, median, unbounded (without sanity bound), absolute, "
-        "root, squared, marginal (L1 of tables), alpha, beta or rho; the files have all.",
+        "root, half (of the intervals of 95 %), squared, marginal (L1 of tables), alpha, beta or "
+        "rho; the files have all.",
     ),
 ]
 Neighbours = Annotated[

@@ -194,13 +194,15 @@ _CHANCE = 0.01  # the share of unbiased questions that are called biased by chan
 @dataclass(frozen=True, eq=False)
 class RunsOfSetting:
     """The runs of one setting: their answers, which of them are counts, and for each run the
-    distances of its tables from the true ones and the share of intervals that held the truth.
+    distances of its tables from the true ones, the share of intervals that held the truth, and the
+    mean of half of their widths.
     """
 
     answers: Answers
     counts: npt.NDArray[np.bool_]
     distances: Floats
     coverage: Floats
+    half: Floats
 
     @property
     def scale(self) -> Floats:
@@ -243,6 +245,10 @@ def _coverage(found: RunsOfSetting) -> Floats | None:
     return None if np.isnan(found.coverage).any() else found.coverage
 
 
+def _half(found: RunsOfSetting) -> Floats | None:
+    return None if np.isnan(found.half).any() else found.half
+
+
 # The measures that can be an axis: smaller is better.
 ERRORS: Mapping[str, Measure] = MappingProxyType(
     {
@@ -267,6 +273,7 @@ ERRORS: Mapping[str, Measure] = MappingProxyType(
         "root": Measure(
             "root mean square error", "root mean sq.", lambda found: root(found.answers)
         ),
+        "half": Measure("mean half-width of intervals of 95 %", "half-width", _half, single=False),
         "squared": Measure("mean squared error", "squared", lambda found: squared(found.answers)),
         "marginal": Measure("mean L1 distance of tables", "L1 of tables", _distance, single=False),
         "alpha": Measure(

@@ -48,7 +48,7 @@ _READING = (
 _BIAS = 2  # most decimal places of the bias, whose size other columns show
 _TINY = 1e-4  # smaller numbers are written with an exponent
 # The measures of the first table (errors) and of the second (those that papers report besides).
-_FIRST = ("relative", "median", "absolute", "root", "bias", "coverage")
+_FIRST = ("relative", "median", "absolute", "root", "bias", "half", "coverage")
 _SECOND = ("unbounded", "squared", "marginal", "alpha", "beta", "rho")
 
 
@@ -186,9 +186,11 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
         "Means over the repeats ± the standard deviation of one. Relative errors are |estimate − "
         f"truth| / max(truth, {bound:,.3g}), so that a count of nearly nobody does not decide (no "
         "bound: / truth, where the truth is above 0); sums and averages are measured by "
-        "themselves. Coverage is the share of the intervals of 95 % that held the truth, the value "
-        f"in this table, of {counted} for each setting; they speak of the uncertainty of privacy "
-        "alone. Biased is the share of the answers whose mean error over the "
+        "themselves. Half-width is the mean of half of the intervals of 95 %, with what the "
+        "release does not tell: a small error beside wide intervals is one that no reader can rely "
+        "on. Coverage is the share of the intervals that held the truth, the value in this table, "
+        f"of {counted} for each setting; they speak of the uncertainty of privacy alone. Biased is "
+        "the share of the answers whose mean error over the "
         "repeats is further from 0 than chance takes one answer in a hundred. L1 of tables is the "
         "sum of |estimate − truth| over all cells of a GROUP BY, divided by their true total: 0 if "
         "all are right, 1 if all are said to be empty, more where the noise is larger. "

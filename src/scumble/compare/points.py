@@ -140,7 +140,10 @@ def _measured(results: Results, runs: Sequence[Run]) -> RunsOfSetting:
         Answers(truth, values, rows),
         np.array(results.counts, bool),
         np.array([run.distances for run in runs]),
-        np.array([np.nan if run.coverage is None else run.coverage for run in runs]),
+        *(
+            np.array([np.nan if each is None else each for each in numbers])
+            for numbers in ([run.coverage for run in runs], [run.half for run in runs])
+        ),
     )
 
 

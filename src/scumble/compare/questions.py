@@ -235,22 +235,23 @@ class ComparedQuestions:
                 found.append(round(measures.marginal_distance(truth[cells], values[cells]), 10))
         return found
 
-    def coverage(
+    def intervals(
         self, answers: Sequence[Estimate | None], truth: Floats, kept: Places, repeat: int
-    ) -> tuple[float | None, int]:
-        """Return the share of the 95 % intervals that hold the truth, and the number of intervals.
+    ) -> tuple[float | None, float | None, int]:
+        """Return the share of the 95 % intervals that hold the truth, their mean half-width (None
+        if one has no end), and the number of intervals.
 
         At most `MOST_INTERVALS` are computed; which ones depends on `repeat`.
         """
         stride = -(-len(kept) // MOST_INTERVALS)
         known = [(p, a) for p in kept[repeat % max(stride, 1) :: stride] if (a := answers[p])]
         if not known:
-            return None, 0
+            return None, None, 0
         limits = np.array([answer.interval() for _, answer in known]).T[:, np.newaxis]
         right = truth[[place for place, _ in known]]
-        return float(measures.coverage(Answers(right, right[np.newaxis], 1, *limits))[0]), len(
-            known
-        )
+        held = measures.coverage(Answers(right, right[np.newaxis], 1, *limits))
+        half = float((limits[1] - limits[0]).mean() / 2)
+        return float(held[0]), half if np.isfinite(half) else None, len(known)
 
     def _pairs(self) -> Iterator[tuple[Query, list[Key]]]:
         return zip(self._queries, self._keys, strict=True)

@@ -41,7 +41,7 @@ from scumble.private.publish import publish
 @dataclass(frozen=True)
 class Run:
     """One release of a setting: its answers, the distances of its tables from the true ones, its
-    exposure, and the share of some intervals that held the truth.
+    exposure, and of some intervals the share that held the truth and the mean half-width.
     """
 
     method: str
@@ -56,6 +56,7 @@ class Run:
     delta: float
     coverage: float | None
     intervals: int
+    half: float | None = None  # unknown in results of earlier versions
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Runner:
         release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
         found = self.asked.answers(release)
         values = self.asked.values(found)
-        share, intervals = self.asked.coverage(found, self.truth, self.kept, repeat)
+        share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
         place = release_exposure(release, self.table, PRIOR)
         return Run(
             method=choice.method,
@@ -131,6 +132,7 @@ class Runner:
             delta=max((g.parameters.get("delta", 0.0) for g in release.guarantees), default=0.0),
             coverage=share,
             intervals=intervals,
+            half=half,
         )
 
 
