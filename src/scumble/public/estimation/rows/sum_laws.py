@@ -38,8 +38,9 @@ class CorrectedSum:
     and `skews` bound b and g; `spread` bounds the standard error of the rest of the variance, in
     units of that of the sum; `step` is the distance between possible values of the sum.
 
-    It covers its level in all cases that the tests enumerate, at 90, 95 and 99 %; the limits 1.5 and
-    3 were chosen by such cases, and it is no theorem. Where `largest` is more than three standard errors it is the score interval.
+    It covers its level in all cases that the tests enumerate, at 90, 95 and 99 %; the limits 1.5
+    and 3 were chosen by such cases, and it is no theorem. Where `largest` is more than three
+    standard errors it is the score interval.
     """
 
     variance: float
