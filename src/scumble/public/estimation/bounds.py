@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimate import BoundedLaw, Estimate, Exact, Law, Unknown
 
 _SCAN = 4  # places that are tried before an end is searched
 _STEPS = 60  # of a search, at most; usually 5 suffice
@@ -257,7 +257,23 @@ class _LawAt:
 
 def noise_of(law: Law) -> Law:
     """Return the law of the noise alone, under an even spread within pieces."""
-    return law.noise if isinstance(law, Bounded | BoundedAverage) else law
+    if isinstance(law, Bounded | BoundedAverage):
+        return law.noise
+    return _NoiseAlone(law) if isinstance(law, BoundedLaw) else law
+
+
+@dataclass(frozen=True)
+class _NoiseAlone:
+    """The law of an answer with bounds as if rows were spread evenly within pieces."""
+
+    law: BoundedLaw
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.law.noise_interval(value, level)
 
 
 def _stderr(noise: float, bounds: tuple[float, float]) -> float:
