@@ -224,8 +224,7 @@ class Versions:
         np.minimum.at(least, pieces.code[possibly], low[possibly])
         np.maximum.at(largest, pieces.code[possibly], high[possibly])
         inside = np.isfinite(least)
-        if inside.any() and (least[inside] == largest[inside]).all():
-            return Amount.exact(amount)
+        cut = bool((least[inside] != largest[inside]).any())
         least, largest = np.where(inside, least, 0.0), np.where(inside, largest, 0.0)
         mean = (least + largest) / 2
         np.divide(pieces.total(weight * middle), weights, mean, where=weights > 0)
@@ -234,7 +233,7 @@ class Versions:
             Expression(by_bin(attribute, values.tolist(), missing), (name,))
             for values in (least, mean, largest)
         )
-        return Amount(low_sql, mean_sql, high_sql)
+        return Amount(low_sql, mean_sql, high_sql, cut)
 
     def _amounts_on_pieces(
         self, amount: Expression, own: Expression
