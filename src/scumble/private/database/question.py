@@ -21,6 +21,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.database.conditions import boxes_of, plain_boxes
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT
+from scumble.public.estimation.cut_bins import cut_query
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.templates import ParsedQuestion, TemplateParser
 
@@ -158,12 +159,32 @@ class QuestionReader:
     def _read(self, sql: str) -> Question:
         parsed = self._parser.parse(sql)
         query = parsed.query
+        self._refuse_cut_bins(query)
         groups = tuple(groups_of(query, self._boxes(parsed), self.space))
         if query.aggregate == "count" or query.argument is None:
             return Question(query, groups, (COUNT,), None)
         summed = f"sum {query.argument.sql}"
         kinds = (summed,) if query.aggregate == "sum" else (summed, COUNT)
         return Question(query, groups, kinds, self._amounts(query, query.argument.sql))
+
+    def _refuse_cut_bins(self, query: Query) -> None:
+        """Raise `QueryError` if the answer depends on where in a bin or period rows are.
+
+        A database counts whole bins, and no interval of the noise would hold the rest.
+        """
+        used = {name for part in query.expressions for name in part.attributes}
+        coarse = [name for name in self.schema.names if name in used and self.schema[name].coarse]
+        if not coarse:
+            return
+        engine = self._opened()
+        engine.check(query)
+        if cut_query(query, engine) is not None:
+            names = " and ".join(f"'{name}'" for name in coarse)
+            raise QueryError(
+                f"The question needs to know where in a bin or period of {names} people are, and "
+                "the database has whole bins only. Compare with the edges of bins (first days of "
+                "periods), by >= and <, or group by the column."
+            )
 
     def _boxes(self, parsed: ParsedQuestion) -> Boxes:
         boxes = plain_boxes(parsed.comparisons, self.space, MOST_BOXES)
