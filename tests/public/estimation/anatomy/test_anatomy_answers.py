@@ -346,7 +346,8 @@ def test_side_tables() -> None:
 def test_an_average_of_nothing_and_numbers_that_are_none(release: Release) -> None:
     assert math.isnan(release.answer("SELECT AVG(age) FROM t WHERE age = 0 AND job = 'cook'").value)
     assert math.isnan(release.answer("SELECT AVG(age) FROM t WHERE age = 0").value)
-    assert release.answer("SELECT SUM(age) FROM t WHERE age = 0 AND job = 'cook'").value == 0
+    nothing = release.answer("SELECT SUM(age) FROM t WHERE age = 0 AND job = 'cook'")
+    assert math.isnan(nothing.value)  # NULL in SQL
     with pytest.raises(sc.QueryError, match="not a finite number"):
         release.answer("SELECT SUM(1e308 * age * age) FROM t WHERE job = 'cook'")
 
