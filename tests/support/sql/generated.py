@@ -50,18 +50,18 @@ def aggregate(random: Random, depth: int = 0) -> str:
     return random.choice(
         [
             f"{first} + {second}", f"{first} - 2 * {second}", f"100.0 * {first} / COUNT(*)",
-            f"round({first}, 1)", f"{first} / nullif({second}, 0)", f"abs({first} - {second})",
+            f"round({first}, 3)", f"{first} / nullif({second}, 0)", f"abs({first} - {second})",
         ]
     )  # fmt: skip
 
 
 def question(random: Random) -> str:
-    """Return one question."""
+    """Return one question; its last number is the size of the group."""
     items = [f"{aggregate(random)} AS n{place}" for place in range(random.choice([1, 1, 2, 3]))]
     keys = random.sample(KEYS, random.choice([0, 1, 1, 2]))
     names = [f"k{place}" for place in range(len(keys))]
     listed = [f"{key} AS {name}" for key, name in zip(keys, names, strict=True)]
-    sql = f"SELECT {', '.join([*listed, *items])} FROM t"
+    sql = f"SELECT {', '.join([*listed, *items, 'COUNT(*) AS size'])} FROM t"
     if random.random() < 0.6:
         sql += " WHERE " + " AND ".join(random.sample(CONDITIONS, random.choice([1, 1, 2])))
     if keys:
