@@ -27,6 +27,7 @@ from tests.support.saved_changes import CORRECTED, as_today, cut_a_bin, without_
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "format1"
 NOISE_ALONE = "not in the interval"
+CUT_BIN = "weight > 80"  # a person of exactly 80 is in the bin above: databases refuse cut bins
 LEFT_OUT = "cells with few rows were left out"
 OF_GROUPS = ("assumes that sensitive values are spread evenly", "rows with too frequent values")
 UNPLANNED = "the question tells rows apart that the published sums do not"
@@ -402,7 +403,10 @@ def test_database_tells_the_same_about_itself(database_name: str, tmp_path: Path
     with sc.Database.open(folder, **sources(database_name)) as database:
         assert database.verify() == []
         assert database.verify(wanted["seal"]) == []
-        check(database_facts(database, wanted["asked costs"]), wanted["facts"])
+        costs = wanted["asked costs"]
+        whole = [place for place, each in enumerate(costs) if CUT_BIN not in each["sql"]]
+        facts = {**wanted["facts"], "costs": [wanted["facts"]["costs"][place] for place in whole]}
+        check(database_facts(database, [costs[place] for place in whole]), facts)
 
 
 def test_database_repeats_its_answers_free_of_charge(database_name: str, tmp_path: Path) -> None:
@@ -411,7 +415,9 @@ def test_database_repeats_its_answers_free_of_charge(database_name: str, tmp_pat
     with sc.Database.open(folder, **sources(database_name)) as database:
         before = database.status()
         for each in wanted["repeats"]:
-            check(asked(database, **each["question"]), each["answer"])
+            cut = CUT_BIN in each["question"]["sql"]
+            answer = {"refused": "QueryError"} if cut else each["answer"]
+            check(asked(database, **each["question"]), answer)
         after = database.status()
         for name in ("used", "used in each batch", "numbers given out", "analysts"):
             assert after[name] == before[name]

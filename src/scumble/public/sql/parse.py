@@ -31,8 +31,8 @@ __all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens"]
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _ONE = (
-    "One COUNT, SUM or AVG by columns is needed here: arithmetic, several aggregates, HAVING and "
-    "the like can only be asked of a release."
+    "One COUNT, SUM or AVG by columns is needed here: MIN, MAX, arithmetic, several aggregates, "
+    "HAVING and the like can only be asked of a release."
 )
 
 
