@@ -235,7 +235,8 @@ def check_answer(answer: Any, wanted: Any, relative: float = 1e-12) -> None:
     if answer.bounds is not None:
         low, high = answer.noise_interval(0.95)
         start, end = found["interval"]
-        assert start <= answer.bounds[0] <= answer.bounds[1] <= end or start >= 0
+        assert start <= max(answer.bounds[0], 0.0)
+        assert answer.bounds[1] <= end
         found = {"value": found["value"], "interval": [float(low), float(high)]}
         wanted = {name: wanted[name] for name in found}
     elif answer.method.endswith(CORRECTED):

@@ -8,8 +8,9 @@ where in the piece they are. A question that cuts pieces has an answer between t
 
 whatever the table is. Both are linear in the evidence, so their error laws are known exactly. The
 interval goes from the lower limit of L to the upper limit of U, each missed with probability at
-most (1 - level) / 2: it holds at its level for every table. The value stays the estimate under an
-even spread of the rows within pieces.
+most (1 - level) / 2. So it holds for every table, as far as the laws of L and U hold at their level
+(see `noise_half_width` for what is proved of those). The value stays the estimate under an even
+spread of the rows within pieces.
 
 | law              | of what                                                                  |
 |------------------|--------------------------------------------------------------------------|
