@@ -2,7 +2,8 @@
 
 A question that names only columns of rows, or only sensitive values, is counted exactly. Counts
 that name both come from a regression over groups (`regression.py`), sums and averages in `sums.py`.
-Their intervals hold for every table: no assumption is made about how values go with rows.
+Their intervals assume nothing about how values go with rows. They are cut to what is certain;
+within that, their coverage is tested by enumeration and simulation, and is no theorem.
 """
 
 from __future__ import annotations
