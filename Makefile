@@ -67,12 +67,12 @@ bench: .venv/dev.stamp .peers/stamp
 	$(BIN)/python -m benchmarks $(ONLY)
 
 docs: .venv/demo.stamp options
-	$(BIN)/python -m scumble.cli.cards docs/mechanisms
+	$(BIN)/python -m scumble.cli.tools.cards docs/mechanisms
 
 # The options of `scumble publish` from the constructors and docstrings of the mechanisms, and the
 # type stub of the public names.
 options: .venv/demo.stamp
-	$(BIN)/python -m scumble.cli.make_options src/scumble/cli/generated_options.py
+	$(BIN)/python -m scumble.cli.tools.make_options src/scumble/cli/generated_options.py
 	$(BIN)/python -m tests.support.stubs src/scumble/__init__.pyi
 
 # Takes some minutes: every publisher publishes the demo's people several times.

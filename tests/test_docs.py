@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scumble.cli import cards
+from scumble.cli.tools import cards
 
 ROOT = Path(__file__).resolve().parents[1]
 

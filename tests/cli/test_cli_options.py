@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scumble.cli import generated_options, make_options
+from scumble.cli import generated_options
 from scumble.cli.publish_options import MECHANISM_OPTIONS, mechanism_parameters
+from scumble.cli.tools import make_options
 from scumble.private.mechanism import constructor_parameters, mechanisms
 from tests.support.terminal import child_command, run
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import scumble as sc
-from scumble.cli import cards
+from scumble.cli.tools import cards
 from scumble.private.mechanism import create
 from tests.support.mechanisms.conformance_case import TABLES
 from tests.support.mechanisms.conformance_cases import cases, full_parameters

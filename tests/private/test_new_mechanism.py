@@ -12,7 +12,7 @@ import scumble as sc
 from scumble._registry import REGISTRY
 from scumble.audit.catalogue import everything
 from scumble.audit.mechanism_claims import tried
-from scumble.cli import cards, make_options
+from scumble.cli.tools import cards, make_options
 from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql

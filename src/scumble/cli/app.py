@@ -175,6 +175,17 @@ def demo(
 
 
 @app.command()
+def doctor(folder: options.ResultFolder = Path(), as_json: options.Json = False) -> None:
+    """Say what this machine has for scumble, and what it lacks.
+
+    Exit code 0 if scumble can work here, 1 if something that it needs is missing.
+    """
+    from scumble.cli.tools.doctor import report
+
+    raise typer.Exit(report(folder, as_json))
+
+
+@app.command()
 def version(as_json: options.Json = False) -> None:
     """Show the version of scumble."""
     if as_json:

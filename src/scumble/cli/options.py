@@ -113,6 +113,17 @@ Clamp = Annotated[
     bool, typer.Option("--clamp", help="Cut answers to what is possible (adds bias).")
 ]
 
+# --- doctor --------------------------------------------------------------------------------------
+
+ResultFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Where releases and databases will be written.  [default: this folder]",
+        show_default=False,
+    ),
+]
+
 # --- demo ----------------------------------------------------------------------------------------
 
 DemoFolder = Annotated[

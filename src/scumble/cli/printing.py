@@ -123,7 +123,7 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
 
 def method_fields() -> list[dict[str, str]]:
     """Return for each method what it publishes and promises, from its card."""
-    from scumble.cli.cards import card
+    from scumble.cli.tools.cards import card
     from scumble.private.mechanism import mechanisms
 
     cards = [card(method) for method in mechanisms().values()]

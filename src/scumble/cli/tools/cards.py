@@ -1,6 +1,6 @@
 """Cards: the docstrings of mechanisms as pages of docs/mechanisms/, and as data.
 
-python -m scumble.cli.cards docs/mechanisms
+python -m scumble.cli.tools.cards docs/mechanisms
 """
 
 from __future__ import annotations

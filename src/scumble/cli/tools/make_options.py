@@ -4,7 +4,7 @@ The options come from the constructors of all mechanisms (annotations and defaul
 section `Parameters:` of their docstrings. The result is a checked-in file, so that `scumble publish
 --help` imports no mechanism. `make options` writes it again, and a test compares it.
 
-    python -m scumble.cli.make_options src/scumble/cli/generated_options.py
+    python -m scumble.cli.tools.make_options src/scumble/cli/generated_options.py
 """
 
 from __future__ import annotations
