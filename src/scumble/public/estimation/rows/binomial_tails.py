@@ -1,39 +1,86 @@
-"""Binomial tails for any number of trials, up to 10^30 and more.
+"""Binomial probabilities and tails for any number of trials, up to 10^30 and more.
 
-They are the regularised incomplete beta function, which scipy computes to eleven digits for every
-number of trials. `scipy.special.bdtr` and `bdtrc` take the trials for a 32-bit number, and return
-NaN, 0 or 1 from 2^31 on.
+`at_most` is the regularised incomplete beta function, which scipy computes to eleven digits for
+every number of trials. `scipy.special.bdtr` takes the trials for a 32-bit number, and returns NaN,
+0 or 1 from 2^31 on.
+
+`binomial_window` and `poisson_window` list all probabilities that matter, from the ratios of
+neighbours. No logarithm of a large factorial is taken, so no digit is lost for many trials.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Window = tuple[int, npt.NDArray[np.float64]]  # a number, and the probabilities from it on
+
+
+def binomial_window(trials: int, probability: float) -> Window:
+    """Return the first number of a window, and P(Bin(trials, probability) = number) in the window.
+
+    Numbers outside of it have less than 1e-30 of the probability together (Bernstein's inequality).
+    """
+    if probability > 0.5:
+        first, mirrored = binomial_window(trials, 1 - probability)
+        return trials - first - len(mirrored) + 1, mirrored[::-1]
+    first, last = _window_limits(trials * probability, trials * probability * (1 - probability))
+    last = min(last, trials)
+    numbers = np.arange(first, last)
+    ratios = (float(trials) - numbers) * (probability / (1 - probability)) / (numbers + 1)
+    return first, _from_ratios(ratios)
+
+
+def poisson_window(mean: float) -> Window:
+    """Return the window of the Poisson law, as `binomial_window` does."""
+    first, last = _window_limits(mean, mean)
+    return first, _from_ratios(mean / np.arange(first + 1, last + 1))
+
+
+def _window_limits(mean: float, variance: float) -> tuple[int, int]:
+    reach = 12 * math.sqrt(variance) + 40
+    return max(0, math.floor(mean - reach)), math.ceil(mean + reach)
+
+
+def _from_ratios(ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return probabilities of which each is the one before times a ratio, and which add up to 1."""
+    weights = np.empty(len(ratios) + 1)
+    weights[0] = 1.0
+    np.cumprod(ratios, out=weights[1:])
+    weights /= weights.sum()
+    return weights
+
+
+def sum_at_least(one: Window, other: Window, number: int) -> float:
+    """Return P(X + Y >= number) for independent X and Y given by their windows."""
+    (first, chances), (second, others) = one, other
+    tails = np.zeros(len(others) + 1)
+    np.cumsum(others[::-1], out=tails[1:])  # of the last numbers of the window
+    rest = min(max(number - first - second, -len(chances)), len(chances) + len(others))
+    places = np.arange(len(others) - rest, len(others) - rest + len(chances))
+    return float(chances @ tails.take(places, mode="clip"))
+
+
+def sum_at_most(one: Window, other: Window, number: int) -> float:
+    """Return P(X + Y <= number) for independent X and Y given by their windows."""
+    (first, chances), (second, others) = one, other
+    tails = np.zeros(len(others) + 1)
+    np.cumsum(others, out=tails[1:])
+    rest = min(max(number - first - second, -len(chances)), len(chances) + len(others))
+    places = np.arange(rest + 1, rest + 1 - len(chances), -1)
+    return float(chances @ tails.take(places, mode="clip"))
 
 
 def at_most(numbers: Any, trials: int, probability: float) -> Any:
     """Return P(Bin(trials, probability) <= number) for every one of `numbers`."""
     from scipy.special import betaincc
 
-    return _tails(betaincc, numbers, trials, probability, below=0.0)
-
-
-def at_least(numbers: Any, trials: int, probability: float) -> Any:
-    """Return P(Bin(trials, probability) >= number) for every one of `numbers`."""
-    from scipy.special import betainc
-
-    return _tails(betainc, np.asarray(numbers) - 1, trials, probability, below=1.0)
-
-
-def _tails(function: Any, numbers: Any, trials: int, probability: float, below: float) -> Any:
-    """Return `function(number + 1, trials - number, probability)` where 0 <= number < trials.
-
-    The tail of smaller numbers is `below`, and that of larger ones is 1 - `below`.
-    """
     numbers = np.asarray(numbers)
-    tails = np.where(numbers < 0, below, 1 - below)
+    tails = np.where(numbers < 0, 0.0, 1.0)
     usable = (numbers >= 0) & (numbers < trials)
     some = numbers[usable].astype(np.float64)
-    tails[usable] = function(some + 1, float(trials) - some, probability)
+    tails[usable] = betaincc(some + 1, float(trials) - some, probability)
     return tails

@@ -13,11 +13,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from scumble.public.estimate import Estimate, Law
 from scumble.public.estimation.interval_laws import Shifted
-from scumble.public.estimation.rows.binomial_tails import at_least, at_most
+from scumble.public.estimation.rows.binomial_tails import (
+    at_most,
+    binomial_window,
+    poisson_window,
+    sum_at_least,
+    sum_at_most,
+)
 
 EXACT = "exact: the answer depends on no perturbed value"
 BINOMIAL = "inverted channel; exact binomial interval"
@@ -85,6 +91,7 @@ _EXACT_STDERR = 200.0
 # Below this probability Bin(n, p) is taken for Poisson: no event differs by more than p (Barbour,
 # Hall, 1984), which is added to the tails. So domains may have more tuples than floats can count.
 _RARE = 1e-8
+_TINY_KEEP = 1e-100  # its square has no digits left
 
 
 @dataclass(frozen=True)
@@ -135,13 +142,34 @@ class RandomizedCount:
     def interval(self, value: float, level: float) -> tuple[float, float]:
         """Return limits of all counts that the shown number does not reject, and of `value`."""
         tail = (1 - level) / 2
-        reach = NormalDist().inv_cdf(1 - tail) * self.stderr
-        low = self._first(self.value - reach, lambda count: self._tail(count, upper=True) > tail)
-        guess = self._largest - self.value - reach
+        steps = NormalDist().inv_cdf(1 - tail)
+        low = self._first(
+            self._score_limit(-steps), lambda count: self._tail(count, upper=True) > tail
+        )
         beyond = self._first(
-            guess, lambda others: self._tail(self._largest - others, upper=False) > tail
+            self._largest - self._score_limit(steps),
+            lambda others: self._tail(self._largest - others, upper=False) > tail,
         )
         return min(float(low), value), max(float(self._largest - beyond), value)
+
+    def _score_limit(self, steps: float) -> float:
+        """Return about the count from which the shown number is `steps` standard errors away.
+
+        This is the root of the score equation, corrected for continuity and skewness.
+        """
+        outside, keep = self.outside, self.keep
+        at = min(max(self.value, 0.0), float(self._largest))
+        variance = self._variance(at)
+        if not variance or keep < _TINY_KEEP:
+            return self.value + steps * self.stderr
+        skewed = (steps * steps - 1) / 6 * self._third(at) / variance
+        distance = self.shown - self._expected - skewed + math.copysign(0.5, steps)
+        slope = self.inside * (1 - self.inside) - outside * (1 - outside)
+        # (distance - count keep)² = steps² (constant + count slope)
+        constant = steps * steps * self._expected * (1 - outside)
+        middle = distance * keep + steps * steps * slope / 2
+        root = middle * middle - keep * keep * (distance * distance - constant)
+        return (middle + math.copysign(math.sqrt(max(root, 0.0)), steps)) / (keep * keep)
 
     @property
     def _largest(self) -> int:
@@ -163,7 +191,8 @@ class RandomizedCount:
 
         The search begins near `guess`, in steps that double, since every evaluation is costly.
         """
-        place = min(max(round(guess), 0), self._largest)
+        place = round(min(max(guess, 0.0), float(self._largest)))
+        place = min(place, self._largest)
         step, low, high = 1, 0, self._largest
         if holds(place):
             high = place
@@ -190,37 +219,14 @@ class RandomizedCount:
         return self._exact_tail(count, upper=upper)
 
     def _exact_tail(self, count: int, *, upper: bool) -> float:
-        """Return the tail as a sum over the first binomial number, where that has mass."""
-        import numpy as np
-
-        mean = count * self.inside
-        reach = 12 * math.sqrt(mean * (1 - self.inside)) + 40
-        first = np.arange(max(0, math.floor(mean - reach)), min(count, math.ceil(mean + reach)) + 1)
-        tails = (self._upper if upper else self._lower)(self.shown - first, count)
-        chances = _binomial(first, count, self.inside)
-        return float(chances @ tails) + (self.outside if self.outside < _RARE else 0.0)
-
-    def _upper(self, rest: Any, count: int) -> Any:
-        """Return P(at least `rest` of the rows that do not count show)."""
-        import numpy as np
-        from scipy.special import pdtrc
-
+        """Return the tail of the sum of the two binomial numbers."""
+        true = binomial_window(count, self.inside)
         if self.outside >= _RARE:
-            return at_least(rest, self.rows - count, self.outside)
-        tails = np.ones(len(rest))
-        tails[rest > 0] = pdtrc(rest[rest > 0] - 1, self._rate(count))
-        return tails
-
-    def _lower(self, rest: Any, count: int) -> Any:
-        """Return P(at most `rest` of the rows that do not count show)."""
-        import numpy as np
-        from scipy.special import pdtr
-
-        if self.outside >= _RARE:
-            return at_most(rest, self.rows - count, self.outside)
-        tails = np.zeros(len(rest))
-        tails[rest >= 0] = pdtr(rest[rest >= 0], self._rate(count))
-        return tails
+            false = binomial_window(self.rows - count, self.outside)
+        else:
+            false = poisson_window(self._rate(count))
+        tail = (sum_at_least if upper else sum_at_most)(true, false, self.shown)
+        return tail + (self.outside if self.outside < _RARE else 0.0)
 
     def _rate(self, count: float) -> float:
         """Return the expected number of rows that show but do not count."""
@@ -232,21 +238,14 @@ class RandomizedCount:
         spread = math.sqrt(self._variance(float(count)))
         distance = self.shown - self._expected - count * self.keep
         steps = (sign * distance - 0.5) / spread
-        means = ((count * self.inside, self.inside), (self._rate(count), self.outside))
-        third = sum(mean * (1 - chance) * (1 - 2 * chance) for mean, chance in means)
         bell = math.exp(-steps * steps / 2) / math.sqrt(2 * math.pi)
-        skewed = sign * third / spread**3 / 6 * (steps * steps - 1) * bell
+        skewed = sign * self._third(count) / spread**3 / 6 * (steps * steps - 1) * bell
         return NormalDist().cdf(-steps) + skewed
 
-
-def _binomial(successes: Any, trials: int, probability: float) -> Any:
-    """Return the binomial probabilities of `successes` (scipy.stats takes a second to import)."""
-    import numpy as np
-    from scipy.special import gammaln, xlog1py, xlogy
-
-    failures = trials - successes
-    ways = gammaln(trials + 1) - gammaln(successes + 1) - gammaln(failures + 1)
-    return np.exp(ways + xlogy(successes, probability) + xlog1py(failures, -probability))
+    def _third(self, count: float) -> float:
+        """Return the third central moment of the shown number if the true count were `count`."""
+        means = ((count * self.inside, self.inside), (self._rate(count), self.outside))
+        return sum(mean * (1 - chance) * (1 - 2 * chance) for mean, chance in means)
 
 
 @dataclass(frozen=True)
