@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
+
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def corner_sums(
     low: Array, high: Array, summed: Array, strides: Array, begin: Array, total: Array
 ) -> None:
@@ -49,7 +49,7 @@ def corner_sums(
         total[box] = found
 
 
-@_compiled
+@kernel
 def halves(low: Array, high: Array) -> tuple[Array, Array, Array]:
     """Halve every box in each attribute of which it has more than one code. Returns the bounds of
     the pieces, those of the first attribute slowest, and the box of each piece.
@@ -88,7 +88,7 @@ def halves(low: Array, high: Array) -> tuple[Array, Array, Array]:
     return new_low, new_high, origin
 
 
-@_compiled
+@kernel
 def slice_sums(
     low: Array, high: Array, counts: Array, strides: Array, axis: int, starts: Array, sums: Array
 ) -> None:
@@ -125,7 +125,7 @@ def slice_sums(
 # meets children first.
 
 
-@_compiled
+@kernel
 def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
     """Write to `below` the variance of the sum of each node's children's estimates (0 for leaves),
     and to `own` that of its best estimate from its subtree. Both are zeros at first.
@@ -140,7 +140,7 @@ def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
             below[parents[node]] += own[node]
 
 
-@_compiled
+@kernel
 def estimate(
     parents: Array, precisions: Array, own: Array, below: Array, noisy: Array, sums: Array
 ) -> Array:
@@ -162,7 +162,7 @@ def estimate(
     return found
 
 
-@_compiled
+@kernel
 def adjoint(
     parents: Array, precisions: Array, own: Array, below: Array, weights: Array, shared: Array
 ) -> Array:
@@ -185,7 +185,7 @@ def adjoint(
     return found
 
 
-@_compiled
+@kernel
 def under(parents: Array, marked: Array) -> Array:
     """Return which nodes have a marked node above them."""
     found = np.zeros(len(parents), np.bool_)
@@ -196,7 +196,7 @@ def under(parents: Array, marked: Array) -> Array:
     return found
 
 
-@_compiled
+@kernel
 def below_even(
     parents: Array, own: Array, below: Array, shares: Array, variances: Array, fourths: Array
 ) -> Array:
@@ -220,7 +220,7 @@ def below_even(
     return found
 
 
-@_compiled
+@kernel
 def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array) -> int:
     """Write the given nodes and all their ancestors, in rising order, to the front of `found`, and
     return their number.
@@ -236,7 +236,7 @@ def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array
     return count
 
 
-@_compiled
+@kernel
 def _pulled(
     parents: Array, own: Array, below: Array, reached: Array, found: Array, shared: Array
 ) -> None:
@@ -257,7 +257,7 @@ def _pulled(
             shared[node] = found[node] * own[node] / below[node] - shared[node]
 
 
-@_compiled
+@kernel
 def group_moments(
     parents: Array,
     first_child: Array,
@@ -313,7 +313,7 @@ def group_moments(
 # --- intervals of counts -------------------------------------------------------------------------
 
 
-@_compiled
+@kernel
 def _add(counts: Array, sums: Array, rank: int, many: int, amount: int) -> None:
     """Add to two Fenwick trees, of counts and of sums, at one rank."""
     place = rank + 1
@@ -323,7 +323,7 @@ def _add(counts: Array, sums: Array, rank: int, many: int, amount: int) -> None:
         place += place & -place
 
 
-@_compiled
+@kernel
 def deviations(ranks: Array, values: Array, length: int, out: Array) -> None:
     """Write to `out`, for every interval of the given length, the sum of absolute deviations from
     its median. Number i is values[ranks[i]]; `values` is ascending.
@@ -357,7 +357,7 @@ def deviations(ranks: Array, values: Array, length: int, out: Array) -> None:
             out[begin] = median * below - amount + (total - amount) - median * (length - below)
 
 
-@_compiled
+@kernel
 def cheapest(costs: Array, starts: Array, lengths: Array, last: Array) -> None:
     """Write to `last` the length of the last interval of the cheapest partition of each prefix, the
     shortest of equally cheap ones. costs[starts[k] + i] is the cost of the interval that begins at

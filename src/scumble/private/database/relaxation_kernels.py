@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from scumble.model.compiled import kernel
 
 Array = Any
 _RUN = 1024  # boxes that are compared at a time, so that intermediate results stay in the cache
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def distances(boxes: Array, target: Array, scales: Array) -> Array:
     """Return the distance of every box from the target."""
     found = np.zeros(len(boxes))
@@ -28,7 +28,7 @@ def distances(boxes: Array, target: Array, scales: Array) -> Array:
     return found
 
 
-@_compiled
+@kernel
 def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[int, float]:
     """Return the first box with the least distance from the target, and that distance."""
     place, least = 0, np.inf
@@ -51,7 +51,7 @@ def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[i
     return place, distances(boxes[place : place + 1], target, scales)[0]
 
 
-@_compiled
+@kernel
 def best_patches(
     boxes: Array,
     faces: Array,
@@ -72,7 +72,7 @@ def best_patches(
     return known, patches, reached
 
 
-@_compiled
+@kernel
 def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
     """Return the boxes that differ from the region on one axis only."""
     found, count = np.empty(64, np.int64), 0
@@ -94,7 +94,7 @@ def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
     return found[:count]
 
 
-@_compiled
+@kernel
 def _known(
     boxes: Array, near: Array, region: Array, target: Array, scales: Array, used: Array, most: float
 ) -> tuple[int, int, int, int, int, float]:
@@ -116,7 +116,7 @@ def _known(
     return place, sign, along, first, last, least
 
 
-@_compiled
+@kernel
 def _new(region: Array, target: Array, scales: Array, most: float) -> tuple[Array, Array]:
     """Return the boxes that would move one face of the region to the target's, nearest first.
 
@@ -152,12 +152,12 @@ def _new(region: Array, target: Array, scales: Array, most: float) -> tuple[Arra
     return found[:count][order], reached[:count][order]
 
 
-@_compiled
+@kernel
 def _moved(box: Array, target: Array, axis: int) -> Any:
     return abs(box[axis, 0] - target[axis, 0]) + abs(box[axis, 1] - target[axis, 1])
 
 
-@_compiled
+@kernel
 def _with(region: Array, target: Array, scales: Array, axis: int, low: int, high: int) -> float:
     """The distance from the target of the region with the ends `low` and `high` on one axis."""
     total = 0.0
@@ -170,7 +170,7 @@ def _with(region: Array, target: Array, scales: Array, axis: int, low: int, high
     return total
 
 
-@_compiled
+@kernel
 def _only_difference(box: Array, region: Array) -> int:
     """Return the one axis on which two boxes differ; -1 if there is none, or more than one."""
     found = -1
@@ -182,7 +182,7 @@ def _only_difference(box: Array, region: Array) -> int:
     return found
 
 
-@_compiled
+@kernel
 def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
     """Return 1 if the union of two intervals is an interval, -1 if their difference is, else 0.
 
@@ -206,10 +206,10 @@ def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
 # than the work on a busy machine, and all other questions wait meanwhile.
 
 # Sums may be added up in any order, for SIMD.
-_compiled_fast = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+_FAST = {"reassoc", "contract", "nsz"}
 
 
-@_compiled_fast
+@kernel(fastmath=_FAST)
 def intersections(sides: Array) -> Array:
     """Return the volumes of the intersections of all pairs of boxes, given by half-open sides."""
     volumes = np.ones((len(sides), len(sides)))
@@ -223,7 +223,7 @@ def intersections(sides: Array) -> Array:
     return volumes
 
 
-@_compiled_fast
+@kernel(fastmath=_FAST)
 def refined(matrix: Array, wanted: Array, slight: float, rounds: int) -> tuple[Array, bool]:
     """Return the minimum-norm solution of a semidefinite system, and whether it was found.
 
@@ -242,7 +242,7 @@ def refined(matrix: Array, wanted: Array, slight: float, rounds: int) -> tuple[A
     return found, definite
 
 
-@_compiled_fast
+@kernel(fastmath=_FAST)
 def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
     """Cholesky factor of a matrix whose diagonal is raised by `slight` times its largest entry."""
     size = len(matrix)
@@ -260,7 +260,7 @@ def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
     return factor, True
 
 
-@_compiled_fast
+@kernel(fastmath=_FAST)
 def _solved(factor: Array, wanted: Array) -> Array:
     """Solve a system by its Cholesky factor and the transpose."""
     size, found = len(wanted), wanted.copy()
@@ -273,7 +273,7 @@ def _solved(factor: Array, wanted: Array) -> Array:
     return found
 
 
-@_compiled_fast
+@kernel(fastmath=_FAST)
 def _product(ones: Array, others: Array, count: int) -> float:
     total = 0.0
     for place in range(count):

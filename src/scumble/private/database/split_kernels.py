@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from scumble.private.database.tracker_kernels import BUCKETS, WIDTH, Index, compiled, divide, settle
+from scumble.model.compiled import kernel
+from scumble.private.database.tracker_kernels import BUCKETS, WIDTH, Index, divide, settle
 
 _NARROW = 4096  # codes of an axis that are counted one by one, not by faces of boxes
 
 Array = Any
 
 
-@compiled
+@kernel
 def split(
     index: Index,
     boxes: Array,
@@ -56,7 +57,7 @@ def split(
             _carve(index, name, bucket, core, near, weights)
 
 
-@compiled
+@kernel
 def _box(index: Index, name: int) -> Array:
     """The box of a bucket."""
     block, slot = index.where[name] // WIDTH, index.where[name] % WIDTH
@@ -67,7 +68,7 @@ def _box(index: Index, name: int) -> Array:
     return found
 
 
-@compiled
+@kernel
 def _hull(index: Index, due: Array, late: int) -> Array:
     """The least box around the buckets that are due."""
     hull = _box(index, due[0])
@@ -79,7 +80,7 @@ def _hull(index: Index, due: Array, late: int) -> Array:
     return hull
 
 
-@compiled
+@kernel
 def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[Array, Array]:
     """Return the accepted boxes that meet a bucket, and their units."""
     meets = np.ones(accepted, np.bool_)
@@ -101,7 +102,7 @@ def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[
     return near, weights
 
 
-@compiled
+@kernel
 def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
     """Return the intersection of a bucket with all boxes that meet it (the core).
 
@@ -122,7 +123,7 @@ def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
     return core, less, empty
 
 
-@compiled
+@kernel
 def _carve(
     index: Index, name: int, bucket: Array, core: Array, near: Array, weights: Array
 ) -> None:
@@ -138,7 +139,7 @@ def _carve(
                     name = other  # the core lies above the line
 
 
-@compiled
+@kernel
 def _cut(
     index: Index, name: int, axis: int, line: int, near: Array, weights: Array
 ) -> tuple[Any, Any]:
@@ -170,7 +171,7 @@ def _cut(
     return before, after
 
 
-@compiled
+@kernel
 def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
     """Return the cut with the least sum of the two counters; ties by the larger, then the first."""
     best, larger, best_axis, best_line = np.int64(-1), np.int64(0), 0, np.int64(0)
@@ -189,7 +190,7 @@ def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
     return best_axis, best_line
 
 
-@compiled
+@kernel
 def _lines(near: Array, low: int, high: int) -> Array:
     """Return where an axis of a bucket may be cut, and its two ends.
 
@@ -207,7 +208,7 @@ def _lines(near: Array, low: int, high: int) -> Array:
     return lines
 
 
-@compiled
+@kernel
 def _units_by_line(lines: Array, near: Array, weights: Array) -> tuple[Array, Array]:
     """Return the units of the boxes that begin, and that end, at every line (first duplicate)."""
     begun, ended = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.int64)

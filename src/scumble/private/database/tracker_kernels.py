@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
+
 Array = Any
-compiled = numba.njit(cache=True, nogil=True)
 
 # --- the exact tracker ----------------------------------------------------------------------------
 #
@@ -18,7 +18,7 @@ compiled = numba.njit(cache=True, nogil=True)
 # axis that it restricts, where it covers whole nodes, in runs.
 
 
-@compiled
+@kernel
 def exact_fits(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
 ) -> bool:
@@ -48,7 +48,7 @@ def exact_fits(
     return True
 
 
-@compiled
+@kernel
 def exact_cover(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
 ) -> None:
@@ -86,7 +86,7 @@ def exact_cover(
             highest[level] = max(highest[level], np.int64(top[node]))
 
 
-@compiled
+@kernel
 def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
     """Return a box in the order of the tree, and the number of axes up to the last restricted."""
     box = np.empty((len(order), 2), np.int64)
@@ -98,7 +98,7 @@ def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
     return box, last
 
 
-@compiled
+@kernel
 def _highest(top: Array, begin: int, length: int) -> Any:
     run = top[begin : begin + length]
     found = run[0]
@@ -107,7 +107,7 @@ def _highest(top: Array, begin: int, length: int) -> Any:
     return np.int64(found)
 
 
-@compiled
+@kernel
 def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
     """Add to a run and return its maximum. Computed in the type of the counts, for SIMD."""
     run = counts[begin : begin + length]
@@ -176,7 +176,7 @@ def empty_index(whole: Array, buckets: int, limit: int) -> Index:
     )
 
 
-@compiled
+@kernel
 def buckets_fit(index: Index, box: Array, most: int) -> bool:
     """Whether no bucket that meets the box has a counter above `most`."""
     narrow = box.astype(index.faces.dtype)
@@ -192,7 +192,7 @@ def buckets_fit(index: Index, box: Array, most: int) -> bool:
     return True
 
 
-@compiled
+@kernel
 def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -> int:
     """Add units to every bucket that meets the box.
 
@@ -220,7 +220,7 @@ def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -
     return late
 
 
-@compiled
+@kernel
 def _blocks(index: Index, box: Array) -> Array:
     """Return for every block whether it is apart from the box, meets it, or is inside."""
     found = np.full(index.sizes[BLOCKS], INSIDE, np.int8)
@@ -235,7 +235,7 @@ def _blocks(index: Index, box: Array) -> Array:
     return found
 
 
-@compiled
+@kernel
 def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
     """Mark the slots of a block whose bucket meets a box. Axes that decide nothing are skipped.
 
@@ -254,13 +254,13 @@ def _touch(index: Index, block: int, box: Array, touched: Array) -> None:
 
 # Loops of their own over whole arrays by their places: views of them would cost as much as the
 # comparisons.
-@compiled
+@kernel
 def _compare(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
     for slot in range(WIDTH):
         touched[slot] = (faces[block, axis, 0, slot] <= high) & (faces[block, axis, 1, slot] >= low)
 
 
-@compiled
+@kernel
 def _compare_too(faces: Array, block: int, axis: int, low: int, high: int, touched: Array) -> None:
     for slot in range(WIDTH):
         touched[slot] &= (faces[block, axis, 0, slot] <= high) & (
@@ -268,7 +268,7 @@ def _compare_too(faces: Array, block: int, axis: int, low: int, high: int, touch
         )
 
 
-@compiled
+@kernel
 def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any:
     """Add units to the marked slots, and return the largest counter of the block."""
     amount, highest = counts.dtype.type(units), counts[block, 0]
@@ -278,7 +278,7 @@ def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any
     return np.int64(highest)
 
 
-@compiled
+@kernel
 def divide(index: Index, block: int) -> None:
     """Divide a full block in two along one axis."""
     faces, counts, names = index.faces[block], index.counts[block], index.names[block]
@@ -303,7 +303,7 @@ def divide(index: Index, block: int) -> None:
     _finish(index, other, moved)
 
 
-@compiled
+@kernel
 def _lower_half(faces: Array, axis: int) -> Array:
     """Mark the half of the buckets of a full block with the lower centres along an axis."""
     centres = np.empty(WIDTH, np.int64)
@@ -312,7 +312,7 @@ def _lower_half(faces: Array, axis: int) -> Array:
     return centres < np.sort(centres)[WIDTH // 2]
 
 
-@compiled
+@kernel
 def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
     """Return a measure of how likely a box that restricts two axes meets the block of one half.
 
@@ -331,7 +331,7 @@ def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
     return total * total - squares
 
 
-@compiled
+@kernel
 def _move(
     faces: Array, counts: Array, names: Array, slot: int, index: Index, block: int, place: int
 ) -> None:
@@ -344,7 +344,7 @@ def _move(
     index.where[names[slot]] = block * WIDTH + place
 
 
-@compiled
+@kernel
 def _finish(index: Index, block: int, used: int) -> None:
     """Clear unused slots, and find the least box and the largest counter of a block."""
     for axis in range(len(index.whole)):
@@ -361,7 +361,7 @@ def _finish(index: Index, block: int, used: int) -> None:
     settle(index, block)
 
 
-@compiled
+@kernel
 def settle(index: Index, block: int) -> None:
     """Find the largest counter of a block."""
     highest = np.int64(0)

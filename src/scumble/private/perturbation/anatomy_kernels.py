@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
 from scumble.private.sampling.kernels import uniform_below
 
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def tally(codes: Array, counts: Array) -> None:
     """Count how often each code occurs."""
     for row in range(len(codes)):
         counts[codes[row]] += 1
 
 
-@_compiled
+@kernel
 def form(words: Array, order: Array, left: Array, members: Array, made: int) -> int:
     """Fill rows of `members`, from row `made` on, with the values that have the most records left,
     until all rows are filled or `words` are used up. Return the number of rows filled.
@@ -50,7 +49,7 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
     return made
 
 
-@_compiled
+@kernel
 def _tie(left: Array, place: int) -> tuple[int, int]:
     """Return the limits of the run of numbers equal to `left[place]`, in a descending sequence."""
     number = left[place]
@@ -72,7 +71,7 @@ def _tie(left: Array, place: int) -> tuple[int, int]:
     return start, low
 
 
-@_compiled
+@kernel
 def list_groups(members: Array, free: Array, groups: Array) -> None:
     """Append the number of each group to the list of each of its values. `free` holds the next free
     position of each list.
@@ -84,7 +83,7 @@ def list_groups(members: Array, free: Array, groups: Array) -> None:
             free[value] += 1
 
 
-@_compiled
+@kernel
 def deal(codes: Array, places: Array, groups: Array, out: Array) -> None:
     """Assign to each row the next group in the list of its value."""
     for row in range(len(codes)):

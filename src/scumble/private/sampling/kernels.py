@@ -1,4 +1,4 @@
-"""Inner loops of the samplers, compiled by numba. Import this module only where a loop runs.
+"""Inner loops of the samplers, compiled where that pays (see `scumble.model.compiled`).
 
 Each function reads words of the keystream and writes results. Where 16 or 64 bits do not decide a
 row, it lists the row as pending. No function uses floating point.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
+from scumble.private.sampling import numpy_forms
+
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+def _length(first: Array, *_: Any) -> int:
+    return len(first)
+
+
+@kernel(numpy_form=numpy_forms.lookup, steps=_length, nanoseconds=1)
 def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: Array) -> int:
     """Write the outcome of each 16-bit prefix to `out`; return the number of pending rows."""
     count = 0
@@ -28,7 +33,7 @@ def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: A
     return count
 
 
-@_compiled
+@kernel(numpy_form=numpy_forms.keep_or_replace, steps=_length, nanoseconds=2)
 def keep_or_replace(
     codes: Array, prefixes: Array, table: Array, keep: int, out: Array, pending: Array
 ) -> int:
@@ -47,7 +52,7 @@ def keep_or_replace(
     return count
 
 
-@_compiled
+@kernel
 def high_word(left: Any, right: Any) -> Any:
     """Return the upper 64 bits of the product of two words, by products of their halves."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -58,7 +63,7 @@ def high_word(left: Any, right: Any) -> Any:
     return left_high * right_high + (middle >> half) + (carry >> half)
 
 
-@_compiled
+@kernel(numpy_form=numpy_forms.scale_words, steps=_length, nanoseconds=30)
 def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int:
     """Map words to uniform integers below `bound`; move the rejected rows to the front of `rows`
     and return their number.
@@ -74,7 +79,7 @@ def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) 
     return count
 
 
-@_compiled
+@kernel
 def ones_of(word: Any) -> Any:
     """Return the number of set bits of a word, by adding neighbours in parallel."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -84,7 +89,7 @@ def ones_of(word: Any) -> Any:
     return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@_compiled
+@kernel
 def count_ones(words: Array, counts: Array, ones: Array, row: int, left: int) -> tuple[int, int]:
     """Add to `ones[row]` the set bits among the next `counts[row]` bits, each row beginning at a
     new word. `row` still needs `left` bits. Returns both for the next call.
@@ -99,7 +104,7 @@ def count_ones(words: Array, counts: Array, ones: Array, row: int, left: int) ->
     return row, left
 
 
-@_compiled
+@kernel(numpy_form=numpy_forms.accept, steps=_length, nanoseconds=200)
 def accept(
     words: Array,
     proposed: Array,
@@ -140,7 +145,7 @@ def accept(
     return count
 
 
-@_compiled
+@kernel
 def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> None:
     """Write to `places` the place of the least number of each list; list k begins at `starts[k]`.
     Ties go to the largest word without its last bit, and of equal words to the first.
@@ -162,7 +167,7 @@ def least_places(numbers: Array, words: Array, starts: Array, places: Array) -> 
 # row. A prefix gives the outcome of several draws together, or makes the row pending.
 
 
-@_compiled
+@kernel
 def count_members_packed(
     words: Array, blocks: int, table: Array, packed: Array, open_: int, out: Array, rows: Array
 ) -> int:
@@ -203,7 +208,7 @@ def count_members_packed(
     return count
 
 
-@_compiled
+@kernel
 def count_members(
     words: Array, blocks: int, table: Array, members: Array, open_: int, out: Array, rows: Array
 ) -> int:
@@ -229,7 +234,7 @@ def count_members(
     return count
 
 
-@_compiled
+@kernel
 def count_members_in_rows(outcomes: Array, members: Array, rows: Array, out: Array) -> None:
     """Count the members of each outcome in its row of `out`."""
     for place in range(len(rows)):
@@ -240,7 +245,7 @@ def count_members_in_rows(outcomes: Array, members: Array, rows: Array, out: Arr
 # --- permutations --------------------------------------------------------------------------------
 
 
-@_compiled
+@kernel
 def uniform_below(words: Array, place: int, bound: Any) -> Any:
     """Return a uniform integer below `bound` (uint64) from the words from `place` on, and the place
     after them, or -1 if there are too few words.
@@ -256,7 +261,7 @@ def uniform_below(words: Array, place: int, bound: Any) -> Any:
     return np.uint64(0), -1
 
 
-@_compiled
+@kernel
 def fisher_yates(words: Array, items: Array, starts: Array, part: int, row: int) -> tuple[int, int]:
     """Shuffle each part by Fisher and Yates, forwards, beginning at `row` of `part`, until the
     words are used up. Returns the part and row at which to continue.
@@ -278,7 +283,7 @@ def fisher_yates(words: Array, items: Array, starts: Array, part: int, row: int)
 # --- uniform subsets -----------------------------------------------------------------------------
 
 
-@_compiled
+@kernel
 def choose_subsets(
     words: Array,
     codes: Array,
@@ -325,7 +330,7 @@ def choose_subsets(
 # --- urns ----------------------------------------------------------------------------------------
 
 
-@_compiled
+@kernel
 def draw_balls(
     urns: Array, words: Array, starts: Array, balls: Array, left: Array, out: Array
 ) -> int:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.compiled import kernel
+
 # Rows at a time: their codes and cells stay in the first-level cache for all tables.
 _BLOCK = 2048
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def count_cells(
     codes: npt.NDArray[Any],
     places: npt.NDArray[np.int64],
@@ -33,7 +33,7 @@ def count_cells(
                 counts[cells[row]] += np.uint32(1)
 
 
-@_compiled
+@kernel
 def count_members(
     codes: npt.NDArray[Any],
     multisets: npt.NDArray[Any],
@@ -60,7 +60,7 @@ def count_members(
                         counts[cell + place] += np.uint64(multiset[place])
 
 
-@_compiled
+@kernel
 def _place(
     codes: npt.NDArray[Any],
     begin: int,

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
+
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def place_lines(groups: Array, starts: Array, order: Array) -> None:
     """Write the lines sorted by group into `order`, and where each group begins into `starts`,
     which must be zeros.
@@ -34,7 +34,7 @@ def place_lines(groups: Array, starts: Array, order: Array) -> None:
         free[group] += 1
 
 
-@_compiled
+@kernel
 def longest(starts: Array, first: int, last: int) -> int:
     """Return the largest number of lines of one of the groups."""
     most = 0
@@ -43,7 +43,7 @@ def longest(starts: Array, first: int, last: int) -> int:
     return most
 
 
-@_compiled
+@kernel
 def place_among(known: Array, size: int, sought: int) -> int:
     """Return the place of `sought` among the first `size` known numbers; if absent, `size`."""
     for place in range(size):
@@ -52,7 +52,7 @@ def place_among(known: Array, size: int, sought: int) -> int:
     return size
 
 
-@_compiled
+@kernel
 def list_keys(side: Array, group: int, weights: Array, known: Array) -> int:
     """Write the distinct keys of a group and their summed weights into `known`.
 
@@ -70,7 +70,7 @@ def list_keys(side: Array, group: int, weights: Array, known: Array) -> int:
     return different
 
 
-@_compiled
+@kernel
 def count_keys(
     share: Array,
     rows: Array,
@@ -102,7 +102,7 @@ def count_keys(
     return written
 
 
-@_compiled
+@kernel
 def sum_values(starts: Array, cells: Array, counts: Array, holds: Array, sums: Array) -> None:
     """Write into `sums` the number of values of every group that lie in cells which hold."""
     for group in range(len(sums)):
@@ -113,7 +113,7 @@ def sum_values(starts: Array, cells: Array, counts: Array, holds: Array, sums: A
         sums[group] = total
 
 
-@_compiled
+@kernel
 def count_boxes(
     boxes: Array,
     firsts: Array,
@@ -157,7 +157,7 @@ def count_boxes(
         ends[question] = written
 
 
-@_compiled
+@kernel
 def _meet(
     box: Array, strides: Array, lines: Array, values: Array, hits: Array, met: Array, many: int
 ) -> int:
@@ -194,7 +194,7 @@ def _meet(
 _ROUNDING = 1e-13
 
 
-@_compiled
+@kernel
 def add_moments(
     share: Array, rows: Array, values: Array, counts: Array, table: Array, keys: int, sums: Array
 ) -> None:
@@ -232,7 +232,7 @@ def add_moments(
                 _add_group(sums[place], means[2][x, y], spread[x, y], size)
 
 
-@_compiled
+@kernel
 def list_chosen(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, int]:
     """List the cells of the chosen lines of a group with the places of their keys, and these keys
     with how often they occur.
@@ -258,7 +258,7 @@ def list_chosen(side: Array, group: int, weights: Array, listed: Array) -> tuple
     return chosen, different
 
 
-@_compiled
+@kernel
 def _average(
     chosen: Array, often: Array, weights: Array, table: Array, size: float, means: Array
 ) -> None:
@@ -291,7 +291,7 @@ def _average(
             whole[x, y, 1] += of_rows[i, y, 1] / size
 
 
-@_compiled
+@kernel
 def _scatter(
     chosen: Array,
     often: Array,
@@ -328,14 +328,14 @@ def _scatter(
             _square(spread[x, y], weights[j], one, two + (amount if counts else 0.0))
 
 
-@_compiled
+@kernel
 def _square(spread: Array, weight: float, one: float, two: float) -> None:
     spread[0] += weight * one * one
     spread[1] += weight * two * two
     spread[2] += weight * one * two
 
 
-@_compiled
+@kernel
 def _add_group(sums: Array, whole: Array, spread: Array, size: float) -> None:
     """Add a group to count, total, their variances and covariance, and the limits of amounts."""
     if not whole[0]:

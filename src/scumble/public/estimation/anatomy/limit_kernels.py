@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
 from scumble.public.estimation.anatomy.kernels import list_chosen, longest
 
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 JOINT, BY_ROW, BY_VALUE = 0, 1, 2  # what the amount depends on
 
 
-@_compiled
+@kernel
 def add_limits(
     share: Array,
     rows: Array,
@@ -72,7 +71,7 @@ def add_limits(
                         sums[place, 2 * layer + 1] += found[1]
 
 
-@_compiled
+@kernel
 def _amounts(lines: Array, key: int, weights: Array, table: Array, amounts: Array) -> int:
     """Write the amounts of the lines of a key, as often as they occur; return their number."""
     met = 0
@@ -86,7 +85,7 @@ def _amounts(lines: Array, key: int, weights: Array, table: Array, amounts: Arra
     return met
 
 
-@_compiled
+@kernel
 def _add_sorted(amounts: Array, met: int, taken: int, sums: Array) -> None:
     """Add the limits of a sum of `taken` of the amounts; the first `met` are given, others 0."""
     size = len(amounts)
@@ -99,7 +98,7 @@ def _add_sorted(amounts: Array, met: int, taken: int, sums: Array) -> None:
     sums[3] += amounts[size - taken :].sum()
 
 
-@_compiled
+@kernel
 def _fill(
     chosen: Array,
     x: int,
@@ -147,7 +146,7 @@ def _fill(
     return high, wide
 
 
-@_compiled
+@kernel
 def _dual(block: Array, shape: tuple[int, int], times: Array) -> tuple[float, float]:
     """Return a lower and an upper bound of the sum of an assignment."""
     high, wide = shape

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from scumble.model.compiled import kernel
+
 Array = Any
-_compiled = numba.njit(cache=True, nogil=True)
 
 
-@_compiled
+@kernel
 def add_products(starts: Array, values: Array, times: Array, weights: Array, found: Array) -> None:
     """Add w · m_u · m_v of every group to `found[u, v]`, the normal equations of the regression."""
     for group in range(len(weights)):
@@ -25,7 +25,7 @@ def add_products(starts: Array, values: Array, times: Array, weights: Array, fou
                 found[values[one], values[other]] += product
 
 
-@_compiled
+@kernel
 def count_together(
     rows: Array, values: Array, times: Array, weights: Array, powers: Array, found: Array
 ) -> None:
@@ -45,7 +45,7 @@ def count_together(
                     found[layer, key, values[1][line]] += weight * powers[row, layer]
 
 
-@_compiled
+@kernel
 def count_rows_together(
     rows: Array, values: Array, times: Array, weights: Array, found: Array
 ) -> None:
@@ -59,7 +59,7 @@ def count_rows_together(
                 found[key, values[1][line]] += weights[group] * times[line]
 
 
-@_compiled
+@kernel
 def spread_coefficients(
     starts: Array, values: Array, times: Array, weights: Array, solved: Array, asked: Array
 ) -> tuple[Array, Array, float]:
@@ -91,7 +91,7 @@ def spread_coefficients(
     return sums, squares, reach
 
 
-@_compiled
+@kernel
 def count_boxes_together(
     boxes: Array, firsts: Array, strides: Array, lines: Array, values: Array, found: Array
 ) -> None:

@@ -1,0 +1,128 @@
+"""Every kernel with a numpy form: both give the same results from the same bits.
+
+`CASES` makes random arguments for each of them; a kernel without a case fails the first test.
+Arguments are copied for each form, and what a form returns and what it leaves in its arguments are
+compared bit by bit.
+"""
+
+import copy
+import importlib
+import pkgutil
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scumble
+from scumble.model.compiled import Kernel, kernels
+from scumble.private.sampling import kernels as sampling
+from scumble.private.sampling.noise import _constants, exponentials
+
+Random = np.random.Generator
+ROUNDS = 30
+
+
+def _prefixes(random: Random, outcomes: int) -> tuple[Any, Any]:
+    """Return prefixes of 16 bits and a table of their outcomes."""
+    size = int(random.integers(0, 400))
+    table = np.sort(random.integers(0, outcomes, 1 << 16))
+    return random.integers(0, 1 << 16, size, dtype=np.uint16), table
+
+
+def lookup(random: Random) -> list[Any]:
+    outcomes = int(random.integers(1, 60))
+    prefixes, table = _prefixes(random, outcomes + 1)
+    out, pending = np.empty(len(prefixes), np.uint16), np.empty(len(prefixes), np.int64)
+    return [prefixes, table.astype(np.uint16), outcomes, out, pending]
+
+
+def keep_or_replace(random: Random) -> list[Any]:
+    size = int(random.integers(1, 250))
+    kind = random.choice([np.uint8, np.uint16, np.uint32])
+    prefixes, table = _prefixes(random, size + 2)
+    codes = random.integers(0, size, len(prefixes)).astype(kind)
+    entries = table.astype(np.uint8 if size <= 254 else np.uint16)
+    return [codes, prefixes, entries, size, np.empty_like(codes), np.empty(len(codes), np.int64)]
+
+
+def _words(random: Random, size: int) -> Any:
+    """Return words of which some are near 0, where bounds refuse them."""
+    words = random.integers(0, 1 << 64, size, dtype=np.uint64)
+    return np.where(random.random(size) < 0.2, words >> np.uint64(60), words)
+
+
+def scale_words(random: Random) -> list[Any]:
+    bound = int(random.integers(1, 1 << int(random.integers(2, 64))))
+    if random.random() < 0.5:
+        bound = (1 << 63) + int(random.integers(1, 1 << 40))  # refuses nearly half of the words
+    size = int(random.integers(0, 400))
+    rows = random.permutation(size + 5)[:size]
+    out = np.zeros(size + 5, np.uint64)
+    return [_words(random, size), np.uint64(bound), np.uint64((1 << 64) % bound), out, rows]
+
+
+def accept(random: Random) -> list[Any]:
+    """Words are near the threshold for a tenth of the rows, so that some are pending."""
+    variance = Fraction(int(random.integers(1, 1 << int(random.integers(1, 60)))), 7)
+    law = _constants(variance)
+    size = int(random.integers(1, 300))
+    spread = 8 * float(variance) ** 0.5
+    proposed = (random.normal(size=size) * spread).astype(np.int64)
+    gamma = (np.abs(proposed) - float(variance / law.scale)) ** 2 / (2 * float(variance))
+    words = random.integers(0, 1 << 64, size, dtype=np.uint64)
+    near = (np.exp(-np.minimum(gamma, 40)) * 2.0**63).astype(np.uint64) << np.uint64(1)
+    words = np.where(random.random(size) < 0.1, near, words)
+    constants = [np.uint64(each) for each in (law.slope, law.shift, law.offset)]
+    return [words, proposed, *constants, exponentials(), np.empty(size, bool), np.empty(size, int)]
+
+
+CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
+    sampling.lookup: lookup,
+    sampling.keep_or_replace: keep_or_replace,
+    sampling.scale_words: scale_words,
+    sampling.accept: accept,
+}
+
+
+def test_every_numpy_form_has_a_case() -> None:
+    for module in pkgutil.walk_packages(scumble.__path__, "scumble."):
+        if module.name.endswith("kernels"):
+            importlib.import_module(module.name)
+    inside = [each for each in kernels() if each.__module__.startswith("scumble.")]
+    assert {each for each in inside if each.numpy_form is not None} == set(CASES)
+
+
+@pytest.mark.parametrize("loop", CASES, ids=lambda loop: loop.__name__)
+def test_numpy_form_and_loop_agree(loop: Kernel[..., Any]) -> None:
+    assert loop.numpy_form is not None
+    for seed in range(ROUNDS):
+        arguments = CASES[loop](np.random.default_rng([1, seed]))
+        one, other = copy.deepcopy(arguments), copy.deepcopy(arguments)
+        found, expected = loop.numpy_form(*one), loop.compiled(*other)
+        assert_same(found, expected)
+        used = _used(loop, found)
+        for place, (left, right) in enumerate(zip(one, other, strict=True)):
+            if place in used:
+                left, right = left[: used[place]], right[: used[place]]
+            assert_same(left, right)
+
+
+def _used(loop: Kernel[..., Any], found: Any) -> dict[int, int]:
+    """Return by place the number of elements in use of an argument that lists pending rows."""
+    places = {"lookup": 4, "keep_or_replace": 5, "scale_words": 4, "accept": 7}
+    return {places[loop.__name__]: found} if loop.__name__ in places else {}
+
+
+def assert_same(left: Any, right: Any) -> None:
+    """Compare values to the last bit, and types of arrays."""
+    if isinstance(left, tuple):
+        assert len(left) == len(right)
+        for one, other in zip(left, right, strict=True):
+            assert_same(one, other)
+    elif isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        assert left.tobytes() == right.tobytes()
+    else:
+        assert left == right
