@@ -65,6 +65,27 @@ def test_infer_says_that_nothing_is_protected(place):
     assert sentence not in run(*words, "--sensitive", "condition").err
 
 
+def test_infer_writes_a_file_with_places_to_fill_in(tmp_path):
+    lines = [f"a long text {row},{100 + 37 * (row % 50)},x" for row in range(3000)]
+    (tmp_path / "t.csv").write_text("\n".join(["note,items,one", *lines]) + "\n")
+    words = ("schema", "infer", tmp_path / "t.csv", "--sensitive", "note,one")
+    done = run(*words, "-o", tmp_path / "t.toml")
+    assert done.code == 0, done.err
+    assert "No domain could be proposed for note, one: write it in" in done.err
+    assert "--type items=category" in done.err
+    assert (tmp_path / "t.toml").read_text().count('type = "FILL IN"') == 2
+    publish = ("publish", tmp_path / "t.csv", "-s", tmp_path / "t.toml", "-m", "uniform", "-e", "1")
+    refused = run(*publish, "-o", tmp_path / "v")
+    assert refused.code == 3
+    assert "still to be filled in" in refused.err
+    typed = run(*words, "--type", "items=category", "--json").json
+    assert typed["attributes"][1]["type"] == "category"
+    for given, sentence in {"items": "a column and a type", "items=text": "must be one of"}.items():
+        refused = run(*words, "--type", given)
+        assert refused.code == 2
+        assert f"--type must be {sentence.removeprefix('must be ')}" in refused.err
+
+
 def test_infer_names_the_option_for_stray_values(tmp_path):
     days = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 21)]
     lines = ["day,sex", *(f"{day},f" for day in days), *("24/12/2024,F",) * 3]

@@ -68,6 +68,7 @@ def infer(
     sensitive: options.Sensitive = None,
     identifier: options.Identifier = None,
     insensitive: options.Insensitive = None,
+    types: options.Types = None,
     table: options.Table = None,
     output: options.SchemaOutput = None,
     force: options.Force = False,
@@ -82,13 +83,15 @@ def infer(
             sensitive=options.columns(sensitive),
             identifier=options.columns(identifier),
             insensitive=options.columns(insensitive),
+            types=options.types(types),
             table=table,
             progress=progress,
         )
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")
-    unprotected = [] if schema.sensitive else [_UNPROTECTED]
+    protected = schema.sensitive or "sensitive" in [a.to_fill_in for a in schema]
+    unprotected = [] if protected else [_UNPROTECTED]
     if as_json:
         console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
     elif output is None:
@@ -97,6 +100,12 @@ def infer(
         console.say(f"Check {sentence}")
     for sentence in unprotected:
         console.say(sentence)
+    if schema.to_fill_in:
+        where = "above" if output is None else f"in {output}"
+        console.say(
+            f"No domain could be proposed for {', '.join(schema.to_fill_in)}: write it {where}, at "
+            "the places marked FILL IN. Until then no command reads the schema."
+        )
 
 
 for command in (publish.publish, publish.republish, publish.insert, publish.delete):

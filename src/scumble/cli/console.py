@@ -337,6 +337,9 @@ class ShellDialect(Dialect):
         found = self._option(parameter)
         if flag is False and found is not None and found.secondary_opts:
             return str(found.secondary_opts[0])
+        if isinstance(value, dict):
+            pairs = ",".join(f"{key}={each}" for key, each in value.items())
+            return f"{self.name(parameter)} {shlex.quote(pairs)}"
         if isinstance(flag, bool):
             return self.name(parameter) if flag else f"no {self.name(parameter)}"
         return f"{self.name(parameter)} {shlex.quote(str(value))}"

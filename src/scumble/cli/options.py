@@ -86,6 +86,15 @@ Insensitive = Annotated[
         help="Columns that neither identify nor need protection; repeatable.",
     ),
 ]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="COLUMN=TYPE",
+        help="A column is a category, integer, binned, boolean or date, as zip=category; "
+        "repeatable, or as A=category,B=integer.",
+    ),
+]
 SchemaOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: stdout]"),
@@ -150,6 +159,20 @@ def columns(given: list[str] | None) -> list[str]:
     """
     lines = csv.reader(given or (), skipinitialspace=True)
     return [name.strip() for line in lines for name in line if name.strip()]
+
+
+def types(given: list[str] | None) -> dict[str, str]:
+    """Return the types of columns that were given as COLUMN=TYPE.
+
+    >>> types(["zip=category,age=integer"])
+    {'zip': 'category', 'age': 'integer'}
+    """
+    pairs = [each.rpartition("=") for each in columns(given)]
+    for name, _, kind in pairs:
+        if not name:
+            allowed = "a column and a type, as zip=category"
+            raise ParameterError.of("schema infer", "types", allowed, kind)
+    return {name: kind for name, _, kind in pairs}
 
 
 def question(sql: str | None, file: Path | None) -> str:

@@ -1,6 +1,7 @@
 """Proposed schemas: suitable domains, marks on everything read from the data, real tables."""
 
 from datetime import date, datetime
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scumble.model.errors import SourceError
+from scumble.model.errors import ParameterError, SchemaError, SourceError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema
@@ -336,3 +337,110 @@ def test_progress_is_told():
     told = []
     Schema.infer(pa.table({"age": [1, 2, 3]}), progress=told.append)
     assert told == [3]
+
+
+# Types that the owner gives, hints, skewed amounts, and places to fill in.
+
+CODES = [100 + 37 * (k % 50) for k in range(MANY)]
+
+
+def test_types_can_be_given():
+    assert inferred(CODES).kind == "binned"
+    assert inferred(CODES, types={"x": "category"}).domain == Category(tuple(sorted(set(CODES))))
+    assert inferred(text(CODES), types={"x": "category"}).domain.values[0] == 100
+    assert inferred(["007", "012"] * 9, types={"x": "integer"}).domain == IntegerRange(7, 12)
+    assert inferred([3, 9, 5, 5], types={"x": "binned"}).kind == "binned"
+    assert inferred(["1", "2", "x"], types={"x": "category"}).domain == Category(("1", "2", "x"))
+    assert inferred(["0", "1", "0"], types={"x": "integer"}).domain == IntegerRange(0, 1)
+    assert inferred(list(range(5000, 8000)), types={"x": "binned"}).role == "quasi"
+    spoilt = inferred(["3", "4", "five", "4"] * 20, types={"x": "integer"})
+    assert spoilt.domain == IntegerRange(3, 4)
+    assert "more than 5 % of the rows are no whole numbers" in spoilt.note
+
+
+def test_wrong_types_are_refused():
+    with pytest.raises(ParameterError, match=r"must be one of category, integer, .* Got 'text'"):
+        inferred(["a"], types={"x": "text"})
+    with pytest.raises(ParameterError, match="is named as an identifier, which has no type"):
+        inferred(["a"], types={"x": "category"}, identifier="x")
+    with pytest.raises(SourceError, match="has no column 'y'"):
+        inferred(["a"], types={"y": "category"})
+
+
+@pytest.mark.parametrize(
+    ("values", "hinted"),
+    [
+        ([1, 2, 3, 4] * 5, True),  # a question with four answers, or a number of children
+        (CODES, True),
+        ([k % 60 for k in range(MANY)], False),
+        ([34, 57, 41], False),
+        ([0.5, 1.5] * 9, False),
+    ],
+)
+def test_integers_that_may_be_codes_get_a_hint(values, hinted):
+    said = "If the numbers are codes and not amounts, say types={'x': 'category'}."
+    assert (said in inferred(values).note) == hinted
+
+
+def test_names_of_codes_get_a_hint():
+    values = [10_000 + k % 60 for k in range(MANY)]
+    named = Schema.infer(pa.table({"zip": values, "weight": values}))
+    assert "codes" in named["zip"].note
+    assert "codes" not in named["weight"].note
+
+
+def test_skewed_amounts_get_bins_that_grow():
+    """With equal bins, most people were in the first of them."""
+    incomes = np.exp(RNG.normal(10, 1.5, MANY)).round(2)
+    edges = inferred(incomes).domain.edges
+    assert edges[0] == 0
+    assert {round(after / before, 9) for before, after in pairwise(edges[1:])} == {2.0, 2.5}
+    assert np.histogram(incomes, edges)[0].sum() == MANY
+    share = np.histogram(incomes, edges)[0] / MANY
+    assert share.max() < 0.4
+    equal = np.histogram(incomes, round_edges(incomes.min(), incomes.max()))[0] / MANY
+    assert equal.max() > 0.6
+    assert "steps" not in inferred(RNG.normal(170, 10, MANY)).note
+
+
+def test_debts_are_binned_as_wealth_is():
+    edges = inferred(np.exp(RNG.normal(8, 2, MANY)) * RNG.choice([-1, 1], MANY)).domain.edges
+    assert 0 in edges
+    assert {-10_000, 10_000} <= set(edges)
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=30), st.integers(0, 60))
+def test_bins_hold_all_numbers(numbers, zeros):
+    attribute = inferred([0.25, *numbers, *[0.125] * zeros], types={"x": "binned"})
+    assert not attribute.encode(pa.array([0.25, *numbers]))[1].any()
+    assert attribute.size <= 2 * 25 + 2
+
+
+def test_a_column_without_a_domain_does_not_stop_the_others(tmp_path):
+    notes = [f"long text {k}" for k in range(50)]
+    table = pa.table({"note": notes, "one": ["x"] * 50, "day": notes, "age": [3, 4] * 25})
+    schema = Schema.infer(table, sensitive=["note", "one"], types={"day": "date"})
+    assert schema.to_fill_in == ("note", "one", "day")
+    assert [attribute.name for attribute in schema.published] == ["age"]
+    schema.save(tmp_path / "s.toml")
+    written = (tmp_path / "s.toml").read_text()
+    assert written.count('role = "sensitive"\ntype = "FILL IN"') == 2
+    assert "long text" not in written
+    with pytest.raises(SchemaError, match="'note': its type is still to be filled in"):
+        Schema.load(tmp_path / "s.toml")
+    filled = written.replace('"FILL IN"', '"category"\nvalues = ["a", "b"]')
+    assert [attribute.name for attribute in Schema.loads(filled).sensitive] == ["note", "one"]
+
+
+def test_named_columns_are_no_identifiers():
+    wide = [5000 + 7 * k for k in range(MANY)]
+    assert inferred(wide).domain is None
+    assert inferred(wide, sensitive="x").kind == "binned"
+    assert inferred(["a", "b", "c", "d"], sensitive="x").domain == Category(("a", "b", "c", "d"))
+
+
+def test_values_with_control_characters_do_not_stop_the_others():
+    schema = Schema.infer(pa.table({"x": ["a\x1b", "b"] * 3, "age": [3, 4] * 3}))
+    assert schema["x"].role == "identifier"
+    assert "control character" in schema["x"].note
+    assert schema["age"].role == "quasi"

@@ -17,6 +17,7 @@ from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
 from scumble.model.schema.names import control_character
 from scumble.model.schema.toml import (
+    FILL_IN,
     ROLES,
     Role,
     domain_to_table,
@@ -36,6 +37,8 @@ class Attribute:
     With `missing`, a missing value has a code of its own, the last one. `null_words` are texts
     that mean a missing value. An identifier has no domain, because it is never published.
     `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
+    `to_fill_in` is the role of a column whose domain the owner must write; it is an identifier
+    until then.
 
     >>> from scumble.model.schema.domains import IntegerRange
     >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
@@ -50,6 +53,7 @@ class Attribute:
     null_words: tuple[str, ...] = ()
     from_data: bool = False
     note: str = field(default="", compare=False)
+    to_fill_in: Role | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         words = (word.strip() for word in self.null_words)
@@ -137,7 +141,7 @@ class Attribute:
     def describe(self) -> str:
         """Describe the domain in a few words, for messages."""
         if self.domain is None:
-            return "identifier"
+            return f"{self.to_fill_in}, to fill in" if self.to_fill_in else "identifier"
         return self.domain.describe() + (", or missing" if self.missing else "")
 
     def labels(self) -> pa.Array:
@@ -229,6 +233,12 @@ class Attribute:
         if self.missing:
             table["missing"] = list(self.null_words) or True
         return table | {"from_data": True} if self.from_data else table
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the attribute for a file that the owner edits, with the place to fill in."""
+        if self.to_fill_in is None:
+            return self.to_dict()
+        return {"name": self.name, "role": self.to_fill_in, "type": FILL_IN}
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Attribute:

@@ -147,6 +147,14 @@ class Schema:
         """Names of the published attributes whose domain was read from private data."""
         return tuple(attribute.name for attribute in self.published if attribute.from_data)
 
+    @property
+    def to_fill_in(self) -> tuple[str, ...]:
+        """Names of proposed columns whose domain the owner must write before it can be published.
+
+        The file that `save` writes is marked at each of them, and is not read until it is done.
+        """
+        return tuple(attribute.name for attribute in self.attributes if attribute.to_fill_in)
+
     def checks(self) -> list[str]:
         """Return what the owner should check before publishing, one sentence each."""
         found = [
@@ -234,7 +242,7 @@ class Schema:
 
         With `most`, lists of more than `most` items are abbreviated for display.
         """
-        tables = [(attribute.to_dict(), attribute.note) for attribute in self.attributes]
+        tables = [(attribute.to_table(), attribute.note) for attribute in self.attributes]
         return to_toml(tables, most)
 
     def to_dict(self) -> dict[str, Any]:
@@ -258,6 +266,7 @@ class Schema:
         sensitive: str | Iterable[str] = (),
         identifier: str | Iterable[str] = (),
         insensitive: str | Iterable[str] = (),
+        types: Mapping[str, str] | None = None,
         limit: int = 1000,
         table: str | None = None,
         progress: Callable[[int], None] | None = None,
@@ -265,7 +274,9 @@ class Schema:
         """Propose a schema by READING PRIVATE DATA; `checks()` returns what the owner should check.
 
         `sensitive`, `identifier` and `insensitive` name the columns of these roles; the others
-        become quasi-identifiers. Every domain except a boolean one is marked `from_data`, and a
+        become quasi-identifiers. `types` gives columns a type, as {"zip": "category"}; without it
+        numbers are taken for amounts. A column with a role or a type for which no domain can be
+        proposed is in `to_fill_in`. Every domain except a boolean one is marked `from_data`, and a
         release made with it says so until the owner declares it public. A text column with more
         than `limit` distinct values is proposed as an identifier. `table` names the table of a
         DuckDB file. `progress` is called with the number of rows read.
@@ -277,6 +288,7 @@ class Schema:
             sensitive=sensitive,
             identifier=identifier,
             insensitive=insensitive,
+            types=types,
             limit=limit,
             table=table,
             progress=progress,

@@ -26,6 +26,8 @@ _KEYS = {
     "boolean": (),
     "date": ("range", "by"),
 }
+KINDS = tuple(_KEYS)
+FILL_IN = "FILL IN"  # stands for a type that the owner must write
 _COMMON = ("name", "role", "type", "missing", "from_data")
 _HEADER = """\
 # What each column may hold, and what is done with it. Domains are public: write what is possible.
@@ -56,8 +58,13 @@ def read_role(name: object, table: Mapping[str, Any]) -> Role:
 def read_domain(name: object, table: Mapping[str, Any]) -> Domain:
     """Return the domain in the table of an attribute."""
     if "type" not in table:
-        raise SchemaError(f"Attribute '{name}': give its type ({', '.join(_KEYS)}).")
-    kind = _one_of(name, "type", table["type"], tuple(_KEYS))
+        raise SchemaError(f"Attribute '{name}': give its type ({', '.join(KINDS)}).")
+    if table["type"] == FILL_IN:
+        raise SchemaError(
+            f"Attribute '{name}': its type is still to be filled in. Write one of "
+            f'{", ".join(KINDS)} and what is possible, or role = "identifier" and no type.'
+        )
+    kind = _one_of(name, "type", table["type"], KINDS)
     for key in table:
         if key not in _COMMON and key not in _KEYS[kind]:
             allowed = " and ".join(f"'{word}'" for word in _KEYS[kind]) or "no more keys"

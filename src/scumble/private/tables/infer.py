@@ -1,15 +1,17 @@
 """Proposing a schema by READING PRIVATE DATA.
 
 `infer_schema` profiles every column in one pass and proposes a domain. Domains that were read from
-the data are marked `from_data`, for the owner to check.
+the data are marked `from_data`, for the owner to check. A column for which none can be proposed is
+never published; if the owner gave it a role or a type, its place in the file is marked to fill in.
 """
 
 from __future__ import annotations
 
 import calendar
-from collections import Counter
+import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -17,19 +19,22 @@ from math import ceil, floor, inf, nextafter
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from scumble.model import errors
-from scumble.model.schema import arrow_values
+from scumble.model.errors import ParameterError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.toml import KINDS, Role
 from scumble.private.tables.open import open_source
+from scumble.private.tables.profiles import FEW, STEPS, Profile
 from scumble.private.tables.source import check_distinct, read_safely
 
 _BINS = 20
 _ROUND = (1, 2, Fraction(5, 2), 5, 10)
 _WIDE = 1000  # a longer range of integers is proposed as bins
+_MOST_STEPS = 24  # edges on one side of 0 of bins by steps
+_REPEATED = 3  # rows for each distinct integer, so that they may be codes
 
 _NOTES = {
     "category": "Read from the data: list every value that is possible, not only those that occur.",
@@ -40,6 +45,8 @@ _NOTES = {
 }
 _PLURALS = {
     "truth": "truth values",
+    "boolean": "truth values",
+    "binned": "numbers",
     "integer": "whole numbers",
     "number": "numbers",
     "date": "dates like 2024-12-31",
@@ -62,6 +69,12 @@ _SPELLINGS = (
 )
 _EMPTY = "No value to learn from: never published until you give it a role and a type."
 _STRANGE = "Values of a kind that cannot be published; never published until they are converted."
+_FILL_IN = (
+    'FILL IN what is possible: type = "category" with values, type = "binned" with edges, or '
+    'another type; or make it role = "identifier" without a type, and it is not published.'
+)
+_CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
+_STEPS = " Most rows have small numbers: the edges grow in steps of 1, 2 and 5."
 
 
 def infer_schema(
@@ -70,6 +83,7 @@ def infer_schema(
     sensitive: str | Iterable[str] = (),
     identifier: str | Iterable[str] = (),
     insensitive: str | Iterable[str] = (),
+    types: Mapping[str, str] | None = None,
     limit: int = 1000,
     table: str | None = None,
     progress: Callable[[int], None] | None = None,
@@ -78,10 +92,12 @@ def infer_schema(
 
     See `Schema.infer` for the parameters. The columns of `identifier` are not read.
     """
-    roles = {"sensitive": _names(sensitive), "insensitive": _names(insensitive)}
-    identifiers = _names(identifier)
+    roles: dict[str, Role] = dict.fromkeys(_names(sensitive), "sensitive")
+    roles |= dict.fromkeys(_names(insensitive), "insensitive")
+    identifiers, kinds = _names(identifier), dict(types or {})
+    _check_types(kinds, identifiers)
     opened = open_source(source, table=table)
-    opened.require((*identifiers, *roles["sensitive"], *roles["insensitive"]))
+    opened.require((*identifiers, *roles, *kinds))
     same = " Names that differ in case only are the same to SQL."
     check_distinct(opened.description, [name.lower() for name in opened.columns], same)
     profiles = {name: Profile() for name in opened.columns if name not in identifiers}
@@ -91,15 +107,49 @@ def infer_schema(
         rows += batch.num_rows
         if progress is not None:
             progress(rows)
-    proposed = Schema(
-        tuple(
-            _attribute(name, profiles[name], limit)
-            if name in profiles
-            else Attribute(name, "identifier")
-            for name in opened.columns
-        )
-    )
-    return proposed.with_roles(**roles)
+    found = []
+    for name in opened.columns:
+        attribute = Attribute(name, "identifier")
+        if name in profiles:
+            kind = kinds.get(name) or _kind_in_role(profiles[name], name in roles)
+            attribute = _attribute(name, profiles[name], limit, kind)
+        role = roles.get(name, "quasi" if name in kinds else None)
+        found.append(attribute if role is None else _in_role(attribute, role))
+    return Schema(tuple(found))
+
+
+def _check_types(types: Mapping[str, str], identifiers: tuple[str, ...]) -> None:
+    for name, kind in types.items():
+        if kind not in KINDS:
+            allowed = f"one of {', '.join(KINDS)} for the column '{name}'"
+            raise ParameterError.of("Schema.infer", "types", allowed, kind)
+        if name in identifiers:
+            raise ParameterError(
+                f"'{name}' is named as an identifier, which has no type: leave out one of "
+                f"{errors.setting('identifier', name)} and {errors.setting('types', {name: kind})}."
+            )
+
+
+def _in_role(attribute: Attribute, role: Role) -> Attribute:
+    """Return the attribute in a role that the owner gave; to fill in if its domain does not do."""
+    if attribute.domain is None:
+        reason = re.split("[:;.]", attribute.note)[0]
+        return replace(attribute, to_fill_in=role, note=f"{reason}. {_FILL_IN}")
+    try:
+        return replace(attribute, role=role)
+    except SchemaError as error:
+        note = f"{str(error).rpartition(': ')[2].capitalize()} {_FILL_IN}"
+        return Attribute(attribute.name, "identifier", note=note, to_fill_in=role)
+
+
+def _kind_in_role(profile: Profile, named: bool) -> str | None:
+    """Return the type of a column that would pass for an identifier if the owner gave no role."""
+    if not named or not profile.unique:
+        return None
+    if profile.whole("integer") and _numbers_rows(profile):
+        return "binned"
+    text = profile.text and not profile.nearly() and not any(map(profile.whole, profile.possible))
+    return "category" if text and len(profile.seen) <= FEW else None
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -111,24 +161,31 @@ def _learn(profiles: Mapping[str, Profile], batch: pa.RecordBatch) -> None:
         profile.update(batch.column(name))
 
 
-def _attribute(name: str, profile: Profile, limit: int) -> Attribute:
-    domain, note = _domain(profile, limit)
+def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Attribute:
+    """Return a column as proposed: of the type `kind` if the owner gave one."""
+    found = _domain(profile, limit) if kind is None else _of_given_type(kind, profile, limit)
+    domain, note = found
     if domain is None:
         return Attribute(name, "identifier", note=note)
+    if kind is None:
+        note += _hint(name, domain, profile, limit)
     # "unknown" may be a value of a category; among numbers, codes or dates it means missing.
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
     # The domain of a boolean is public; that a value may be missing was read from the data.
     from_data = missing or not isinstance(domain, Boolean)
-    return Attribute(
-        name=name,
-        role="quasi",
-        domain=domain,
-        missing=missing,
-        null_words=tuple(sorted(profile.words | blanks)),
-        from_data=from_data,
-        note=note,
-    )
+    try:
+        return Attribute(
+            name=name,
+            role="quasi",
+            domain=domain,
+            missing=missing,
+            null_words=tuple(sorted(profile.words | blanks)),
+            from_data=from_data,
+            note=note,
+        )
+    except SchemaError as error:  # such as a value with control characters
+        return Attribute(name, "identifier", note=f"Never published as it is. {error}")
 
 
 def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
@@ -166,15 +223,58 @@ def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
     if kind == "integer":
         domain = _whole(profile)
     elif kind == "number":
-        domain = Bins(round_edges(profile.low["number"], profile.high["number"]))
+        domain = _bins(profile, "number")
     else:
         domain = _dates(*profile.days())
     return domain, _NOTES[domain.kind]
 
 
+def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[Domain | None, str]:
+    """Return the domain of a type that the owner gave, or None and why there is none."""
+    if kind == "category":
+        if profile.many or len(profile.seen) > limit:
+            return None, f"There are more than {limit:,} different values, too many to list."
+        if profile.seen and profile.whole("integer"):
+            return Category(tuple(sorted(profile.whole_numbers()))), _NOTES["category"]
+        values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
+        if not values:
+            return None, _EMPTY
+        return Category(tuple(sorted(values))), _NOTES["category"]
+    read = {"boolean": "truth", "binned": "number"}.get(kind, kind)
+    if read not in profile.possible or not profile.fits[read]:
+        return None, f"Nearly no values are {_PLURALS[read]}."
+    if kind == "integer":
+        domain: Domain = IntegerRange(int(profile.low[read]), int(profile.high[read]))
+    elif kind == "binned":
+        domain = _bins(profile, read)
+    else:
+        domain = Boolean() if kind == "boolean" else _dates(*profile.days())
+    strays = _strays(read, profile) if profile.strays[read] else ""
+    return domain, f"{_NOTES[kind]} {strays}".strip()
+
+
+def _hint(name: str, domain: Domain, profile: Profile, limit: int) -> str:
+    """Return what else the owner may mean by numbers, and how to say it; or nothing."""
+    steps = _STEPS if isinstance(domain, Bins) and _skewed(profile) else ""
+    if not profile.whole("integer"):
+        return steps
+    repeated = not profile.many and profile.filled >= _REPEATED * len(profile.seen)
+    if isinstance(domain, Category):
+        amounts = errors.setting("types", {name: "binned"})
+        return f" Taken for codes in an order; if they are amounts, say {amounts}."
+    some = len(profile.seen) <= (limit if re.search(_CODE_NAMES, name) else FEW)
+    few = isinstance(domain, IntegerRange) and len(profile.seen) >= 2 and some
+    wide = isinstance(domain, Bins) and len(profile.seen) <= limit
+    if not repeated or not (few or wide):
+        return steps
+    codes = errors.setting("types", {name: "category"})
+    return f"{steps} If the numbers are codes and not amounts, say {codes}."
+
+
 def _strays(kind: str, profile: Profile) -> str:
     """Return advice on values of another type; their share is stated in coarse steps."""
-    share = "less than 1 %" if profile.stray(kind) < 0.01 else "1 to 5 %"
+    stray = profile.stray(kind)
+    share = "less than 1 %" if stray < 0.01 else "1 to 5 %" if stray <= 0.05 else "more than 5 %"
     outside = errors.named("outside")
     return (
         f"The values of {share} of the rows are no {_PLURALS[kind]} and lie outside: clean the "
@@ -208,16 +308,47 @@ def _whole(profile: Profile) -> Domain:
     low, high = int(profile.low["integer"]), int(profile.high["integer"])
     if high >= 1 << 63:  # unsigned integers beyond the range of signed 64-bit ones
         return Bins(round_edges(low, high))
-    values = (
-        {int(Decimal(str(value))) for value in profile.seen - profile.blanks}
-        if len(profile.seen) <= FEW
-        else set()
-    )
+    values = profile.whole_numbers() if len(profile.seen) <= FEW else set()
     if values and high - low >= 10 * len(values):
         return Category(tuple(sorted(values)), ordered=True)
     if high - low < _WIDE:
         return IntegerRange(low, high)
-    return Bins(round_edges(low, high))
+    return _bins(profile, "integer")
+
+
+def _bins(profile: Profile, kind: str) -> Bins:
+    low, high = profile.low[kind], profile.high[kind]
+    return Bins(_step_edges(profile) if _skewed(profile) else round_edges(low, high))
+
+
+def _skewed(profile: Profile) -> bool:
+    """Return whether most rows would be in one of the equal bins, the one that begins at 0."""
+    if "number" not in profile.low:
+        return False
+    low, high = profile.low["number"], profile.high["number"]
+    if max(-low, high) > STEPS[-1]:
+        return False
+    step = int(np.searchsorted(STEPS, (high - low) / _BINS, side="right"))
+    zero = len(STEPS) + 1
+    small = profile.by_step[zero - step : zero + step + 1].sum()
+    return step > 0 and 2 * small > profile.by_step.sum()
+
+
+def _step_edges(profile: Profile) -> tuple[float, ...]:
+    """Return edges 0, 1, 2, 5, 10, ... times a power of ten, and the same below 0 if need be.
+
+    They begin where a twentieth of the numbers on their side are nearer to 0.
+    """
+    zero, edges = len(STEPS) + 1, [0.0]
+    for sign, far in ((1.0, profile.high["number"]), (-1.0, -profile.low["number"])):
+        if far <= 0:
+            continue
+        rows = profile.by_step[zero + 1 :] if sign > 0 else profile.by_step[zero - 1 :: -1]
+        end = int(np.searchsorted(STEPS, far))
+        begin = int(np.searchsorted(np.cumsum(rows), rows.sum() / 20, side="right"))
+        begin = min(max(begin - 1, end - _MOST_STEPS, 0), end)
+        edges += [sign * float(step) for step in STEPS[begin : end + 1]]
+    return tuple(sorted(edges))
 
 
 def round_edges(low: float, high: float) -> tuple[float, ...]:
@@ -248,217 +379,3 @@ def _dates(first: date, last: date) -> Dates:
         end = calendar.monthrange(last.year, last.month)[1]
         return Dates(first.replace(day=1), last.replace(day=end), "month")
     return Dates(date(first.year, 1, 1), date(last.year, 12, 31), "year")
-
-
-# Profiles of columns. Everything in a profile is private.
-
-NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
-
-# Words that mean a missing value among numbers, dates or booleans; case is ignored.
-BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
-FEW = 20  # up to this number of distinct integers may be categories
-
-_KEEP = 100_000  # distinct values that are stored; beyond it a column has "many"
-_TRIED = 64  # distinct values that are tried before the others are read
-_HOPELESS = 100_000  # rows of another type; if they are the majority, a type is ruled out
-_STRAY = 0.05  # the largest share of rows of another type
-_NUMBERS = ("integer", "number")
-_TRUTHS = {*arrow_values.TRUE_WORDS, *arrow_values.FALSE_WORDS}
-_TRUTH_PAIRS = tuple(zip(arrow_values.TRUE_WORDS, arrow_values.FALSE_WORDS, strict=True))
-_PLAIN_TRUTHS = {
-    "true",
-    "false",
-    "yes",
-    "no",
-}  # one of these suffices; of letters and digits, both must occur
-_EPOCH = date(1970, 1, 1)
-_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
-
-
-class Profile:
-    """What one column contains: distinct values (up to a limit), ranges, and possible types.
-
-    The types are "truth", "integer", "number" and "date".
-    """
-
-    def __init__(self) -> None:
-        self.filled = 0  # values that are not null
-        self.missing = False
-        self.words: set[str] = set()  # the words for missing that occur
-        self.seen: set[object] = set()
-        self.many = False
-        self.text = False
-        self.blanks: set[str] = set()  # words that mean missing, unless they are categories
-        self.blank_rows = 0
-        self.padded = False  # whether there are numbers like 01234
-        self.possible = {"truth", "integer", "number", "date"}
-        self.fits: Counter[str] = Counter()  # by type: rows whose value can be read
-        self.strays: Counter[str] = (
-            Counter()
-        )  # by type: rows whose value cannot, blanks not counted
-        self.low: dict[str, float] = {}
-        self.high: dict[str, float] = {}
-
-    def update(self, values: pa.Array) -> None:
-        """Add the next batch."""
-        values = arrow_values.unwrap(values)
-        if pa.types.is_nested(values.type):
-            self.seen.add(values.type)
-            self.possible.clear()
-            return
-        counted = pc.value_counts(values)
-        distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
-        if isinstance(distinct, pa.DictionaryArray):
-            distinct = distinct.dictionary_decode()
-        distinct, garbled = arrow_values.decode_text(distinct)
-        if garbled is not None:
-            self.seen.add(values.type)
-            self.possible.clear()
-            distinct, counts = _kept(distinct, counts, ~garbled)
-        distinct, counts = self._without_missing(distinct, counts)
-        if not self.many:
-            self.filled += len(values) - values.null_count
-            self.seen.update(_listed(distinct))
-            self.many = len(self.seen) > _KEEP
-        distinct, counts = self._without_blanks(distinct, counts)
-        for kind in tuple(self.possible):
-            self._learn(kind, distinct, counts)
-
-    @property
-    def unique(self) -> bool:
-        """Whether every value occurs once; of 20 values or more, nearly every one."""
-        share = 0.9 if self.filled >= 20 else 0.999
-        return self.filled >= 4 and len(self.seen) > share * self.filled
-
-    def whole(self, kind: str) -> bool:
-        """Return whether all values, except words for missing, are of one type."""
-        return self._can_be(kind) and not self.strays[kind]
-
-    def nearly(self) -> str:
-        """Return the type of nearly all values if some are of another; "" if there is none.
-
-        A few distinct numbers and a word (1, 2, 3+) are categories instead.
-        """
-        kinds = ("truth", "date", *(_NUMBERS if len(self.seen) > FEW else ()))
-        found = [kind for kind in kinds if self._can_be(kind) and self.stray(kind) <= _STRAY]
-        return min(found, key=self.stray, default="")
-
-    def stray(self, kind: str) -> float:
-        """Return the share of rows whose value is of another type."""
-        rows = self.strays[kind] + self.fits[kind]
-        return self.strays[kind] / rows if rows else 1.0
-
-    @property
-    def coded(self) -> bool:
-        """Whether nearly all values are integers, some of them with leading zeros."""
-        return self.padded and "integer" in self.possible and self.stray("integer") <= _STRAY
-
-    def _can_be(self, kind: str) -> bool:
-        if kind not in self.possible or self.fits[kind] <= self.blank_rows:
-            return False
-        if kind == "truth":
-            return self._is_boolean()
-        # 01234 is a code, not a number
-        return kind in self.low and not (self.padded and kind in _NUMBERS)
-
-    def _is_boolean(self) -> bool:
-        """Return whether the values are certainly booleans: a pair, or a full word; not F alone."""
-        words = {str(value).strip().lower() for value in self.seen} & _TRUTHS
-        pairs = not self.strays["truth"] and any(words.issuperset(pair) for pair in _TRUTH_PAIRS)
-        return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
-
-    def days(self) -> tuple[date, date]:
-        """Return the first and the last day."""
-        ends = (self.low["date"], self.high["date"])
-        first, last = (_EPOCH + timedelta(days=int(end)) for end in ends)
-        return first, last
-
-    def _without_missing(
-        self, distinct: pa.Array, counts: np.ndarray
-    ) -> tuple[pa.Array, np.ndarray]:
-        real = distinct.is_valid()
-        if pa.types.is_floating(distinct.type):
-            real = pc.and_(real, pc.invert(pc.is_nan(distinct).fill_null(True)))
-        elif arrow_values.is_text(distinct.type):
-            self.text = self.text or distinct.null_count < len(distinct)
-            distinct = pc.utf8_trim_whitespace(distinct)
-            blank = pc.is_in(distinct, pa.array(("", *NULL_WORDS), distinct.type))
-            self.words.update(word for word in distinct.filter(blank).to_pylist() if word)
-            real = pc.and_(real, pc.invert(blank))
-        mask = real.to_numpy(zero_copy_only=False)
-        self.missing = self.missing or not mask.all()
-        return _kept(distinct, counts, mask)
-
-    def _without_blanks(
-        self, distinct: pa.Array, counts: np.ndarray
-    ) -> tuple[pa.Array, np.ndarray]:
-        if not arrow_values.is_text(distinct.type):
-            return distinct, counts
-        blank = pc.is_in(pc.utf8_lower(distinct), pa.array(BLANK_WORDS, distinct.type))
-        mask = blank.to_numpy(zero_copy_only=False)
-        self.blanks.update(distinct.filter(blank).to_pylist())
-        self.blank_rows += int(counts[mask].sum())
-        return _kept(distinct, counts, ~mask)
-
-    def _learn(self, kind: str, values: pa.Array, counts: np.ndarray) -> None:
-        """Count the rows whose value is of a type, and widen its range.
-
-        A few values are tried first, because reading many values of another type is slow.
-        """
-        if not len(values):
-            return
-        few = np.unique(np.linspace(0, len(values) - 1, _TRIED).astype(int))
-        worth = 2 * self._fitting(kind, values.take(pa.array(few))).sum() >= len(few)
-        fits = self._fitting(kind, values) if worth else np.zeros(len(values), bool)
-        self.fits[kind] += int(counts[fits].sum())
-        self.strays[kind] += int(counts[~fits].sum())
-        if self.strays[kind] > max(_HOPELESS, self.fits[kind]):
-            self.possible.discard(kind)
-
-    def _fitting(self, kind: str, values: pa.Array) -> np.ndarray:
-        """Return a mask of the values that can be read as a type; they widen its range."""
-        if kind in _NUMBERS and arrow_values.is_text(values.type):
-            found = pc.match_substring_regex(values, "^[+-]?0[0-9]")
-            self.padded = self.padded or bool(pc.any(found).as_py())
-        if kind == "date" and (
-            pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-        ):
-            return np.zeros(len(values), bool)
-        found, unread = _READERS[kind](values)
-        fits = np.ones(len(values), bool) if unread is None else ~unread
-        if kind == "date":
-            fits = fits & (found >= _FIRST) & (found <= _LAST)
-        elif kind == "truth":
-            return fits
-        found = found[fits & np.isfinite(found)]
-        if len(found):
-            low, high = found.min().item(), found.max().item()
-            self.low[kind] = min(self.low.get(kind, low), low)
-            self.high[kind] = max(self.high.get(kind, high), high)
-        return fits
-
-
-def _days(values: pa.Array) -> tuple[np.ndarray, arrow_values.Unread]:
-    return arrow_values.days(values, "month")
-
-
-_READERS: dict[str, Callable[[pa.Array], tuple[np.ndarray, arrow_values.Unread]]] = {
-    "truth": arrow_values.booleans,
-    "integer": arrow_values.integers,
-    "number": arrow_values.numbers,
-    "date": _days,
-}
-
-
-def _kept(values: pa.Array, counts: np.ndarray, mask: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-    return values.filter(pa.array(mask)), counts[mask]
-
-
-def _listed(values: pa.Array) -> list[object]:
-    """Return hashable values; timestamps and dates as text, since Python's range is smaller."""
-    if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp(values.type.unit)).cast(pa.string())
-    elif pa.types.is_date(values.type):
-        values = values.cast(pa.string())
-    found: list[object] = values.to_pylist()
-    return found
