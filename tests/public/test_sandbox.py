@@ -200,7 +200,7 @@ def test_the_view_is_read(view: Path, name: str) -> None:
 
 def test_a_view_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="cannot be read"):
-        Sandbox(SCHEMA, view=tmp_path / "none.parquet")
+        Sandbox(SCHEMA, view=tmp_path / "none.parquet").rows("SELECT count(*) FROM view")
 
 
 def test_nothing_else_can_be_reached(view: Path, tmp_path: Path) -> None:

@@ -13,14 +13,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
+from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.query import Expression, Query, place, quoted
 from scumble.model.schema.attribute import Attribute
@@ -39,6 +41,10 @@ PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release wa
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+# Values of expressions over domains, and questions whose types fit, in bytes; a key counts as some.
+_KNOWN: Cache[Any, Values | None] = Cache(1 << 26)
+_SMALLEST = 1 << 10
+_MOST_KEY = 1 << 12  # values of an attribute that is part of a key
 
 
 class Sandbox:
@@ -67,7 +73,21 @@ class Sandbox:
         if len(set(names)) < len(names):
             raise ParameterError("Two public side tables have names that differ only by case.")
         self.columns = {name: tuple(table.column_names) for name, table in side_tables.items()}
-        self._connection = _open({**side_tables, _SAMPLE: _sample(schema)}, files)
+        self._open_tables = side_tables, files
+        self._opened: duckdb.DuckDBPyConnection | None = None
+        self._opening = Lock()
+        small = all(each.size <= _MOST_KEY for each in schema.published)
+        # What expressions mean depends on the schema alone, if there are no side tables.
+        self._known = None if side_tables or not small else _KNOWN
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """The database, which is opened when something is asked of it."""
+        with self._opening:
+            if self._opened is None:
+                side_tables, files = self._open_tables
+                self._opened = _open({**side_tables, _SAMPLE: _sample(self.schema)}, files)
+            return self._opened
 
     def check(self, query: Query) -> None:
         """Raise `QueryError` if types do not fit or constants cannot be converted.
@@ -75,6 +95,14 @@ class Sandbox:
         Every expression is evaluated on sample rows in which each attribute takes all values of its
         domain, so that errors at run time of DuckDB are found here.
         """
+        key = (query.expressions, query.argument, self.schema)
+        if self._known is None:
+            self._check(query)
+        elif key not in self._known:
+            self._check(query)
+            self._known.put(key, None, _SMALLEST)
+
+    def _check(self, query: Query) -> None:
         try:
             table = self._select(query.expressions)
         except QueryError:
@@ -118,7 +146,8 @@ class Sandbox:
             by_axes.setdefault(axes_of(axes, expression.attributes), []).append(index)
         found: dict[int, Values] = {}
         for used, indices in by_axes.items():
-            values = self._over([axes[i] for i in used], [expressions[i] for i in indices])
+            some = [expressions[i] for i in indices]
+            values = self._kept([axes[i] for i in used], some)
             found |= {i: spread(v, axes, used) for i, v in zip(indices, values, strict=True)}
         return _check_finite([found[index] for index in range(len(expressions))], expressions)
 
@@ -192,12 +221,29 @@ class Sandbox:
 
     def close(self) -> None:
         """Close the connection and release its memory."""
-        self._connection.close()
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
 
     def _axes(self, names: Sequence[str], frame: pa.Table | None) -> list[CellAxis]:
         rest = [name for name in names if frame is None or name not in frame.column_names]
         axes = [CellAxis.of_domain(self.schema[name]) for name in rest]
         return axes if frame is None else [CellAxis.of_rows(frame), *axes]
+
+    def _kept(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
+        """Return what `_over` does; values over domains are kept for all sandboxes of a process."""
+        names = tuple(name for axis in axes for name in axis.names)
+        if self._known is None or not all(axis.domain for axis in axes):
+            return self._over(axes, expressions)
+        domains = tuple(self.schema[name] for name in names)
+        keys = [(expression.sql, domains) for expression in expressions]
+        found = [self._known.get(key) for key in keys]
+        if new := [place for place, value in enumerate(found) if value is None]:
+            values = self._over(axes, [expressions[place] for place in new])
+            for place, value in zip(new, values, strict=True):
+                found[place] = value
+                self._known.put(keys[place], value, max(value.nbytes, _SMALLEST))
+        return [cast(Values, value) for value in found]
 
     def _over(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
         """Return the values over the product of only these axes, computed in batches of cells."""
@@ -373,13 +419,17 @@ class CellAxis:
     size: int
     names: tuple[str, ...]
     columns: Callable[[npt.NDArray[np.int64]], list[pa.Array]]
+    domain: bool = False  # whether it is the domain of one attribute
 
     @classmethod
     def of_domain(cls, attribute: Attribute) -> CellAxis:
         """Return the axis of the values of one attribute."""
         kind = attribute.code_type
         return cls(
-            attribute.size, (attribute.name,), lambda at: [attribute.decode(at.astype(kind))]
+            attribute.size,
+            (attribute.name,),
+            lambda at: [attribute.decode(at.astype(kind))],
+            domain=True,
         )
 
     @classmethod

@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -200,3 +201,81 @@ def _clause(domain: sc.Schema, name: str, chance: random.Random) -> str:
             f"({name} = {one} OR {else_} = {value!r})",
         ]
     )
+
+
+GROUPED = [
+    "SELECT condition, COUNT(*) FROM t GROUP BY condition",
+    "SELECT condition, COUNT(*) FROM t WHERE age < 40 AND age >= 25 GROUP BY condition",
+    "SELECT sex, COUNT(*) FROM t WHERE condition IN ('flu', 'cold') GROUP BY sex",
+    "SELECT sex, condition, COUNT(*) FROM t WHERE condition <> 'flu' GROUP BY sex, condition",
+    "SELECT sex, COUNT(*) FROM t WHERE age < 33 OR sex = 'm' GROUP BY sex",
+    "SELECT age, COUNT(*) FROM t WHERE age > 1000 GROUP BY age",
+]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        sc.Uniform(epsilon=1),
+        sc.Subset(epsilon=1),
+        sc.Aroma(k=4),
+        sc.Partition(rho1=0.5, rho2=0.8),
+    ],
+    ids=lambda method: method.name,
+)
+def test_groups_of_many_are_those_of_one(
+    method: sc.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts with GROUP BY from tables, against those that the engine counts one by one."""
+    table, domain = _grouped_people()
+    release = sc.publish(table, domain, method, seed=3)
+    alone = [release.answer(text) for text in GROUPED]
+
+    def nothing(*_: object) -> None:
+        raise AssertionError("the engine was asked for rows")
+
+    monkeypatch.setattr(Sandbox, "rows", nothing)
+    for one, many in zip(alone, release.answer_many(GROUPED), strict=True):
+        first, second = dict(one), dict(many)
+        assert list(first) == list(second)
+        for key, estimate in first.items():
+            assert second[key].value == pytest.approx(estimate.value, rel=1e-12, abs=1e-9)
+            limits = estimate.interval()
+            assert second[key].interval() == pytest.approx(limits, rel=1e-9, abs=1e-7)
+            assert second[key].method == estimate.method
+
+
+def _grouped_people() -> tuple[pa.Table, sc.Schema]:
+    rng = np.random.default_rng(8)
+    names = ["flu", "cold", "none", "other"]
+    columns = {
+        "age": rng.integers(20, 50, 600),
+        "sex": rng.choice(["f", "m"], 600),
+        "condition": rng.choice(names, 600, p=[0.3, 0.3, 0.3, 0.1]),
+    }
+    attributes = [
+        sc.Attribute("age", "quasi", sc.IntegerRange(20, 49)),
+        sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
+        sc.Attribute("condition", "sensitive", sc.Category(tuple(names))),
+    ]
+    return pa.table(columns), sc.Schema(attributes)
+
+
+def test_truths_are_those_of_the_own_domain() -> None:
+    """What is kept for other sandboxes belongs to the domains, not to the text alone."""
+    for low, high in ((0, 9), (3, 12), (0, 9)):
+        domain = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(low, high))])
+        query = parse("SELECT COUNT(*) FROM t WHERE a < 5", domain)
+        [holds] = Sandbox(domain).holds(query.clauses, ["a"])
+        assert holds.tolist() == [value < 5 for value in range(low, high + 1)]
+        holds[:] = False  # the caller's own array
+
+
+def test_kept_truths_need_the_same_side_tables() -> None:
+    domain = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, 9))])
+    for some in ([1, 2], [7]):
+        sandbox = Sandbox(domain, {"few": pa.table({"a": some})})
+        text = "SELECT COUNT(*) FROM t WHERE a IN (SELECT a FROM few)"
+        query = parse(text, domain, sandbox.columns)
+        [holds] = sandbox.holds(query.clauses, ["a"])
+        assert np.flatnonzero(holds).tolist() == some

@@ -10,8 +10,9 @@ arithmetic on tensors over the sensitive domains:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
+_MOST_LINES = 1 << 20  # that are weighted at a time
 
 
 def answer(
@@ -121,6 +123,11 @@ def estimates(
     if alone and plan.shared and plan.query.aggregate == "count":
         yield from _counts_by_value(plan, counted, groups, holds[0])
         return
+    if plan.grouped_axes and plan.shared and amount is None:
+        together = _all_values(plan, counted, groups, holds)
+        if together is not None:
+            yield from together
+            return
     for values, chosen in _axis_values(plan):
         part = None if amount is None else amount * chosen
         sums = Sums(plan, counted, groups, holds * chosen, part)
@@ -129,6 +136,40 @@ def estimates(
                 continue  # the condition excludes every row of this group, as it does in SQL
             named = {**key, **values}
             yield tuple(named[name] for name in plan.query.groups), sums.estimate(index)
+
+
+def _all_values(
+    plan: RowsPlan, counted: GroupedCounts, groups: GroupIndex, holds: Tensor
+) -> Iterator[tuple[Key, Estimate]] | None:
+    """Return an estimate for each group and each value of the grouped perturbed attributes.
+
+    All come from one table of sums, in which a state stands for a state and a value; None if it
+    would be too large.
+    """
+    chosen = list(_axis_values(plan))
+    values, lines = len(chosen), len(counted.count)
+    if not values or values * max(lines, holds.size) > _MOST_LINES:
+        return None
+    value = np.repeat(np.arange(values), lines)
+    index = GroupIndex(
+        value * len(groups.keys) + np.tile(groups.members, values), groups.keys * values
+    )
+    wanted = np.concatenate([holds * indicator for _, indicator in chosen])
+    inverse = plan.inverse().repeated(values)
+    state = value * len(holds) + np.tile(plan.states(counted), values)
+    sums = Sums(plan, counted.repeated(values), index, wanted, None, (inverse, state))
+    return _named(plan, groups, [named for named, _ in chosen], sums)
+
+
+def _named(
+    plan: RowsPlan, groups: GroupIndex, values: Sequence[dict[str, Any]], sums: Sums
+) -> Iterator[tuple[Key, Estimate]]:
+    """Yield the estimates of `sums`, whose groups are values and then `groups`, with their keys."""
+    possible = sums.possible
+    for place, (named, key) in enumerate(product(values, groups.keys)):
+        if possible[place]:  # as in SQL, an impossible group is left out
+            every = {**key, **named}
+            yield tuple(every[name] for name in plan.query.groups), sums.estimate(place)
 
 
 def _counts_by_value(

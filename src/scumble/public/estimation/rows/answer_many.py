@@ -1,13 +1,14 @@
-"""Answers to many plain counts of published rows at once, from contingency tables.
+"""Answers to many counts of published rows at once, from contingency tables.
 
-Counts of one shape share a plan, and a table of the attributes that they depend on. The lines of
-the table behind every answer are listed, and weighted as for a single question.
+Plain counts of one shape share a plan, and a table of the attributes that they depend on. The lines
+of the table behind every answer are listed, and weighted as for a single question. A count with
+GROUP BY has its own plan, and reads its groups from the table.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -22,6 +23,7 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
+from scumble.public.estimation.rows.answer import estimates
 from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex, sums_of_ones
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.row_tables import MultisetTables, RowTables
@@ -39,7 +41,7 @@ from scumble.public.estimation.tables import (
 from scumble.public.sandbox import Sandbox
 
 Answer = list[tuple[tuple[Any, ...], Estimate]]
-Found = dict[int, Estimate]
+Found = dict[int, Answer]
 
 _LINES = 1 << 20  # that are listed at a time
 
@@ -47,7 +49,7 @@ _LINES = 1 << 20  # that are listed at a time
 def answer_together(
     evidence: Records, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> dict[int, Answer]:
-    """Return the answers to the plain counts among `queries` that share contingency tables.
+    """Return the answers to the counts among `queries` that share contingency tables.
 
     Keys are places in `queries`. The numbers are those of asking one by one.
     """
@@ -56,7 +58,7 @@ def answer_together(
     for multiset in {batch.multiset for batch in batches}:
         some = [batch for batch in batches if batch.multiset == multiset]
         found |= _from_tables(multiset, some, queries, engine)
-    return {place: [((), estimate)] for place, estimate in found.items()}
+    return found
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,16 @@ def _batches(evidence: Records, schema: Schema, queries: Sequence[Query]) -> lis
     """Return the counts of which no clause names both perturbed and unperturbed attributes."""
     found = (
         _Batch(RowsPlan(evidence, schema, queries[places[0]]), places)
-        for places in same_shape(queries).values()
+        for places in (*same_shape(queries).values(), *_grouped(queries))
     )
     return [batch for batch in found if batch.plan.shared]
+
+
+def _grouped(queries: Sequence[Query]) -> Iterator[list[int]]:
+    """Yield the places of counts with GROUP BY, each by itself."""
+    for place, query in enumerate(queries):
+        if query.aggregate == "count" and query.groups:
+            yield [place]
 
 
 def _from_tables(
@@ -114,10 +123,14 @@ def _answers(
     tables: ContingencyTables,
     clauses: Clauses,
     members: int,
-) -> Iterator[tuple[int, Estimate]]:
+) -> Iterator[tuple[int, Answer]]:
     table = TableAnswers(batch.plan, tables.table(batch.names), clauses, members)
-    estimates = table.answers([queries[place] for place in batch.places])
-    return zip(batch.places, estimates, strict=True)
+    if batch.plan.query.groups:
+        yield batch.places[0], list(table.by_group())
+        return
+    found = table.answers([queries[place] for place in batch.places])
+    for place, estimate in zip(batch.places, found, strict=True):
+        yield place, [((), estimate)]
 
 
 class TableAnswers:
@@ -139,7 +152,7 @@ class TableAnswers:
     def answers(self, queries: Sequence[Query]) -> list[Estimate]:
         """Return one estimate for each question, in their order."""
         code_sets = CodeSets(self._plan.schema, self._clauses)
-        answers: Found = {}
+        answers: dict[int, Estimate] = {}
         conjunctions: dict[int, list[CodeSet]] = {}
         together: dict[tuple[CodeSet, ...], list[int]] = defaultdict(list)
         for place, query in enumerate(queries):
@@ -153,11 +166,31 @@ class TableAnswers:
             answers |= self._by_boxes({place: conjunctions[place] for place in places})
         return [answers[place] for place in range(len(queries))]
 
-    def _by_boxes(self, boxes: Mapping[int, list[CodeSet]]) -> Found:
+    def by_group(self) -> Iterator[tuple[tuple[Any, ...], Estimate]]:
+        """Yield every group of the question of the plan, which is a count with GROUP BY."""
+        shown, holds = self._cells(self._plan.query)
+        plan = self._plan
+        lengths = shown.shape[: len(plan.unperturbed)]
+        cells = prod(shown.shape[len(lengths) :])
+        lines = np.flatnonzero(shown)
+        states, cell = np.divmod(lines, cells)
+        used, combination = np.unique(states, return_inverse=True)
+        counts = sums_of_ones(shown.reshape(-1)[lines].astype(np.float64))
+        counted = GroupedCounts(
+            plan.schema,
+            self._combinations(np.unravel_index(used, lengths) if lengths else ()),
+            combination.reshape(-1),
+            cell,
+            *counts,
+            members=self._members,
+        )
+        return estimates(plan, counted, holds, None)
+
+    def _by_boxes(self, boxes: Mapping[int, list[CodeSet]]) -> dict[int, Estimate]:
         """Return the answers to conjunctions with one condition on perturbed values."""
         condition = next(iter(boxes.values()))[self._last :]
         step = max(_LINES // prod(self._table.shape[self._first :]), 1)
-        answers: Found = {}
+        answers: dict[int, Estimate] = {}
         places = list(boxes)
         for start in range(0, len(places), step):
             some = places[start : start + step]
@@ -173,15 +206,29 @@ class TableAnswers:
 
     def _by_cells(self, query: Query) -> Estimate:
         """Return the answer to a question with a clause on several attributes, or many boxes."""
+        shown, holds = self._cells(query)
+        return self._weighted(shown[None], holds).estimate(0)
+
+    def _cells(self, query: Query) -> tuple[Integers, Any]:
+        """Return the shown numbers by unperturbed and perturbed attributes of the rows that satisfy
+        the conditions on true values, and whether a row counts by its perturbed values.
+        """
         table, holds = self._table, np.ones((1,) * (len(self._names) - self._last), bool)
+        chosen: dict[int, Any] = {}  # the codes of axes that are summed up
         for clause in query.clauses:
+            axis = self._names.index(clause.attributes[0]) if clause.attributes else self._first
             if set(clause.attributes) <= set(self._plan.axes):
                 holds = holds & self._clauses.along(clause, self._names[self._last :])
+            elif len(clause.attributes) == 1 and axis < self._first:
+                codes = self._clauses.along(clause, clause.attributes)
+                chosen[axis] = codes & chosen.get(axis, True)
             else:
                 table = table * self._clauses.along(clause, self._names)
+        for axis, codes in chosen.items():
+            table = table.compress(codes, axis)
         shown = table.sum(axis=tuple(range(self._first)))
         holds = np.broadcast_to(holds, table.shape[self._last :]).astype(np.float64)
-        return self._weighted(shown[None], self._plan.inverse().by_state(holds[None])).estimate(0)
+        return shown, self._plan.inverse().by_state(holds[None])
 
     @cached_property
     def _sums(self) -> BoxSums:
@@ -201,14 +248,7 @@ class TableAnswers:
         """
         plan, lengths = self._plan, shown.shape[1 : 1 + len(self._plan.unperturbed)]
         states, cells = prod(lengths), prod(shown.shape[1 + len(lengths) :])
-        codes = np.indices(lengths).reshape(len(lengths), states)
-        unperturbed = [plan.schema[name] for name in plan.unperturbed]
-        combinations = pa.table(
-            {
-                a.name: a.decode(code.astype(a.code_type))
-                for a, code in zip(unperturbed, codes, strict=True)
-            }
-        )
+        combinations = self._combinations(np.indices(lengths).reshape(len(lengths), states))
         flat = shown.reshape(-1)
         lines = np.flatnonzero(flat)
         rest, cell = np.divmod(lines, cells)
@@ -218,3 +258,9 @@ class TableAnswers:
             plan.schema, combinations, combination, cell, *counts, members=self._members
         )
         return Sums(plan, counted, GroupIndex(group, [{}] * len(shown)), holds, None)
+
+    def _combinations(self, codes: Iterable[Any]) -> pa.Table:
+        """Return the values of the unperturbed attributes, given by a column of codes of each."""
+        unperturbed = [self._plan.schema[name] for name in self._plan.unperturbed]
+        pairs = zip(unperturbed, codes, strict=True)
+        return pa.table({a.name: a.decode(code.astype(a.code_type)) for a, code in pairs})

@@ -64,6 +64,21 @@ class GroupedCounts:
     most: Floats
     members: int = field(default=1, kw_only=True)  # how many lines each row is in
 
+    def repeated(self, times: int) -> GroupedCounts:
+        """Return all lines `times` times, one after the other."""
+        return GroupedCounts(
+            self.schema,
+            self.combinations,
+            np.tile(self.combination, times),
+            np.tile(self.cell, times),
+            np.tile(self.count, times),
+            np.tile(self.total, times),
+            np.tile(self.squares, times),
+            np.tile(self.least, times),
+            np.tile(self.most, times),
+            members=self.members,
+        )
+
     def groups(self, names: Sequence[str]) -> GroupIndex:
         """Group the lines by some unperturbed attributes; without names they are one group."""
         if not names:

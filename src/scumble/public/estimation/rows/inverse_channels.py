@@ -73,6 +73,10 @@ class InverseChannel(ABC):
         """Repeat the one row of `tensor` for every state."""
         return np.broadcast_to(tensor, (self.states, *tensor.shape[1:]))
 
+    def repeated(self, times: int) -> InverseChannel:
+        """Return the inverse for tensors with `times` times the states, one after the other."""
+        return self
+
     def most(self, tensor: Tensor) -> Tensor:
         """Return the largest entry of `tensor` among the possible values of each state."""
         largest: Tensor = self.masked(tensor, -np.inf).max(axis=1)
@@ -169,11 +173,15 @@ class PartitionInverse(SingleValueInverse):
         inside = np.zeros((len(channel.domains), cells), bool)
         for part, domain in enumerate(channel.domains):
             inside[part, list(domain)] = True
+        self._channel, self._parts = channel, parts
         self.states = len(parts)
         self._inside: Flags = inside[parts]
         self._sizes = inside.sum(axis=1)[parts]
         self._keep = np.array([float(keep) for keep in channel.keeps])[parts]
         self._certain = np.array([keep == 1 for keep in channel.keeps])[parts]
+
+    def repeated(self, times: int) -> PartitionInverse:
+        return PartitionInverse(self._channel, self._inside.shape[1], np.tile(self._parts, times))
 
     def invert(self, tensor: Tensor) -> Tensor:
         keep, mean = self._keep[:, None], self._mean(tensor)[:, None]

@@ -27,7 +27,8 @@ class Sums:
     """Sums of weights over the lines of grouped counts, for all groups at once.
 
     `holds` says whether a row counts by its true values. `amount` is what it adds, if perturbed
-    values decide that; else the grouped counts have the sums.
+    values decide that; else the grouped counts have the sums. `states` are the inverse channel and
+    the row of the tensors for each line, where they are not those of the plan.
     """
 
     plan: RowsPlan
@@ -35,6 +36,7 @@ class Sums:
     groups: GroupIndex
     holds: Tensor
     amount: Tensor | None
+    states: tuple[InverseChannel, Indices] | None = None
 
     def estimate(self, group: int) -> Estimate:
         make = {"count": self._count, "sum": self._sum, "mean": self._mean}
@@ -91,7 +93,7 @@ class Sums:
 
     @cached_property
     def inverse(self) -> InverseChannel:
-        return self.plan.inverse(self.counted)
+        return self.states[0] if self.states else self.plan.inverse(self.counted)
 
     @cached_property
     def possible(self) -> Floats:
@@ -289,7 +291,7 @@ class Sums:
 
     @cached_property
     def _state(self) -> Indices:
-        return self.plan.states(self.counted)
+        return self.states[1] if self.states else self.plan.states(self.counted)
 
 
 def _three(numbers: list[Floats], group: int) -> tuple[float, float, float]:
