@@ -1,4 +1,5 @@
-# Needs Python 3.11 or newer and make; everything else is installed into .venv (and .peers for the benchmarks).
+# Needs Python 3.11 or newer and make; everything else is installed into .venv
+# (and .peers for the benchmarks, .site for the site, .dist for packaging).
 PYTHON ?= python3
 BIN := .venv/bin
 INPUTS := pyproject.toml constraints.txt
@@ -6,7 +7,7 @@ INPUTS := pyproject.toml constraints.txt
 # Child processes start slowly where compiled modules are not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test test-slow test-soak audit lint format bench docs options figures clean
+.PHONY: venv demo test test-slow test-soak audit lint format bench docs options figures notebooks site dist clean
 
 venv: .venv/dev.stamp
 
@@ -79,5 +80,30 @@ options: .venv/demo.stamp
 figures: .venv/demo.stamp
 	$(BIN)/python -m research.choosing docs/choosing.svg
 
+# Runs the notebooks and keeps their new outputs.
+notebooks: .venv/dev.stamp
+	$(BIN)/python -m tests.support.notebooks docs/notebooks/*.ipynb
+
+.site/stamp: docs/site/requirements.txt
+	@echo "Making the environment .site for the documentation"
+	@$(PYTHON) -m venv .site
+	@.site/bin/python -m pip install -qq --disable-pip-version-check -r docs/site/requirements.txt
+	@touch $@
+
+# The documentation as a site in build/site; a link that leads nowhere is an error.
+site: .site/stamp
+	@NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict
+	@echo "Wrote build/site/index.html. With search: $(PYTHON) -m http.server -d build/site"
+
+.dist/stamp: .ci/dist.txt
+	@echo "Making the environment .dist for packaging"
+	@$(PYTHON) -m venv .dist
+	@.dist/bin/python -m pip install -qq --disable-pip-version-check -r .ci/dist.txt
+	@touch $@
+
+# Wheel and source package in dist/, checked, installed into a new environment and tried there.
+dist: .dist/stamp
+	@PYTHON=$(PYTHON) bash .ci/dist
+
 clean:
-	rm -rf .venv .peers build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .peers .site .dist build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

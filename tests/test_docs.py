@@ -48,7 +48,7 @@ def test_cards_are_made_from_the_docstrings(tmp_path: Path) -> None:
 
 def test_links_lead_somewhere() -> None:
     pages = [
-        ROOT / "README.md",
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
         *(p for f in ("docs", "research") for p in (ROOT / f).rglob("*.md")),
     ]
     for page in pages:
