@@ -102,17 +102,20 @@ def _draw(axes: Axes, method: str, points: Sequence[Placed]) -> None:
     offset, side = {"Aroma": ((-12, -16), "left"), "Anatomy": ((-9, -4), "right")}.get(
         method, ((7, 5), "left")
     )
-    for place, point in enumerate(points):
-        last = place == len(points) - 1
+    by_error = method == "Anatomy"  # its last point is among those of other methods
+    named = max(points, key=lambda p: p.error if by_error else p.success)
+    below = (7, -13) if method == "Subset" else offset  # its last point is close to Uniform's
+    for point in points:
+        crowded = by_error and point is max(points, key=lambda p: p.success)
         axes.annotate(
-            f"{method}, {point.setting}" if last else point.setting,
+            f"{method}, {point.setting}" if point is named else point.setting,
             (point.success, point.error),
-            xytext=offset,
-            ha=side,
+            xytext=(7, 5) if crowded else below if point is named else offset,
+            ha="left" if crowded else side,
             textcoords="offset points",
             color=colour,
-            fontsize=10 if last else 8,
-            fontweight="bold" if last else "normal",
+            fontsize=10 if point is named else 8,
+            fontweight="bold" if point is named else "normal",
         )
 
 

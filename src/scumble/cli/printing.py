@@ -48,7 +48,7 @@ def warnings(release: Release) -> list[str]:
     """Return warnings for the owner that must not only be in the fine print."""
     names = ", ".join(release.schema.from_data)
     leak = f"the domain of {names} was read from the private data, which no promise covers."
-    return [leak] if names else []
+    return ([leak] if names else []) + release.schema.look_alikes()
 
 
 def show_release(release: Release, folder: Path) -> None:
@@ -67,6 +67,9 @@ def show_release(release: Release, folder: Path) -> None:
     if release.manifest.report:
         heading("Facts")
         bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
+    if alike := release.schema.look_alikes():
+        heading("Look twice")
+        bullets(alike)
     heading("How to ask")
     out.print(f"  {query_command(folder, _example(release))}", markup=False, soft_wrap=True)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 from scumble._registry import REGISTRY
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, Study
@@ -109,6 +110,15 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
         return f"{type(self).__name__}({given})"
+
+    def _repr_html_(self) -> str:
+        does = " ".join((getdoc(type(self)) or "").partition("\n\n")[0].split())
+        given = {name: value for name, value in self.parameters.items() if value is not None}
+        rows = [
+            [name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)]
+            for name, value in given.items()
+        ]
+        return html_list(type(self).__name__, [does]) + html_table(["parameter", "value"], rows, 1)
 
 
 class Publisher(Mechanism):

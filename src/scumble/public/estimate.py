@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
+from scumble.model.notebook import html_notes, html_table
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow as pa
 
 LEVEL = 0.95
@@ -197,8 +199,8 @@ class Estimate:
         return f"± {format_number(half, half)}"
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
-        return f"<b>{html.escape(self._line())}</b><br>{html.escape(self.method)}{notes}"
+        line, notes = html.escape(self._line()), html_notes(self.notes)
+        return f"<b>{line}</b><br>{html.escape(self.method)}{notes}"
 
 
 class Estimates:
@@ -271,9 +273,11 @@ class Estimates:
         try:
             frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
         except ModuleNotFoundError:
-            sentence = "to_pandas() needs pandas, which is not installed: use to_arrow()."
-            raise ScumbleError(sentence) from None
+            raise not_installed("pandas") from None
         return frame
+
+    def to_polars(self, level: float = LEVEL) -> polars.DataFrame:
+        return to_polars(self.to_arrow(level))
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and rows of a formatted table; of many groups, the first and last."""
@@ -319,14 +323,23 @@ class Estimates:
         return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
 
     def _repr_html_(self) -> str:
-        header, body = self._cells()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in body
-        )
-        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self._notes())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+        return html_table(*self._cells(), len(self.groups)) + html_notes(self._notes())
+
+
+def to_polars(table: pa.Table) -> polars.DataFrame:
+    """Return an Arrow table as a data frame of polars."""
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise not_installed("polars") from None
+    frame: polars.DataFrame = polars.DataFrame(polars.from_arrow(table))
+    return frame
+
+
+def not_installed(package: str) -> ScumbleError:
+    """Return the error for a data frame of a package that is not there."""
+    sentence = f"to_{package}() needs {package}, which is not installed: use to_arrow()."
+    return ScumbleError(sentence)
 
 
 def number_headers(level: float, bounded: bool = False) -> list[str]:

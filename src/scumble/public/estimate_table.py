@@ -7,17 +7,26 @@ are. So that the intervals that are shown hold at the level 1 - α on average, e
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.errors import ScumbleError
+from scumble.model.notebook import html_notes, html_table
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import LEVEL, Estimate, Estimates, Unknown, format_number, format_value
+from scumble.public.estimate import (
+    LEVEL,
+    Estimate,
+    Estimates,
+    Unknown,
+    format_number,
+    format_value,
+    not_installed,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow as pa
 
 _MOST_LINES = 60
@@ -142,9 +151,11 @@ class EstimateTable:
         try:
             frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
         except ModuleNotFoundError:
-            sentence = "to_pandas() needs pandas, which is not installed: use to_arrow()."
-            raise ScumbleError(sentence) from None
+            raise not_installed("pandas") from None
         return frame
+
+    def to_polars(self, level: float = LEVEL) -> polars.DataFrame:
+        return to_polars(self.to_arrow(level))
 
     def header(self, level: float = LEVEL) -> list[str]:
         """Return the column headers of a formatted table."""
@@ -194,14 +205,7 @@ class EstimateTable:
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
-        head, body = self._shortened()
-        top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in body
-        )
-        notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
-        return f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+        return html_table(*self._shortened(), len(self.groups)) + html_notes(self.notes)
 
 
 def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:

@@ -8,7 +8,6 @@ folder can also write new checksums.
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import math
 import secrets
@@ -25,6 +24,7 @@ from scumble._version import __version__
 from scumble.model import stored
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
+from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
@@ -181,10 +181,8 @@ class Release:
         return f"Release by {self.manifest.mechanism} of {columns}\n{promises}{warning}"
 
     def _repr_html_(self) -> str:
-        promises = "".join(f"<li>{html.escape(str(promise))}</li>" for promise in self.guarantees)
-        columns = html.escape(", ".join(self.evidence.columns))
-        title = f"Release by {html.escape(self.manifest.mechanism)} of {columns}"
-        return f"<b>{title}</b><ul>{promises}</ul>"
+        title = f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}"
+        return html_list(title, map(str, self.guarantees))
 
     @cached_property
     def _queryable(self) -> Schema:

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from scumble.model import stored
 from scumble.model.errors import ParameterError
+from scumble.model.notebook import html_list
 
 Scope = Literal["the whole release", "each single value", "one count answer"]
 Neighbourhood = Literal[
@@ -62,6 +63,10 @@ class Guarantee:
     def __repr__(self) -> str:
         return f"{self.claim}: {self.sentence}"
 
+    def _repr_html_(self) -> str:
+        limits = (f"Not promised: {limit}" for limit in self.limits)
+        return html_list(self.claim, [self.sentence, *limits])
+
     @property
     def claim(self) -> str:
         """The statement with its numbers."""
@@ -94,6 +99,9 @@ class Guarantees(tuple[Guarantee, ...]):
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))
+
+    def _repr_html_(self) -> str:
+        return "".join(guarantee._repr_html_() for guarantee in self)
 
 
 # --- numbers given by users: the exact fraction as written (0.1 is one tenth), or ParameterError -

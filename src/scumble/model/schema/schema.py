@@ -12,11 +12,12 @@ from typing import Any
 
 from scumble.model import stored
 from scumble.model.errors import SchemaError, setting
+from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import Category
 from scumble.model.schema.names import look_alikes
-from scumble.model.schema.toml import FORMAT, ROLES, Role, to_toml
+from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, to_toml
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Schema:
             if attribute.name == name:
                 return attribute
         known = ", ".join(repr(known) for known in self.names)
-        raise SchemaError(f"The schema has no attribute {name!r}. It has {known}.")
+        hint = nearest(str(name), self.names)
+        raise SchemaError(f"The schema has no attribute {name!r}. It has {known}.{hint}")
 
     def __repr__(self) -> str:
         lines = [
@@ -59,6 +61,10 @@ class Schema:
             for a in self.attributes
         ]
         return "\n".join(["Schema(", *lines, ")"])
+
+    def _repr_html_(self) -> str:
+        rows = [[a.name, a.role, a.describe()] for a in self.attributes]
+        return html_table(["column", "role", "domain"], rows, 3)
 
     @property
     def names(self) -> tuple[str, ...]:

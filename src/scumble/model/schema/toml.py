@@ -48,7 +48,7 @@ def read_role(name: object, table: Mapping[str, Any]) -> Role:
     for key in table:
         if key not in _COMMON and key not in every:
             raise SchemaError(
-                f"Attribute '{name}': unknown key '{key}'.{_nearest(key, [*_COMMON, *every])}"
+                f"Attribute '{name}': unknown key '{key}'.{nearest(key, [*_COMMON, *every])}"
             )
     if "role" not in table:
         raise SchemaError(f"Attribute '{name}': give its role ({', '.join(ROLES)}).")
@@ -187,16 +187,18 @@ def _one_of(name: object, key: str, given: object, allowed: tuple[Word, ...]) ->
     for word in allowed:
         if given == word:
             return word
-    hint = _nearest(str(given), allowed)
+    hint = nearest(str(given), allowed)
     raise SchemaError(
         f"Attribute '{name}': the {key} must be one of {', '.join(allowed)}. "
         f"Got {given!r} instead.{hint}"
     )
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word.lower(), list(known), 1)
-    return f" Did you mean '{close[0]}'?" if close else ""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the question whether a known word was meant, or nothing; case is ignored."""
+    by_case = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(word.lower(), by_case, 1)
+    return f" Did you mean '{by_case[close[0]]}'?" if close else ""
 
 
 def _line(key: str, value: object, bare: bool, most: int | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scumble.model.errors import ParameterError, PromiseError
+from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
@@ -249,6 +250,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        return html_list(f"Database of {', '.join(self.space.names)}", [str(self.guarantee)])
 
     def _builder(self, outcome: Outcome) -> EstimateBuilder:
         return EstimateBuilder(self.space, self.terms.noise, outcome.rows)

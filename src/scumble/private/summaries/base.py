@@ -114,6 +114,8 @@ class AttributeSummary(Summary):
             raise ParameterError.of(type(self).__name__, "person", allowed, column)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        for name in self.names:
+            schema[name]  # raises SchemaError for an unknown name
         numbers = {"epsilon": float_at_least(self._epsilon)}
         if self._delta is not None:
             numbers |= {

@@ -1,0 +1,38 @@
+"""HTML for notebooks: what `_repr_html_` of tables, guarantees and mechanisms returns."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+
+def html_table(head: Sequence[str], body: Iterable[Sequence[str]], text_columns: int) -> str:
+    """Return a table; the first `text_columns` columns are aligned left, the others right.
+
+    >>> html_table(["sex", "value"], [["<f>", "3"]], 1).count("&lt;f&gt;")
+    1
+    """
+    top = "".join(_cell("th", cell, place < text_columns) for place, cell in enumerate(head))
+    rows = "".join(
+        "<tr>"
+        + "".join(_cell("td", cell, place < text_columns) for place, cell in enumerate(line))
+        + "</tr>"
+        for line in body
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def html_list(title: str, sentences: Iterable[str]) -> str:
+    """Return a title in bold, and a list of sentences below it."""
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    return f"<b>{html.escape(title)}</b>" + (f"<ul>{items}</ul>" if items else "")
+
+
+def html_notes(notes: Iterable[str]) -> str:
+    """Return notes in small letters, each on its own line."""
+    return "".join(f"<br><small>{html.escape(note)}</small>" for note in notes)
+
+
+def _cell(tag: str, text: str, left: bool) -> str:
+    side = "left" if left else "right"
+    return f'<{tag} style="text-align: {side}">{html.escape(text)}</{tag}>'
