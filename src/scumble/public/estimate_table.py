@@ -26,7 +26,6 @@ from scumble.public.estimate import (
 
 if TYPE_CHECKING:
     import pandas
-    import polars
     import pyarrow as pa
 
 _MOST_LINES = 60
@@ -154,7 +153,8 @@ class EstimateTable:
             raise not_installed("pandas") from None
         return frame
 
-    def to_polars(self, level: float = LEVEL) -> polars.DataFrame:
+    def to_polars(self, level: float = LEVEL) -> Any:
+        """Return the table as a data frame of polars."""
         return to_polars(self.to_arrow(level))
 
     def header(self, level: float = LEVEL) -> list[str]:
