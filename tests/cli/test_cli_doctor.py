@@ -84,6 +84,19 @@ def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path):
     assert run("doctor", tmp_path / "file").code == 1
 
 
+def test_the_cache_of_compiled_loops(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCUMBLE_CACHE", str(tmp_path / "cache"))
+    assert "none yet" in line(run("doctor", tmp_path), "Compiled")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "loop.1.nbc").write_bytes(bytes(2048))
+    assert "1 kept, 2 KiB" in line(run("doctor", tmp_path), "Compiled")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SCUMBLE_CACHE", str(tmp_path / "file"))
+    done = run("doctor", tmp_path)
+    assert done.code == 0
+    assert line(done, "Compiled").split()[1] == "note"
+
+
 def test_scumble_that_is_not_installed(tmp_path, monkeypatch):
     def requires(name):
         raise metadata.PackageNotFoundError(name)

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from scumble._version import __version__
 from scumble.cli import console
+from scumble.model.compiled import cache_folder
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
-_PACKAGE = Path(__file__).parents[2]
 _SHOWN = ("numpy", "pyarrow", "duckdb", "numba", "scipy", "sqlglot")  # versions that matter most
 _INNER = ("all", "dev")  # extras that are not shown: the sum of the others, and for developers
 _SYNCS, _SYNC_SECONDS = 9, 2.0  # at most this many writes, and about this long
@@ -166,13 +166,14 @@ def machine() -> Finding:
 
 def compiled_loops() -> Finding:
     """Report the cache of compiled loops; where it cannot be written each process compiles anew."""
-    set_by_user = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(set_by_user) if set_by_user else _PACKAGE
+    folder = cache_folder()
     kept = [path.stat().st_size for path in folder.rglob("*.nbc")] if folder.is_dir() else []
-    text = f"{len(kept)} kept, {_size(sum(kept))}, below {folder}"
-    if os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        return Finding("Compiled", OK, text if kept else f"none yet; they go below {folder}")
-    return Finding("Compiled", NOTE, f"{folder} cannot be written: set NUMBA_CACHE_DIR to a folder")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        text = f"{folder} cannot be written: set SCUMBLE_CACHE to a folder"
+        return Finding("Compiled", NOTE, text)
+    text = f"{len(kept)} kept, {_size(sum(kept))}, in {folder}" if kept else f"none yet in {folder}"
+    return Finding("Compiled", OK, text)
 
 
 def place(topic: str, folder: Path) -> Finding:
