@@ -26,6 +26,7 @@ NAMES = (
     "answer",
     "bounds",
     "workloads",
+    "long_work",
     "aroma",
     "database",
     "journal",

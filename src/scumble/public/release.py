@@ -123,8 +123,14 @@ class Release:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
+        from scumble.public.sql.templates import TemplateParser
+
         sandbox = self._sandbox_with(tables)
-        queries = [self._parsed(sql, sandbox) for sql in questions]
+        templates = TemplateParser(self._queryable, sandbox.columns)
+        queries = [
+            templates.read_select(sql) if isinstance(sql, str) else self._parsed(sql, sandbox)
+            for sql in questions
+        ]
         plain = [query for query in queries if isinstance(query, Query)]
         rows = iter(self._answered(plain, sandbox))
         return [

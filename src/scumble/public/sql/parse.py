@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NoReturn
 
 from sqlglot import TokenType as T
 
@@ -27,7 +28,7 @@ from scumble.public.sql.tokens import (
     refuse_unsupported,
 )
 
-__all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens"]
+__all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens", "refuse_plan"]
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _ONE = (
@@ -50,8 +51,11 @@ def parse_tokens(
 ) -> Query:
     """Parse a question that is tokenized already; see `parse`."""
     found = read_select_tokens(question, schema, tables)
-    if isinstance(found, Query):
-        return found
+    return found if isinstance(found, Query) else refuse_plan(question)
+
+
+def refuse_plan(question: TokenizedSql) -> NoReturn:
+    """Raise the error of a question that is more than one COUNT, SUM or AVG by attributes."""
     raise question.error(_ONE, question.tokens[0])
 
 

@@ -8,9 +8,10 @@ Templates are keyed by tokens, so that only the SQL tokenizer and the parser eve
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sqlglot import Token
@@ -21,11 +22,13 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.conditions import Comparison, comparison_of
-from scumble.public.sql.parse import parse_tokens
+from scumble.public.sql.parse import read_select_tokens, refuse_plan
+from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.tokens import TokenizedSql, Tokens
 
+_NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _LITERALS = (T.STRING, T.NUMBER)
-_MOST_TEMPLATES = 256
+_MOST_TEMPLATES = 1 << 12
 _DIGITS = 15  # the most digits of a number that is inserted into a template
 
 TemplateKey = tuple[bytes, tuple[str, ...]]
@@ -39,15 +42,28 @@ class ParsedQuestion(NamedTuple):
 
 
 class TemplateParser:
-    """Parses questions about a schema, with the same result as `parse` for every text."""
+    """Parses questions about a schema, with the same result as `parse` for every text.
 
-    def __init__(self, schema: Schema) -> None:
+    `tables` are the columns of public side tables by name.
+    """
+
+    def __init__(self, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES) -> None:
         self.schema = schema
+        self._tables = tables
         self._templates = Cache[TemplateKey, _Template | None](_MOST_TEMPLATES)
 
     def parse(self, text: str) -> ParsedQuestion:
         """Return the question that a SQL text asks; raises `QueryError` as `parse` does."""
         question = TokenizedSql(text)
+        found = self._read(question)
+        return found if isinstance(found, ParsedQuestion) else refuse_plan(question)
+
+    def read_select(self, text: str) -> Query | SelectPlan:
+        """Return the question or the plan of a SQL text, as `parse.read_select` does."""
+        found = self._read(TokenizedSql(text))
+        return found.query if isinstance(found, ParsedQuestion) else found
+
+    def _read(self, question: TokenizedSql) -> ParsedQuestion | SelectPlan:
         kinds = [token.token_type for token in question.tokens]
         literals = [
             token for token, kind in zip(question.tokens, kinds, strict=True) if kind in _LITERALS
@@ -57,7 +73,9 @@ class TemplateParser:
         filled = None if template is None else template.filled(question, literals)
         if filled is not None:
             return filled
-        query = parse_tokens(question, self.schema)
+        query = read_select_tokens(question, self.schema, self._tables)
+        if not isinstance(query, Query):
+            return query
         parsed = ParsedQuestion(query, tuple(_compared(clause) for clause in query.clauses))
         if key not in self._templates:
             self._templates.put(key, _template(parsed, question, literals, self.schema), 1)

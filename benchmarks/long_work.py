@@ -1,0 +1,87 @@
+"""Work that takes a while: a comparison of methods, and many questions given as SQL texts.
+
+Figures are processor seconds of this process, or of a child, over the seconds that are allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as csv
+
+from benchmarks.measure import at_most
+from benchmarks.people import SCHEMA
+from scumble.compare.workloads import selections
+from scumble.demo.census import census
+from scumble.model.schema.schema import Schema
+from scumble.public.sql.parse import read_select
+from scumble.public.sql.templates import TemplateParser
+
+TEXTS, TEXT_SECONDS = 100_000, 8
+PEOPLE, COMPARE_SECONDS = 1_300, 10
+ADULT = "adult_train_complete_30162.csv"
+ADULT_SECONDS = 60
+MANY = "uniform,subset,frapp,alphabeta,partition,anatomy,aroma,histogram,marginals"
+FIVE = "uniform,subset,aroma,partition,anatomy"
+_COMMAND = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
+
+
+def run() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [_texts(), _small(Path(folder)), *_adult(Path(folder))]
+
+
+def _texts() -> dict[str, Any]:
+    schema = Schema.loads(SCHEMA)
+    texts = [query.text for query in selections(schema, ways=3, most=TEXTS, seed=1).queries]
+    some = texts[:: len(texts) // 2000]
+    alone = _cpu(lambda: [read_select(text, schema) for text in some]) / len(some)
+    parser = TemplateParser(schema)
+    spent = _cpu(lambda: [parser.read_select(text) for text in texts]) / len(texts)
+    detail = f"{spent * TEXTS:.1f} s CPU; {alone * TEXTS:.1f} s where each is parsed alone"
+    words = f"parsing {TEXTS:,} counts given as texts / {TEXT_SECONDS} s"
+    return at_most(words, 1, spent * TEXTS / TEXT_SECONDS, detail)
+
+
+def _small(folder: Path) -> dict[str, Any]:
+    people, schema = census(PEOPLE)
+    csv.write_csv(people, folder / "people.csv")
+    (folder / "people.toml").write_text(schema.dumps(), "utf-8")
+    spent = _compared(folder, folder / "people.csv", MANY, "0.5,1,2", 3)
+    words = f"compare, {PEOPLE:,} rows, 9 methods x 3 settings x 3 / {COMPARE_SECONDS} s"
+    return at_most(words, 1, spent / COMPARE_SECONDS, f"{spent:.1f} s CPU, start included")
+
+
+def _adult(folder: Path) -> list[dict[str, Any]]:
+    """Adult, if SCUMBLE_DATA names the folder of real tables."""
+    source = Path(os.environ.get("SCUMBLE_DATA", "../shared/data")) / ADULT
+    if not source.is_file():
+        return []
+    infer = ["schema", "infer", str(source), "--sensitive", "occupation"]
+    subprocess.run([*_COMMAND, *infer, "-o", str(folder / "people.toml"), "--force"], check=True)
+    spent = _compared(folder, source, FIVE, "0.5,1,2,3", 10)
+    words = f"compare, Adult, 5 methods x 4 settings x 10 / {ADULT_SECONDS} s"
+    return [at_most(words, 1, spent / ADULT_SECONDS, f"{spent:.1f} s CPU, start included")]
+
+
+def _compared(folder: Path, source: Path, methods: str, losses: str, repeats: int) -> float:
+    """Return the processor seconds of the command and of its workers."""
+    options = ["--schema", str(folder / "people.toml"), "-m", methods, "-e", losses]
+    options += ["--repeats", str(repeats), "-o", str(folder / "page.html"), "--force"]
+    before = os.times()
+    subprocess.run([*_COMMAND, "compare", str(source), *options], check=True, capture_output=True)
+    after = os.times()
+    user, system = (after[place] - before[place] for place in (2, 3))
+    return user + system
+
+
+def _cpu(work: Any) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
