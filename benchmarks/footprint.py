@@ -124,7 +124,8 @@ class Tracer:
             call(WARM)
         finally:
             sys.settrace(None)
-        paths = {Path(code.co_filename).resolve() for code in self.seen if _is_function(code)}
+        seen = self.seen.copy()  # other threads may still be noting
+        paths = {Path(code.co_filename).resolve() for code in seen if _is_function(code)}
         return {path for path in paths if path.is_relative_to(PACKAGE)}
 
     def _note(self, frame: FrameType, *_: object) -> None:

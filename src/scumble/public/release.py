@@ -227,14 +227,15 @@ class Release:
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
-        from scumble.public.estimation.selecting.nulls import null_sums
-
         estimator = self._estimator(sandbox)
         rows = [estimator.one(queries[0])] if len(queries) == 1 else estimator.many(queries)
-        return [
-            {key: self._noted(each) for key, each in null_sums(query, found, estimator.one)}
-            for query, found in zip(queries, rows, strict=True)
-        ]
+        answers = []
+        for query, found in zip(queries, rows, strict=True):
+            given = dict(found)
+            if query.aggregate == "sum" and not query.groups:
+                given = {key: estimator.null_sum(query, each) for key, each in given.items()}
+            answers.append({key: self._noted(each) for key, each in given.items()})
+        return answers
 
     def _select(
         self, plan: SelectPlan, sandbox: Sandbox, clamp: bool

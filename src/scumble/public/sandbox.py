@@ -40,6 +40,7 @@ _BATCH = 1 << 22
 PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release was planned for
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048
+_KEPT_VALUES = 1 << 16  # of an attribute; those of larger domains are decoded for each question
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Values of expressions over domains, and questions whose types fit, in bytes; a key counts as some.
 _KNOWN: Cache[Any, Values | None] = Cache(1 << 26)
@@ -73,6 +74,7 @@ class Sandbox:
         if len(set(names)) < len(names):
             raise ParameterError("Two public side tables have names that differ only by case.")
         self.columns = {name: tuple(table.column_names) for name, table in side_tables.items()}
+        self._domain_axes: dict[str, CellAxis] = {}
         self._open_tables = side_tables, files
         self._opened: duckdb.DuckDBPyConnection | None = None
         self._opening = Lock()
@@ -227,7 +229,10 @@ class Sandbox:
 
     def _axes(self, names: Sequence[str], frame: pa.Table | None) -> list[CellAxis]:
         rest = [name for name in names if frame is None or name not in frame.column_names]
-        axes = [CellAxis.of_domain(self.schema[name]) for name in rest]
+        for name in rest:
+            if name not in self._domain_axes:
+                self._domain_axes[name] = CellAxis.of_domain(self.schema[name])
+        axes = [self._domain_axes[name] for name in rest]
         return axes if frame is None else [CellAxis.of_rows(frame), *axes]
 
     def _kept(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
@@ -424,13 +429,11 @@ class CellAxis:
     @classmethod
     def of_domain(cls, attribute: Attribute) -> CellAxis:
         """Return the axis of the values of one attribute."""
-        kind = attribute.code_type
-        return cls(
-            attribute.size,
-            (attribute.name,),
-            lambda at: [attribute.decode(at.astype(kind))],
-            domain=True,
-        )
+        kind, size, names = attribute.code_type, attribute.size, (attribute.name,)
+        if size > _KEPT_VALUES:
+            return cls(size, names, lambda at: [attribute.decode(at.astype(kind))], domain=True)
+        values = attribute.decode(np.arange(size).astype(kind))
+        return cls(size, names, lambda at: [values.take(pa.array(at))], domain=True)
 
     @classmethod
     def of_rows(cls, frame: pa.Table) -> CellAxis:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from scumble.model import stored
@@ -42,7 +43,7 @@ class Records:
     def files(self) -> tuple[str, ...]:
         return (self.file,)
 
-    @property
+    @cached_property
     def perturbed(self) -> tuple[str, ...]:
         """The attributes that went through a channel, in order."""
         return tuple(name for each in self.channels for name in each.attributes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -112,7 +113,7 @@ class Attribute:
         """The type of the domain: category, integer, binned, boolean or date; or "identifier"."""
         return "identifier" if self.domain is None else self.domain.kind
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of codes, including the one for a missing value."""
         return self._required_domain.size + self.missing
@@ -133,7 +134,7 @@ class Attribute:
         """The Arrow type of published values."""
         return self._required_domain.arrow_type
 
-    @property
+    @cached_property
     def code_type(self) -> np.dtype:
         """The smallest unsigned type that holds the codes 0 to size - 1."""
         return smallest_unsigned(self.size)

@@ -97,17 +97,19 @@ class CsvFile(Source):
 
     def _header(self) -> str:
         with self._open("rt", encoding="utf-8-sig", newline="") as text:
-            header: str = text.readline(_HEADER_LIMIT)
-            while header.count('"') % 2 and (more := text.readline(_HEADER_LIMIT)):
-                header += more  # a name with line breaks
-                if len(header) >= _HEADER_LIMIT:
-                    break
-        if len(header) >= _HEADER_LIMIT:
+            lines: list[str] = []
+            length = quotes = 0
+            while line := text.readline(_HEADER_LIMIT):
+                lines.append(line)
+                length, quotes = length + len(line), quotes + line.count('"')
+                if length >= _HEADER_LIMIT or quotes % 2 == 0:
+                    break  # an odd number: a name with line breaks
+        if length >= _HEADER_LIMIT:
             raise SourceError(
                 f"{self.description} cannot be read: its header line has {_HEADER_LIMIT:,} "
                 "characters or more. Is it a CSV file?"
             )
-        return header
+        return "".join(lines)
 
     def _check_lines(self) -> None:
         """Raise `SourceError` if a line is so long that DuckDB would drop it silently.

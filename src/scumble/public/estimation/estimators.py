@@ -5,19 +5,21 @@ A question that cuts bins becomes several questions, whose answers are joined (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate
+from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.cut_bins import CutQuery, cut_query
 from scumble.public.sandbox import Sandbox
 
 Rows = Iterable[tuple[tuple[Any, ...], Estimate]]
+_NO_ROWS = "sum of no rows"
 
 # By kind of evidence: the modules of `estimation` that answer one question, and many together.
 _ESTIMATORS = {
@@ -39,7 +41,7 @@ class Estimator:
     def one(self, query: Query) -> Rows:
         """Check one question, and return its groups with their estimates."""
         self.sandbox.check(query)
-        cut = cut_query(query, self.sandbox)
+        cut = cut_query(query, self.sandbox) if self._is_coarse(query) else None
         if cut is None:
             return self._direct(query)
         return self._joined(cut, [self._direct(each) for each in cut.questions()])
@@ -64,11 +66,24 @@ class Estimator:
             own = [next(given) for _ in part]
             yield own[0] if cut is None else self._joined(cut, own)
 
+    def null_sum(self, query: Query, estimate: Estimate) -> Estimate:
+        """Return the answer to a sum without groups: NULL if there are certainly no rows."""
+        if not (isinstance(estimate.law, Exact) and estimate.value == 0):
+            return estimate
+        [(_, count)] = self.one(replace(query, aggregate="count", argument=None))
+        if isinstance(count.law, Exact) and not count.value:
+            return replace(estimate, value=math.nan, law=Unknown(), method=_NO_ROWS)
+        return estimate
+
     def _checked_cut(self, query: Query) -> CutQuery | None:
-        if any(self.schema[name].coarse for name in query.attributes):
-            self.sandbox.check(query)
-            return cut_query(query, self.sandbox)
-        return None
+        if not self._is_coarse(query):
+            return None
+        self.sandbox.check(query)
+        return cut_query(query, self.sandbox)
+
+    def _is_coarse(self, query: Query) -> bool:
+        """Return whether an expression names a column whose values are bins, months or years."""
+        return any(self.schema[n].coarse for part in query.expressions for n in part.attributes)
 
     def _checked(self, query: Query) -> Rows:
         self.sandbox.check(query)

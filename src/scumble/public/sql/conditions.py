@@ -66,7 +66,9 @@ def _clause(
     if found.qualifier is not None:
         names.check_qualifier(found.qualifier)
         replacements[found.qualifier.start] = DROPPED
-    sql = render(question, tokens, replacements | ordered_comparisons(names, tokens), set())
+    if isinstance(attribute.domain, Category) and attribute.domain.ordered:
+        replacements |= ordered_comparisons(names, tokens)
+    sql = render(question, tokens, replacements, set())
     return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
 
 

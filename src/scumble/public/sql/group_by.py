@@ -32,11 +32,9 @@ class GroupReader:
     plain: Sequence[bool]
     keys: list[Key] = field(default_factory=list)
 
-    def read(self, span: Span | None) -> list[GroupingSet]:
-        """Return the grouping sets; one empty set without GROUP BY."""
+    def read(self, span: Span) -> list[GroupingSet]:
+        """Return the grouping sets."""
         question = self.reader.question
-        if span is None:
-            return [()]
         start, end = span
         if start >= end:
             raise question.error("A column is missing after GROUP BY.")

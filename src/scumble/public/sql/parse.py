@@ -20,7 +20,14 @@ from scumble.public.sql.conditions import Span, read_clauses
 from scumble.public.sql.from_clause import FromReader
 from scumble.public.sql.group_by import GroupingSet, GroupReader
 from scumble.public.sql.select_list import ArrangementReader, RawItem, SelectReader, read_items
-from scumble.public.sql.select_plan import Item, Key, SelectPlan, placeholder
+from scumble.public.sql.select_plan import (
+    UNARRANGED,
+    Arrangement,
+    Item,
+    Key,
+    SelectPlan,
+    placeholder,
+)
 from scumble.public.sql.tokens import (
     AGGREGATES,
     NameResolver,
@@ -85,6 +92,7 @@ _AFTER_FROM = {
     T.OFFSET: "A number is missing after OFFSET.",
 }
 _ORDER = tuple(_AFTER_FROM)
+_ARRANGING = {T.HAVING, T.ORDER_BY, T.LIMIT, T.OFFSET}
 _KINDS: dict[str, Aggregate] = {"count": "count", "sum": "sum", "mean": "mean"}
 
 
@@ -105,26 +113,37 @@ class Statement:
         clauses, notes = self._clauses(spans.get(T.WHERE))
         clauses = [*joined, *clauses]
         groups = GroupReader(self.reader, items, self._plain(items))
-        sets = groups.read(spans.get(T.GROUP_BY))
+        sets = groups.read(spans[T.GROUP_BY]) if T.GROUP_BY in spans else [()]
         selected = self._selected(items, groups)
         keys, sets = _by_selection(groups.keys, sets, selected)
-        limits = [self._whole(spans.get(kind)) for kind in (T.LIMIT, T.OFFSET)]
-        places = _places(selected, keys)
-        aliases = {i.name.lower(): p for i, p in zip(items, places, strict=True) if i.alias}
-        arrangement = ArrangementReader(self.reader, keys, places, aliases).read(
-            spans.get(T.HAVING), spans.get(T.ORDER_BY), limits[0], limits[1] or 0
-        )
         plan = SelectPlan(
             _named(keys, items, selected),
             tuple(self._items(items, selected)),
             tuple(clauses),
             tuple(sets),
-            arrangement,
+            self._arrangement(spans, items, selected, keys),
             source.joins,
             self.question.text,
             tuple(dict.fromkeys(notes)),
         )
         return _query(plan, keys) or plan
+
+    def _arrangement(
+        self,
+        spans: Mapping[T, Span],
+        items: Sequence[RawItem],
+        selected: Sequence[int | None],
+        keys: Sequence[Key],
+    ) -> Arrangement:
+        """Read HAVING, ORDER BY, LIMIT and OFFSET."""
+        if _ARRANGING.isdisjoint(spans):
+            return UNARRANGED
+        limits = [self._whole(spans.get(kind)) for kind in (T.LIMIT, T.OFFSET)]
+        places = _places(selected, keys)
+        aliases = {i.name.lower(): p for i, p in zip(items, places, strict=True) if i.alias}
+        return ArrangementReader(self.reader, keys, places, aliases).read(
+            spans.get(T.HAVING), spans.get(T.ORDER_BY), limits[0], limits[1] or 0
+        )
 
     # The spans of the statement.
 
@@ -290,7 +309,7 @@ def _query(plan: SelectPlan, keys: Sequence[Key]) -> Query | None:
     term = plan.items[0].node
     if len(plan.items) > 1 or not isinstance(term, Term) or term.kind not in _KINDS:
         return None
-    if len(attributes) < len(keys) or len(plan.sets) > 1 or not plan.arrangement.empty:
+    if len(attributes) < len(keys) or len(plan.sets) > 1 or plan.arrangement != UNARRANGED:
         return None
     if plan.joins or (term.filtered and keys):
         return None

@@ -91,6 +91,8 @@ class SelectReader:
     def node(self, span: Span) -> Node:
         """Return the arithmetic of a selected number; `QueryError` if it has no error law."""
         tokens, terms = self._collapsed(span)
+        if len(tokens) == len(terms) == 1:
+            return terms[0][1]
         calls = check_functions(self.question, tokens)
         functions = {token.start: token.text for token in tokens if token.start in calls}
         by_name = {_name(index): term for index, (_, term) in enumerate(terms)}

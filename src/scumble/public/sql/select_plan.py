@@ -55,9 +55,8 @@ class Arrangement:
     terms: tuple[Term, ...] = ()
     by_estimates: bool = False
 
-    @property
-    def empty(self) -> bool:
-        return self.having is None and self.order is None and self.limit is None and not self.offset
+
+UNARRANGED = Arrangement()
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
 from scumble.public.sql.select_plan import (
+    UNARRANGED,
     SelectPlan,
     linear_query,
     placeholder,
@@ -307,7 +308,9 @@ class EstimateRows:
     def answer(self) -> Estimate | Estimates | EstimateTable:
         """Return one estimate, `Estimates`, or an `EstimateTable` of several numbers."""
         arrangement = self.plan.arrangement
-        rows = self.rows if arrangement.empty else [self.rows[place] for place in self._places()]
+        rows = self.rows
+        if arrangement != UNARRANGED:
+            rows = [rows[place] for place in self._places()]
         among = len(self.rows) if arrangement.by_estimates else len(rows)
         types = [
             (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
