@@ -123,7 +123,7 @@ class Attribute:
         """Whether the values have an order, so that ranges are meaningful."""
         return not isinstance(self.domain, Category) or self.domain.ordered
 
-    @property
+    @cached_property
     def coarse(self) -> bool:
         """Whether a published value stands for several values: a bin, a month or a year."""
         domain = self.domain
