@@ -13,6 +13,7 @@ import numpy as np
 from scumble.model.compiled import kernel
 
 Array = Any
+_MANY = 64  # children of a node that are summed once for all groups
 
 
 @kernel
@@ -258,6 +259,52 @@ def _pulled(
 
 
 @kernel
+def _children_even(parents: Array, first_child: Array, even: Array) -> tuple[Array, Array]:
+    """Return, for each node with very many children, the sums of their first two moments `even`,
+    and the child with the largest coefficient; 0 and −1 for all other nodes.
+    """
+    size = len(parents)
+    sums, top = np.zeros((2, size)), np.full(size, -1)
+    for node in range(size):
+        parent = parents[node]
+        if parent >= 0 and first_child[parent + 1] - first_child[parent] > _MANY:
+            sums[0, parent] += even[0, node]
+            sums[1, parent] += even[1, node]
+            if top[parent] < 0 or even[2, node] > even[2, top[parent]]:
+                top[parent] = node
+    return sums, top
+
+
+@kernel
+def _beside(
+    first_child: Array,
+    children: Array,
+    marks: Array,
+    mark: int,
+    node: int,
+    even: Array,
+    sums: Array,
+    top: Array,
+) -> tuple[float, float, float]:
+    """Return the moments `even` of the children of a node that are not marked: two sums, and the
+    largest. With `sums` over all children, the two are over all of them.
+    """
+    many = top[node] >= 0
+    if many and marks[top[node]] != mark:
+        return sums[0, node], sums[1, node], even[2, top[node]]
+    second = fourth = largest = 0.0
+    for place in range(first_child[node], first_child[node + 1]):
+        child = children[place]
+        if marks[child] != mark:
+            second += even[0, child]
+            fourth += even[1, child]
+            largest = max(largest, even[2, child])
+    if many:
+        return sums[0, node], sums[1, node], largest
+    return second, fourth, largest
+
+
+@kernel
 def group_moments(
     parents: Array,
     first_child: Array,
@@ -275,10 +322,12 @@ def group_moments(
     """Return moments of the errors of two weighted sums of nodes, for every group. Group g has the
     nodes `nodes[starts[g]:starts[g + 1]]`, each with two weights. The three rows are the sum of
     variances · the product of both coefficients, the sum of fourth cumulants · the fourth power of
-    the first coefficient, and the largest absolute first coefficient. Only the ancestors of these
-    nodes and their children are visited.
+    the first coefficient, and the largest absolute first coefficient of a noisy node. Only the
+    ancestors of these nodes and their children are visited; of the children of a node that has very
+    many, only those that are such ancestors.
     """
     size, groups = len(parents), len(starts) - 1
+    sums, top = _children_even(parents, first_child, even)
     moments = np.zeros((3, groups))
     marks = np.full(size, -1)
     visited = np.zeros(size, np.int64)
@@ -298,14 +347,17 @@ def group_moments(
             one, other = found[0, node] * shares[node], found[1, node] * shares[node]
             second += variances[node] * one * other
             fourth += fourths[node] * one**4
-            largest = max(largest, abs(one))
+            if variances[node] > 0.0:
+                largest = max(largest, abs(one))
+            parent = parents[node]
+            if parent >= 0 and top[parent] >= 0:  # the sums over all children count this one
+                second -= even[0, node] * shared[0, parent] * shared[1, parent]
+                fourth -= even[1, node] * shared[0, parent] ** 4
             one, other = shared[0, node], shared[1, node]
-            for place in range(first_child[node], first_child[node + 1]):
-                child = children[place]
-                if marks[child] != group:
-                    second += even[0, child] * one * other
-                    fourth += even[1, child] * one**4
-                    largest = max(largest, even[2, child] * abs(one))
+            both = _beside(first_child, children, marks, group, node, even, sums, top)
+            second += both[0] * one * other
+            fourth += both[1] * one**4
+            largest = max(largest, both[2] * abs(one))
         moments[0, group], moments[1, group], moments[2, group] = second, fourth, largest
     return moments
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import prod, sqrt
+from math import inf, prod, sqrt
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -187,11 +187,18 @@ _MOST_KEPT = 1 << 24  # most coordinates of residuals in the cache
 
 
 class ResidualSolver:
-    """The weighted least squares estimate of every marginal that the tables determine."""
+    """The weighted least squares estimate of every marginal that the tables determine.
 
-    def __init__(self, design: Residuals, numbers: npt.NDArray[np.int64]) -> None:
+    With `rows`, the number of rows is known: the residual of no attributes, which is the total, has
+    infinite precision. All other residuals are those without it, since residuals do not overlap.
+    """
+
+    def __init__(
+        self, design: Residuals, numbers: npt.NDArray[np.int64], rows: int | None = None
+    ) -> None:
         self.design = design
         self.sizes = design.sizes
+        self.rows = rows
         self._numbers = numbers
         self._slices = list(design.slices())
         self._rates: dict[Places, float] = {}
@@ -254,6 +261,8 @@ class ResidualSolver:
 
     def rate(self, places: Places) -> float:
         """Return the sum of `t` over all tables that measure the residual of these attributes."""
+        if not places and self.rows is not None:
+            return inf
         if places not in self._rates:
             found = float(self.rates[self._telling(places)].sum())
             empty = any(self.sizes[place] == 1 for place in places)  # the residual is 0
@@ -291,6 +300,8 @@ class ResidualSolver:
         return self._residuals.get_or_make(places, size, lambda: self._weighed(places))
 
     def _weighed(self, places: Places) -> Tensor:
+        if not places and self.rows is not None:
+            return np.array(float(self.rows))
         total = np.zeros([self.sizes[place] for place in places])
         for number in self._telling(places):
             total += self.rates[number] * self._told(number, places)

@@ -30,7 +30,7 @@ class Sparse:
     cells whose noisy count is at least `theta`. Sampling publishes a cell of noisy count v with
     probability min(|v|/tau, 1); its weight is v, or tau with the sign of v if |v| is less than tau.
     A `tau` of 0 means that all cells were published. `total` is the number of rows plus noise of
-    its own.
+    its own, or the exact number if `total_noise` is None.
     """
 
     kind: ClassVar[str] = "sparse"
@@ -42,7 +42,11 @@ class Sparse:
     theta: int
     tau: Fraction
     total: int
-    total_noise: DiscreteLaplace
+    total_noise: DiscreteLaplace | None
+
+    def total_reach(self, level: float) -> float:
+        """Return how far `total` is from the number of rows with probability `level`, at most."""
+        return 0.0 if self.total_noise is None else self.total_noise.half_width(level)
 
     @property
     def filtered(self) -> bool:
@@ -59,7 +63,7 @@ class Sparse:
             "theta": self.theta,
             "tau": str(self.tau),
             "total": self.total,
-            "total noise": self.total_noise.to_dict(),
+            "total noise": None if self.total_noise is None else self.total_noise.to_dict(),
         }
 
     @classmethod
@@ -74,7 +78,7 @@ class Sparse:
             int(data["theta"]),
             stored.fraction(data["tau"]),
             int(data["total"]),
-            _laplace(data["total noise"]),
+            None if data["total noise"] is None else _laplace(data["total noise"]),
         )
 
 

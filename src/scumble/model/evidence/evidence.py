@@ -180,16 +180,18 @@ class Groups:
 class Measurements:
     """Noisy integers about the cells of the product of `columns`; `design` describes the sum of
     counts that each number measures, and its noise.
+
+    `rows` is the exact number of rows, where neighbouring tables have equally many; else None.
     """
 
     kind: ClassVar[str] = "measurements"
     unchanged: ClassVar[None] = None  # it publishes no rows
     added: ClassVar[tuple[Attribute, ...]] = ()
-    rows: ClassVar[None] = None  # not published
 
     file: str
     columns: tuple[str, ...]
     design: Design
+    rows: int | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -201,11 +203,13 @@ class Measurements:
             "file": self.file,
             "columns": list(self.columns),
             "design": self.design.to_dict(),
+            **({} if self.rows is None else {"rows": self.rows}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
-        return cls(_file(data["file"]), _names(data), design_from_dict(data["design"]))
+        rows = None if data.get("rows") is None else stored.whole(data["rows"])
+        return cls(_file(data["file"]), _names(data), design_from_dict(data["design"]), rows)
 
 
 Evidence = Records | Tuples | Groups | Measurements

@@ -65,6 +65,13 @@ class PrivacyUnit:
     column: str | None = None
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether neighbouring tables have the same number of rows: a person has one row, which is
+        replaced by another. Of people named by a column, some may have no row that is counted.
+        """
+        return self.neighbours == "replace" and self.rows == 1 and self.column is None
+
+    @property
     def sensitivity(self) -> int:
         """The L1 sensitivity of the counts of disjoint cells."""
         return self.rows * (2 if self.neighbours == "replace" else 1)

@@ -44,6 +44,18 @@ class PrivateTable:
     def schema(self) -> Schema:
         return self._counter.schema
 
+    def public_rows(self, unit: PrivacyUnit) -> int | None:
+        """Return the number of rows that were counted, if no replacement of a person changes it.
+
+        It is then the same for all neighbouring tables, so that publishing it costs nothing. It is
+        None where a replacement may change it, as where values decide which rows are counted.
+        """
+        return self._counter.counted if self.keeps_rows(unit) else None
+
+    def keeps_rows(self, unit: PrivacyUnit) -> bool:
+        """Return whether neighbouring tables have equally many rows that are counted."""
+        return unit.keeps_rows and not self._counter.selects
+
     def noisy_counts(
         self, names: Sequence[str], unit: PrivacyUnit, *, epsilon: Fraction
     ) -> tuple[Counts, DiscreteLaplace]:

@@ -142,7 +142,7 @@ class AxisSummary(WithDelta):
         counts = table.counts(self.names, self.unit)
         numbers = sums.ordered(counts.noisy(sums.laws, sums))
         pq.write_table(pa.table({NUMBER: numbers}), folder / FILE, store_schema=False)
-        return Measurements(FILE, self.names, design)
+        return Measurements(FILE, self.names, design, table.public_rows(self.unit))
 
 
 def _middle(size: int, codes: int) -> Floats:

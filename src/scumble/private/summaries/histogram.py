@@ -78,7 +78,9 @@ class Histogram(AttributeSummary):
         counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)
         count = free_name("count", self.names)
         write_cells(folder / "cells.parquet", table.schema, self.names, count, counts)
-        return Measurements("cells.parquet", self.names, Cells(count, law))
+        return Measurements(
+            "cells.parquet", self.names, Cells(count, law), table.public_rows(self.unit)
+        )
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

@@ -71,7 +71,7 @@ class TableSummary(AttributeSummary):
         numbers = noisy_tables(table, design, self.unit)
         written = pa.table({design.count: numbers})
         pq.write_table(written, folder / FILE, store_schema=False)
-        return Measurements(FILE, self.names, design)
+        return Measurements(FILE, self.names, design, table.public_rows(self.unit))
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Return how much was measured."""

@@ -45,8 +45,9 @@ class Sparse(AttributeSummary):
     "threshold" a cell of noisy count v with probability min(|v|/tau, 1); "priority" a sample of
     `size` cells in which large counts are likelier; "filter priority" such a sample of the cells
     that reach theta. `false_cells` is how many empty cells are published in the mean, at most: it
-    chooses theta or tau. `total` is the share of ε that is spent on the number of rows. Neighbours,
-    contribution and person are those of Histogram.
+    chooses theta or tau. `total` is the share of ε that is spent on the number of rows; none is
+    where no replacement of a person changes that number, which is then published as it is.
+    Neighbours, contribution and person are those of Histogram.
 
     Parameters:
         rule: filter, threshold, priority or 'filter priority'.
@@ -58,7 +59,8 @@ class Sparse(AttributeSummary):
         the table of all noisy counts is ε'-DP, as in Histogram, and what is published is made of
         it alone, by a rule that does not depend on the rows. The noise of empty cells is not drawn
         cell by cell: how many pass, which and with what noise is drawn from exactly the law that
-        they would have. The number of rows has Laplace noise that costs the rest of ε.
+        they would have. The number of rows has Laplace noise that costs the rest of ε, or is the
+        same for all neighbouring tables.
     Estimate: the sum of the published weights in the condition, less what empty cells add in the
         mean. Under "threshold" and "priority" it is unbiased, and its variance is that of the noise
         of all cells of the condition, published or not, and of the sampling. A filter loses cells
@@ -91,13 +93,20 @@ class Sparse(AttributeSummary):
         if self._false_cells > MOST_PUBLISHED:
             allowed = f"a number above 0 and at most {MOST_PUBLISHED:.0e}"
             raise ParameterError.of("Sparse", "false_cells", allowed, self.false_cells)
-        spent = read_share("Sparse", "total", self.total) * self.promise.epsilon
-        self._total_noise = DiscreteLaplace(self.unit.rows / spent)
-        self._noise = DiscreteLaplace(
-            Fraction(self.unit.sensitivity) / (self.promise.epsilon - spent)
-        )
-        for law in (self._noise, self._total_noise):
-            check_scale(law)
+        read_share("Sparse", "total", self.total)
+        for known in {False, self.unit.keeps_rows}:
+            for law in self._laws(known):
+                if law is not None:
+                    check_scale(law)
+
+    def _laws(self, known: bool) -> tuple[DiscreteLaplace, DiscreteLaplace | None]:
+        """Return the noise of cells, and that of the number of rows unless it is `known`."""
+        unit, epsilon = self.unit, self.promise.epsilon
+        if known:
+            return DiscreteLaplace(Fraction(unit.sensitivity) / epsilon), None
+        spent = read_share("Sparse", "total", self.total) * epsilon
+        noise = DiscreteLaplace(Fraction(unit.sensitivity) / (epsilon - spent))
+        return noise, DiscreteLaplace(unit.rows / spent)
 
     def _checked_size(self, size: int | None) -> int | None:
         if "priority" in self.rule:
@@ -120,8 +129,9 @@ class Sparse(AttributeSummary):
         design = getattr(evidence, "design", None)
         if not isinstance(design, Design):
             return {}
-        cells, tails = schema.size(self.names), NoiseTails(self._noise)
-        told: dict[str, Any] = {"cells of the domain": cells, "rows, noisy": design.total}
+        cells, tails = schema.size(self.names), NoiseTails(design.noise)
+        rows = "rows" if design.total_noise is None else "rows, noisy"
+        told: dict[str, Any] = {"cells of the domain": cells, rows: design.total}
         if design.theta:
             expected = cells * tails.chance(design.theta)
             told |= {"smallest published": design.theta, "empty cells that pass": expected}
@@ -133,8 +143,9 @@ class Sparse(AttributeSummary):
         """From which size on a cell is published, and below which it is not."""
         if "filter" not in self.rule:
             return ()
-        theta, tails = self._theta(schema.size(self.names)), NoiseTails(self._noise)
-        far = max(math.ceil(float(self._noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
+        noise, _ = self._laws(self.unit.keeps_rows)
+        theta, tails = self._theta(schema.size(self.names), noise), NoiseTails(noise)
+        far = max(math.ceil(float(noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
         kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
         lost = f", one that {theta - far} or fewer have will be left out as often"
         rule = f"a combination of values is published if its noisy count is at least {theta}"
@@ -153,7 +164,7 @@ class Sparse(AttributeSummary):
         weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
         if not len(weights):
             return (f"No combination of values stands out of the noise. {_shown_better()}",)
-        false = schema.size(self.names) * NoiseTails(self._noise).first(design.theta)
+        false = schema.size(self.names) * NoiseTails(design.noise).first(design.theta)
         held = (pc.sum(weights).as_py() - false) / design.total
         if held >= _MOST_ROWS:
             return ()
@@ -167,36 +178,37 @@ class Sparse(AttributeSummary):
         from scumble.private.meter.sparse import PrivateCells
 
         cells = PrivateCells(table, self.names, self.unit)
-        total = cells.total(self._total_noise)
-        theta = self._theta(cells.cell_keys.size) if "filter" in self.rule else 0
-        found = self._published(cells, theta)
+        noise, of_total = self._laws(table.keeps_rows(self.unit))
+        total = 0 if of_total is None else cells.total(of_total)
+        theta = self._theta(cells.cell_keys.size, noise) if "filter" in self.rule else 0
+        found = self._published(cells, noise, theta)
+        if of_total is None:
+            total = table.public_rows(self.unit) or 0
         count, weight = (free_name(name, self.names) for name in ("count", "weight"))
-        design = Design(
-            self.rule, self._noise, count, weight, theta, found.tau, total, self._total_noise
-        )
+        design = Design(self.rule, noise, count, weight, theta, found.tau, total, of_total)
         _write(folder / "cells.parquet", table.schema, self.names, design, cells.cell_keys, found)
-        return Measurements("cells.parquet", self.names, design)
+        return Measurements("cells.parquet", self.names, design, table.public_rows(self.unit))
 
-    def _published(self, cells: PrivateCells, theta: int) -> PublishedCells:
+    def _published(self, cells: PrivateCells, noise: DiscreteLaplace, theta: int) -> PublishedCells:
         if self.rule == "filter":
-            return cells.filtered(self._noise, theta)
+            return cells.filtered(noise, theta)
         if self.rule == "threshold":
-            return cells.sampled(self._noise, self._tau(cells.cell_keys.size))
+            return cells.sampled(noise, self._tau(cells.cell_keys.size, noise))
         size = self.size or 0
         if self.rule == "priority":
-            return cells.drawn(self._noise, size)
-        return cells.filtered_drawn(self._noise, theta, size)
+            return cells.drawn(noise, size)
+        return cells.filtered_drawn(noise, theta, size)
 
-    def _theta(self, cells: int) -> int:
+    def _theta(self, cells: int, noise: DiscreteLaplace) -> int:
         """Return the least threshold that at most `false_cells` empty cells pass in the mean."""
-        tails = NoiseTails(self._noise)
+        tails = NoiseTails(noise)
         ratio = cells * tails.chance(0) / self._false_cells
-        wanted = math.ceil(self._noise.scale * Fraction(max(math.log(ratio), 0.0)))
+        wanted = math.ceil(noise.scale * Fraction(max(math.log(ratio), 0.0)))
         return max(wanted, tails.least_theta)
 
-    def _tau(self, cells: int) -> int:
+    def _tau(self, cells: int, noise: DiscreteLaplace) -> int:
         """Return the least tau, to 53 bits, that keeps at most `false_cells` empty cells."""
-        tails = NoiseTails(self._noise)
+        tails = NoiseTails(noise)
         below, above = 0, 1
         while cells * tails.kept(float(above)) > self._false_cells:
             below, above = above, 2 * above

@@ -96,7 +96,8 @@ class Workload(WithDelta):
         counts = table.counts(plan.questions.merged.names, self.unit)
         [noisy] = counts.noisy([plan.law], MergedSums(plan.questions.merged, plan.strategy))
         pq.write_table(to_table(plan.strategy, noisy), folder / _FILE)
-        return Measurements(_FILE, self.names, Matrix(plan.questions.merged, plan.law))
+        design = Matrix(plan.questions.merged, plan.law)
+        return Measurements(_FILE, self.names, design, table.public_rows(self.unit))
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         return self._plan(schema).forecast.to_dict()

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.rows import Rows
+from scumble.private.tables.source import PartOfSource
 
 Counts = npt.NDArray[np.int64]
 
@@ -22,6 +23,16 @@ class CellCounter(Protocol):
 
     @property
     def schema(self) -> Schema: ...
+
+    @property
+    def selects(self) -> bool:
+        """Whether the values of a row decide if it is counted at all."""
+        ...
+
+    @property
+    def counted(self) -> int:
+        """The number of rows that the last pass counted."""
+        ...
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         """Return the counts of all cells of each set of attributes, the last attribute fastest."""
@@ -37,10 +48,15 @@ class RowCounter:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
+        self.counted = 0
 
     @property
     def schema(self) -> Schema:
         return self.rows.schema
+
+    @property
+    def selects(self) -> bool:
+        return self.rows.outside == "drop" or isinstance(self.rows.source, PartOfSource)
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         rows = self._limited(unit)
@@ -48,7 +64,9 @@ class RowCounter:
         names = named or [self.schema.published[0].name]  # some column is needed to count rows
         cells = [self.schema.cell_keys(each) for each in sets]
         found = [np.zeros(keys.size, np.int64) for keys in cells]
+        self.counted = 0
         for columns in rows.batches(names):
+            self.counted += len(columns[0])
             by_name = dict(zip(names, columns, strict=True))
             for each, keys, counts in zip(sets, cells, found, strict=True):
                 if each:
@@ -61,7 +79,9 @@ class RowCounter:
         keys = self.schema.cell_keys(names)
         none = keys.pack([np.empty(0, self.schema[name].code_type) for name in names])
         batches = self._limited(unit).batches(names)
-        return occupied(chain([none], map(keys.pack, batches)))
+        found = occupied(chain([none], map(keys.pack, batches)))
+        self.counted = int(found.counts.sum())
+        return found
 
     def _limited(self, unit: PrivacyUnit) -> Rows:
         return self.rows.limited(unit.column, unit.rows) if unit.column else self.rows
@@ -70,10 +90,13 @@ class RowCounter:
 class TensorCounter:
     """Counts from a given tensor, as in experiments on histograms."""
 
+    selects = False
+
     def __init__(self, schema: Schema, names: Sequence[str], counts: Counts) -> None:
         self.schema = schema
         self._names = tuple(names)
         self._counts = counts.reshape([schema[name].size for name in names])
+        self.counted = int(counts.sum())
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         return [self._marginal(tuple(each)) for each in sets]

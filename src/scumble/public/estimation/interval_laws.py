@@ -6,6 +6,7 @@
 | `FiellerRatio` | an average: the ratio of two estimates whose errors are known together       |
 | `Ratio`        | the `FiellerRatio` of two sums of weights                                    |
 | `Shifted`      | an estimate to which a known number was added                                |
+| `Rest`         | a known number less an estimate                                              |
 
 `noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
 """
@@ -105,6 +106,22 @@ class Shifted:
     def interval(self, value: float, level: float) -> tuple[float, float]:
         low, high = self.law.interval(value - self.offset, level)
         return low + self.offset, high + self.offset
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The law of the known number `whole` less an estimate, whose own law is `law`."""
+
+    law: Law
+    whole: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(self.whole - value, level)
+        return self.whole - high, self.whole - low
 
 
 class AverageLaw(ABC):

@@ -71,7 +71,7 @@ class RegionSummary(AttributeSummary):
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         tree, design = self.grow(table)
         tree.write(folder, self.names)
-        return Measurements(FILE, self.names, design)
+        return Measurements(FILE, self.names, design, table.public_rows(self.unit))
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Boxes are made of neighbouring values, which mean nothing where there is no order; two

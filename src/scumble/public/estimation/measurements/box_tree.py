@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,8 @@ from scumble.public.sandbox import Sandbox
 
 Floats = npt.NDArray[np.float64]
 
+_NO_NOISE = 1e-20  # of the least variance of a node
+
 
 class BoxTreeReader:
     """The tree of a release, fitted once; every answer is a weighted sum of its leaves."""
@@ -51,29 +54,32 @@ class BoxTreeReader:
         if not isinstance(evidence.design, BoxTree):
             raise TypeError("the design of the measurements is not a tree of boxes")
         tree = BoxNodes.read(engine.rows("SELECT * FROM view"), evidence.columns)
-        self._start(tree, evidence.columns, evidence.design)
+        self._start(tree, evidence.columns, evidence.design, evidence.rows)
 
     @classmethod
-    def of_tree(cls, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> BoxTreeReader:
-        """Return a reader of a tree that is in memory."""
+    def of_tree(
+        cls, tree: BoxNodes, names: Sequence[str], design: BoxTree, rows: int | None = None
+    ) -> BoxTreeReader:
+        """Return a reader of a tree that is in memory, of a table with a known number of `rows`."""
         reader = cls.__new__(cls)
-        reader._start(tree, names, design)
+        reader._start(tree, names, design, rows)
         return reader
 
-    def _start(self, tree: BoxNodes, names: Sequence[str], design: BoxTree) -> None:
-        forest = tree.estimator(design.laws)
-        fitted = forest.estimates(tree.noisy)
-        variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
-        fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
+    def _start(
+        self, tree: BoxNodes, names: Sequence[str], design: BoxTree, rows: int | None
+    ) -> None:
+        fit = FittedTree.of(tree, design, rows)
+        own = np.arange(len(fit.noisy)) >= fit.offset  # nodes that have a box
+        fitted = fit.forest.estimates(fit.noisy)
 
         def leaves(which: npt.NDArray[np.bool_]) -> FittedLeaves:
             nodes = np.flatnonzero(which)
-            boxes = WeighedBoxes(tree.boxes.take(nodes), names)
-            return FittedLeaves(forest, nodes, fitted[nodes], variances, fourths, boxes)
+            boxes = WeighedBoxes(tree.boxes.take(nodes - fit.offset), names)
+            return FittedLeaves(fit, nodes, fitted[nodes], boxes, rows)
 
-        self._leaves = self._unpruned = leaves(forest.leaves)
+        self._leaves = self._unpruned = leaves(fit.forest.leaves)
         if design.prune is not None:
-            self._leaves = leaves(_pruned(forest, fitted, design.prune))
+            self._leaves = leaves(_pruned(fit.forest, (fitted < design.prune) & own))
 
     @property
     def leaves(self) -> Boxes:
@@ -91,7 +97,7 @@ class BoxTreeReader:
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         leaves = self._leaves
         one, other = leaves.boxes.weigh(first), leaves.boxes.weigh(second)
-        shares = leaves.coefficients(one.means) * leaves.variances
+        shares = leaves.coefficients(one.means) * leaves.fit.variances
         covariance = _dot(shares, leaves.coefficients(other.means))
         return self._read(first, one), self._read(second, other), covariance
 
@@ -121,7 +127,7 @@ class BoxTreeReader:
         deviations = np.sqrt(np.maximum(leaves.boxes.weigh(squared).means - means**2, 0.0))
         terms = np.maximum(leaves.counts, 0.0) * deviations
         together = sum(float(terms[face].sum()) ** 2 for face in leaves.boxes.faces(weights))
-        return (together + _dot(leaves.variances[leaves.nodes], deviations**2)) / 3
+        return (together + _dot(leaves.fit.variances[leaves.nodes], deviations**2)) / 3
 
     def _with_limits(self, found: Readings, weights: Weights, grouping: Grouping) -> Readings:
         """Return readings of groups with the limits of the leaves before pruning."""
@@ -154,45 +160,75 @@ def _dot(one: Floats, other: Floats) -> float:
     return float((one * other).sum())
 
 
-def _pruned(forest: TreeEstimator, fitted: Floats, prune: int) -> npt.NDArray[np.bool_]:
-    """Return the leaves after pruning.
-
-    The topmost nodes with a fitted count below `prune` replace their descendants.
-    """
-    small = fitted < prune
+def _pruned(forest: TreeEstimator, small: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return the leaves after pruning: the topmost `small` nodes replace their descendants."""
     found: npt.NDArray[np.bool_] = (small | forest.leaves) & ~forest.under(small)
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTree:
+    """The noisy counts of a tree, its least squares estimator, and the noise of every node:
+    its variance and its fourth cumulant.
+
+    If the number of rows is known, all trees have a common root that was measured without noise; it
+    comes first, and has no box. `offset` is 1 with such a root, else 0.
+    """
+
+    forest: TreeEstimator
+    noisy: npt.NDArray[np.int64]
+    variances: Floats
+    fourths: Floats
+    offset: int
+
+    @classmethod
+    def of(cls, tree: BoxNodes, design: BoxTree, rows: int | None) -> FittedTree:
+        """Return the fit of a tree, of a table with a known number of `rows` if it is given."""
+        forest = tree.estimator(design.laws)
+        variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
+        fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
+        if rows is None:
+            return cls(forest, tree.noisy, variances, fourths, 0)
+        # The estimator needs a variance above 0; this one is lost in rounding.
+        least = float(forest.variances.min()) * _NO_NOISE
+        rooted = TreeEstimator(
+            np.concatenate([[-1], forest.parents + 1]), np.concatenate([[least], forest.variances])
+        )
+        noisy = np.concatenate([[rows], tree.noisy])
+        return cls(rooted, noisy, np.append(0.0, variances), np.append(0.0, fourths), 1)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLeaves:
     """The leaves of a fitted tree, inside which rows are taken to be spread evenly.
 
-    `nodes` are the leaves among the nodes of `forest`, and `counts` their fitted counts.
-    `variances` and `fourths` are the variance and the fourth cumulant of the noise of every node.
+    `nodes` are the leaves among the nodes of `fit`, and `counts` their fitted counts. `rows` is the
+    number of all rows, if it is known.
     """
 
-    forest: TreeEstimator
+    fit: FittedTree
     nodes: npt.NDArray[np.intp]
     counts: Floats
-    variances: Floats
-    fourths: Floats
     boxes: WeighedBoxes
+    rows: int | None = None
 
     def coefficients(self, weights: Floats) -> Floats:
         """Return what the noise of each node adds to the sum of the leaves with these weights."""
-        by_node = np.zeros(len(self.forest.parents))
+        by_node = np.zeros(len(self.fit.noisy))
         by_node[self.nodes] = weights
-        return self.forest.coefficients(by_node)
+        return self.fit.forest.coefficients(by_node)
 
     def reading(self, weights: Floats) -> Reading:
         """Return the sum of the leaves with these weights."""
+        if self.rows is not None and (weights == weights[0]).all():
+            return Reading(float(weights[0]) * self.rows, 0.0)
         coefficients = self.coefficients(weights)
+        coefficients[: self.fit.offset] = 0.0  # the known number of rows has no noise
         squares = coefficients**2
         return Reading(
             _dot(weights, self.counts),
-            _dot(squares, self.variances),
-            _dot(squares**2, self.fourths),
+            _dot(squares, self.fit.variances),
+            _dot(squares**2, self.fit.fourths),
             float(np.abs(coefficients).max(initial=0.0)),
         )
 
@@ -217,14 +253,23 @@ class FittedLeaves:
 
     def _sums(self, some: Overlaps, weights: Floats) -> Readings:
         values = some.sums(weights * self.counts[some.leaves])
-        moments = self._moments(some, weights, weights)
+        moments = np.maximum(self._moments(some, weights, weights), 0.0)
+        if self.rows is not None:  # the weights of all leaves are equal: only rounding is left
+            largest = np.zeros(len(values))
+            np.maximum.at(largest, some.groups - some.first, np.abs(weights))
+            moments[:, moments[0] <= _NO_NOISE * largest**2 * self._least] = 0.0
         return Readings(np.concatenate([values[None], moments]))
+
+    @cached_property
+    def _least(self) -> float:
+        """The least variance of a noisy node."""
+        return float(self.fit.variances[self.fit.variances > 0].min())
 
     def _moments(self, some: Overlaps, first: Floats, second: Floats) -> Floats:
         used = np.flatnonzero((first != 0) | (second != 0))
         groups = some.groups[used]
         starts = np.searchsorted(groups, np.arange(some.first, some.last + 1))
         lists = NodeGroups(starts, self.nodes[some.leaves[used]])
-        return self.forest.group_moments(
-            lists, first[used], second[used], self.variances, self.fourths
+        return self.fit.forest.group_moments(
+            lists, first[used], second[used], self.fit.variances, self.fit.fourths
         )

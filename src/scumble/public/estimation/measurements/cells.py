@@ -2,6 +2,10 @@
 
 The noise of the sum is a sum of independent noises of known law, weighted by what each cell adds.
 So the error law of the answer is known exactly and does not depend on the data.
+
+If the number of rows is known, the noisy counts are moved to that total, all by the same amount:
+the least squares estimate. Then a cell of weight w has the weight w - m in the noise, where m is
+the mean weight of all cells, those outside of the condition included.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
@@ -18,11 +23,13 @@ import pyarrow as pa
 from scumble.model.designs.registry import Cells
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
+from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
 from scumble.public.estimation.rows.grouped_counts import (
     Floats,
     GroupIndex,
@@ -37,6 +44,68 @@ from scumble.public.sandbox import Sandbox
 Key = tuple[Any, ...]
 SUMMED = "sum of noisy cells; interval from the law of their noise"
 FIELLER = "ratio of sums of noisy cells; Fieller interval"
+_ROUNDING = 1e-24  # variance of a sum with weights of at most 1 that is known but for rounding
+_CLOSE = 1.01 * NormalDist().inv_cdf((1 + LEVEL) / 2)  # standard errors
+
+
+@dataclass(frozen=True)
+class NoisyCells:
+    """The law of the noise of every cell, and the number of all `cells`.
+
+    `excess` is the sum of all noisy counts minus the number of rows, if that is known; else None.
+    """
+
+    noise: DiscreteLaplace
+    cells: int
+    excess: float | None
+
+    def share(self, weights: Floats, cells: Floats) -> float:
+        """Return the mean weight of all cells: the part of `excess` that a sum holds."""
+        return 0.0 if self.excess is None else float(weights @ cells) / self.cells
+
+    def value(self, weights: Floats, cells: Floats, noisy: Floats) -> float:
+        """Return Σ weight · count. Each line has a weight, the number of its cells, and the sum of
+        their noisy counts.
+        """
+        return float(weights @ noisy) - self.share(weights, cells) * (self.excess or 0.0)
+
+    def terms(self, weights: Floats, cells: Floats) -> tuple[Floats, Floats]:
+        """Return the weights of the noise of all cells, and the number of cells of each."""
+        if self.excess is None:
+            return weights, cells
+        share, others = self.share(weights, cells), self.cells - float(cells.sum())
+        return np.append(weights - share, -share), np.append(cells, others)
+
+    def total(self, query: Query, lines: tuple[Floats, Floats, Floats]) -> Estimate:
+        """Return Σ weight · count with the law of its noise; no cell at all has no noise."""
+        weights, cells, _ = lines
+        law = self.law(*self.terms(weights, cells))
+        return Estimate(self.value(*lines), law, SUMMED, query.notes)
+
+    def law(self, weights: Floats, cells: Floats) -> Law:
+        """Return the law of Σ weight · noise. Where its moments give the interval to 1 %, they do;
+        else it is the law itself.
+        """
+        found = _moments(self.noise, weights, cells)
+        if found.variance <= _ROUNDING * float(np.abs(weights).max(initial=0.0)) ** 2:
+            return Exact()
+        half = noise_half_width(found.variance, found.fourth, found.largest, LEVEL)
+        if self.excess is not None and half <= _CLOSE * found.variance**0.5:
+            return NoisyTotal(found)
+        pairs = zip(weights.tolist(), cells.astype(int).tolist(), strict=True)
+        return NoiseSum(self.noise, ((abs(weight), number) for weight, number in pairs))
+
+
+def _moments(noise: DiscreteLaplace, weights: Floats, cells: Floats) -> Reading:
+    """Return the moments of Σ weight · noise over `cells` cells for each weight."""
+    used = (cells > 0) & (weights != 0)
+    squares, number = weights[used] ** 2, cells[used]
+    return Reading(
+        0.0,
+        noise.variance * float(number @ squares),
+        noise.fourth * float(number @ squares**2),
+        float(np.sqrt(squares.max(initial=0.0))),
+    )
 
 
 class CellsReader:
@@ -46,11 +115,16 @@ class CellsReader:
         self._design = cast(Cells, evidence.design)
         self._columns = evidence.columns
         self._schema = schema
+        excess = None
+        if evidence.rows is not None:
+            table = engine.rows(f"SELECT sum({quoted(self._design.count)}) FROM view")
+            excess = float(table.column(0)[0].as_py() or 0) - evidence.rows
+        self._noisy = NoisyCells(self._design.noise, schema.size(evidence.columns), excess)
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group of the answer with its estimate."""
         cells = _matching(self._design, self._schema, query, engine)
-        sums = CellSums(self._design, query, cells)
+        sums = CellSums(self._noisy, query, cells)
         for place, key in enumerate(cells.groups.keys):
             yield tuple(key[name] for name in query.groups), sums.estimate(place)
 
@@ -64,7 +138,7 @@ class CellsReader:
             if query.aggregate == "count" and not query.groups
         }
         clauses = Clauses(self._schema, plain.values(), engine)
-        tensor = CellTensor(self._design, self._columns, self._schema, engine, clauses)
+        tensor = CellTensor(self._design, self._noisy, self._columns, self._schema, engine, clauses)
         return {place: [((), tensor.count(query))] for place, query in plain.items()}
 
 
@@ -73,6 +147,7 @@ class CellTensor:
     """All noisy cells as one tensor, and its marginals that questions need."""
 
     design: Cells
+    noisy: NoisyCells
     columns: tuple[str, ...]
     schema: Schema
     engine: Sandbox
@@ -85,8 +160,9 @@ class CellTensor:
         holds: npt.NDArray[np.bool_] = np.ones(marginal.shape, bool)
         for clause in query.clauses:
             holds = holds & self.clauses.along(clause, names)
-        cells = int(holds.sum()) * cells_in_one
-        return _summed(self.design, query, float(marginal[holds].sum()), {1.0: cells})
+        cells = float(holds.sum()) * cells_in_one
+        found = np.array([[1.0], [cells], [float(marginal[holds].sum())]])
+        return self.noisy.total(query, (found[0], found[1], found[2]))
 
     @cached_property
     def _marginals(self) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
@@ -143,7 +219,7 @@ def _groups(schema: Schema, grouped: pa.Table) -> GroupIndex:
 class CellSums:
     """Sums of noisy cells, by group."""
 
-    design: Cells
+    noisy: NoisyCells
     query: Query
     cells: MatchingCells
 
@@ -158,45 +234,39 @@ class CellSums:
         members = self._members[group]
         if self.query.aggregate == "mean":
             return self._mean(members)
-        weights, cells = self.cells.weight[members], self.cells.cells[members]
-        total = float(weights @ self.cells.noisy[members])
-        terms = dict(zip(weights.tolist(), cells.astype(int).tolist(), strict=True))
-        return _summed(self.design, self.query, total, terms)
+        return self.noisy.total(self.query, self._lines(members))
+
+    def _lines(self, members: Indices) -> tuple[Floats, Floats, Floats]:
+        cells = self.cells
+        return cells.weight[members], cells.cells[members], cells.noisy[members]
 
     def _mean(self, members: Indices) -> Estimate:
-        weights, cells = self.cells.weight[members], self.cells.cells[members]
-        noisy = self.cells.noisy[members]
-        total, count = float(weights @ noisy), float(noisy.sum())
+        weights, cells, noisy = self._lines(members)
+        total = self.noisy.value(weights, cells, noisy)
+        count = self.noisy.value(np.ones_like(weights), cells, noisy)
         if not len(members) or not count:
             nothing = "no cell satisfies the condition, or their noisy counts add up to zero"
             notes = (*self.query.notes, nothing)
             return Estimate(float("nan"), Unknown(), "average of no rows", notes)
-        law = CellsRatio(total, count, self.design.noise.variance, weights, cells)
+        law = CellsRatio(total, count, self.noisy, weights, cells)
         return Estimate(law.value, law, FIELLER, (*self.query.notes, *law.notes))
-
-
-def _summed(design: Cells, query: Query, total: float, terms: dict[float, int]) -> Estimate:
-    """Return Σ weight · count with the law of Σ weight · noise; no cell at all has no noise."""
-    law: Law = NoiseSum(design.noise, terms)
-    noisy = any(weight and count for weight, count in terms.items())
-    return Estimate(total, law if noisy else Exact(), SUMMED, query.notes)
 
 
 @dataclass(frozen=True, eq=False)
 class CellsRatio(FiellerRatio):
-    """`weights @ noisy / sum(noisy)`, where `noisy` has `cells` independent noises for each weight.
+    """The average of the amounts `weights`, each that of the rows of `cells` cells.
 
-    `noise_variance` is that of the noise of one cell, which is two-sided geometric. The noise of
-    `total - r * count` has the weights `weights - r`. Its law is close to normal with heavier
-    tails. Against the exact law, the half-width covers at least its level for every number of
-    cells, 1 included, and any scale of the noise (tried from 1/7 to 20).
+    The noise of `total - r * count` has the weights `weights - r`, or what is left of them if the
+    number of rows is known. Its law is close to normal with heavier tails. Against the exact law,
+    the half-width covers at least its level for every number of cells, 1 included, and any scale of
+    the noise (tried from 1/7 to 20).
     """
 
     total: float
     count: float
-    noise_variance: float
-    weights: npt.NDArray[np.float64]
-    cells: npt.NDArray[np.float64]
+    noisy: NoisyCells
+    weights: Floats
+    cells: Floats
 
     @property
     def parts(self) -> tuple[float, float]:
@@ -208,15 +278,14 @@ class CellsRatio(FiellerRatio):
 
     @property
     def count_variance(self) -> float:
-        return self.noise_variance * float(self.cells.sum())
+        return self._error(np.ones_like(self.weights)).variance
 
     def variance(self, ratio: float) -> float:
-        return self.noise_variance * float(self.cells @ (self.weights - ratio) ** 2)
+        return self._error(self.weights - ratio).variance
 
     def half_width(self, ratio: float, level: float) -> float:
-        squares = (self.weights - ratio) ** 2
-        # The fourth cumulant of one noise is (3 + 1 / variance) · variance².
-        fourth = (3 * self.noise_variance + 1) * self.noise_variance
-        fourths = fourth * float(self.cells @ squares**2)
-        largest = float(np.sqrt(squares.max()))
-        return noise_half_width(self.variance(ratio), fourths, largest, level)
+        found = self._error(self.weights - ratio)
+        return noise_half_width(found.variance, found.fourth, found.largest, level)
+
+    def _error(self, weights: Floats) -> Reading:
+        return _moments(self.noisy.noise, *self.noisy.terms(weights, self.cells))

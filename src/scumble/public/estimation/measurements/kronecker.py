@@ -33,6 +33,7 @@ from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
     Grouping,
+    KnownTotal,
     Part,
     Reading,
     Readings,
@@ -67,6 +68,18 @@ class Block:
         squared = [each * each for each in self.coefficients]
         return np.array([float((each * each).sum()) for each in squared]).reshape(self.groups)
 
+    def powers(self, other: Block) -> list[Floats]:
+        """Return the sums of c⁴⁻ʲ uʲ for j = 1, 2 and 3, by group of numbers: c are the
+        coefficients of this block, and u those of another.
+        """
+        both = list(zip(self.coefficients, other.coefficients, strict=True))
+        found = [
+            [float((a**3 * b).sum()) for a, b in both],
+            [float((a**2 * b**2).sum()) for a, b in both],
+            [float((a * b**3).sum()) for a, b in both],
+        ]
+        return [np.array(each).reshape(self.groups) for each in found]
+
     def shared(self, other: Block) -> Floats:
         """Return the sums of products of the coefficients of two blocks, by group of numbers."""
         both = zip(self.coefficients, other.coefficients, strict=True)
@@ -84,16 +97,19 @@ class ProductReader:
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         numbers = engine.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0).to_numpy()
-        self._start(cast(Product, evidence.design), schema, numbers)
+        self._start(cast(Product, evidence.design), schema, numbers, evidence.rows)
 
     @classmethod
-    def of_numbers(cls, design: Product, schema: Schema, numbers: Floats) -> ProductReader:
-        """Return a reader of numbers that are in memory."""
+    def of_numbers(
+        cls, design: Product, schema: Schema, numbers: Floats, rows: int | None = None
+    ) -> ProductReader:
+        """Return a reader of numbers that are in memory, of a known number of `rows` or not."""
         reader = cls.__new__(cls)
-        reader._start(design, schema, numbers)
+        reader._start(design, schema, numbers, rows)
         return reader
 
-    def _start(self, design: Product, schema: Schema, numbers: Floats) -> None:
+    def _start(self, design: Product, schema: Schema, numbers: Floats, rows: int | None) -> None:
+        self._rows = rows
         self._design = design
         self._schema = schema
         self._numbers = numbers
@@ -113,10 +129,15 @@ class ProductReader:
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         tied = tied_axes(self._design, [first, second])
         ones, others = self._blocks(first, tied), self._blocks(second, tied)
-        shared = [one.shared(other) for one, other in zip(ones, others, strict=True)]
-        covariance = _contracted(self._design.variances, ones, shared)
-        covariance *= first.factor * second.factor
+        covariance = self._covariance(ones, others) * first.factor * second.factor
+        if self._rows is not None:
+            shares = self._share(first, ones) * self._share(second, others)
+            covariance -= shares * self._whole.variance
         return self._reading(first, ones), self._reading(second, others), covariance
+
+    def _covariance(self, ones: Sequence[Block], others: Sequence[Block]) -> float:
+        shared = [one.shared(other) for one, other in zip(ones, others, strict=True)]
+        return _contracted(self._design.variances, ones, shared)
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
         return self._groups(grouping).readings(weights)
@@ -125,7 +146,10 @@ class ProductReader:
         return self._groups(grouping).averages(average)
 
     def _groups(self, grouping: Grouping) -> ProductGroups:
-        return ProductGroups(self._design, self._schema, grouping, self._marginal, self._fixed)
+        known = None if self._rows is None else KnownTotal(self._rows, self._whole)
+        return ProductGroups(
+            self._design, self._schema, grouping, self._marginal, self._fixed, known
+        )
 
     def _fixed(self, block: GroupedBlock) -> BlockTable:
         """Return the table of a block of one axis, which all GROUP BY on its attributes share."""
@@ -134,6 +158,21 @@ class ProductReader:
         return self._tables.get_or_make(place, size, lambda: fixed_table(block, place))
 
     def _reading(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
+        found = self._unaware(weights, blocks)
+        if self._rows is None:
+            return found
+        if (constant := weights.constant) is not None:
+            return Reading(constant * float(self._rows), 0.0)
+        powers = [block.powers(self._ones(block.places)) for block in blocks]
+        sums = [
+            _contracted(self._design.fourths, blocks, each) for each in zip(*powers, strict=True)
+        ]
+        mixed = [weights.factor ** (3 - place) * each for place, each in enumerate(sums)]
+        whole = KnownTotal(self._rows, self._whole)
+        return whole.reading(found, self._share(weights, blocks), mixed)
+
+    def _unaware(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
+        """Return the reading without use of the number of rows."""
         second, fourth = [block.squares for block in blocks], [block.fourths for block in blocks]
         factor = weights.factor  # belongs to no block
         return Reading(
@@ -142,6 +181,22 @@ class ProductReader:
             _contracted(self._design.fourths, blocks, fourth) * factor**4,
             prod(block.largest for block in blocks) * abs(factor),
         )
+
+    def _share(self, weights: Weights, blocks: Sequence[Block]) -> float:
+        """Return the regression of the error of a weighted sum on that of the sum of all cells."""
+        ones = [self._ones(block.places) for block in blocks]
+        return self._covariance(blocks, ones) * weights.factor / self._whole.variance
+
+    def _ones(self, places: tuple[int, ...]) -> Block:
+        """Return the block of weights 1 along some axes."""
+        names = [name for place in places for name in self._design.names[place]]
+        return self._of_tensor(places, self._tensor(names, []))
+
+    @cached_property
+    def _whole(self) -> Reading:
+        """The sum of all cells, without use of the number of rows."""
+        every = Weights(())
+        return self._unaware(every, self._blocks(every, tied_axes(self._design, [every])))
 
     def _value(self, weights: Weights) -> float:
         """Return the weighted sum of the estimated cells."""
@@ -169,7 +224,9 @@ class ProductReader:
     def _block(self, weights: Weights, places: tuple[int, ...]) -> Block:
         names = [name for place in places for name in self._design.names[place]]
         parts = [part for part in weights.parts if not set(part.names).isdisjoint(names)]
-        tensor = self._tensor(names, parts)
+        return self._of_tensor(places, self._tensor(names, parts))
+
+    def _of_tensor(self, places: tuple[int, ...], tensor: Floats) -> Block:
         if len(places) == 1 and tensor.size <= _MOST_BLOCKS // 16:
             return self._cached(places[0], tensor)
         return self._pulled(places, tensor)

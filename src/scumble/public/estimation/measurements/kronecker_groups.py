@@ -24,6 +24,7 @@ from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Codes,
     Grouping,
+    KnownTotal,
     Part,
     Readings,
     Weights,
@@ -55,7 +56,7 @@ class ProductGroups:
     """The readings of one GROUP BY.
 
     `marginal` returns the estimated counts by some attributes. `fixed` returns the table of a block
-    that no weights touch.
+    that no weights touch. `known` is the number of all rows, if it is known.
     """
 
     design: Product
@@ -63,6 +64,7 @@ class ProductGroups:
     grouping: Grouping
     marginal: Callable[[tuple[str, ...]], Floats]
     fixed: Callable[[GroupedBlock], BlockTable]
+    known: KnownTotal | None = None
 
     def readings(self, weights: Weights) -> Readings:
         blocks = self._blocks(weights, tied_axes(self.design, [weights], self.grouping.names))
@@ -89,6 +91,9 @@ class ProductGroups:
         totals = self._readings(self._values(average.weighted), first, factor)
         counts = self._readings(self._values(average.condition), tables, own_factor)
         covariances = self._contracted(self.design.variances, shared) * factor * own_factor
+        if self.known is not None:
+            shares = self._share(first, factor) * self._share(tables, own_factor)
+            covariances = covariances - shares * self.known.whole.variance
         ratios = totals.ratios(counts)
         difference = factor - ratios * own_factor
         for place in different:
@@ -96,7 +101,8 @@ class ProductGroups:
                 ones[place], others[place], factor, ratios * own_factor
             )
             difference = np.ones(len(self.grouping))
-        centred = self._readings(totals.values - ratios * counts.values, tables, difference)
+        values = self._values(average.weighted) - ratios * self._values(average.condition)
+        centred = self._readings(values, tables, difference)
         return AverageReadings(totals, counts, covariances, centred)
 
     def _difference(
@@ -123,7 +129,7 @@ class ProductGroups:
         near = own.union(*(part.names for part in parts))
         names = tuple(name for name in self.grouping.names if name in near)
         sizes = {name: self.schema[name].size for name in self.design.columns}
-        return GroupedBlock(self.design, sizes, places, parts, names)
+        return GroupedBlock(self.design, sizes, places, parts, names, self.known is not None)
 
     def _table(self, block: GroupedBlock) -> BlockTable:
         return self.fixed(block) if block.fixed else block.table()
@@ -158,16 +164,30 @@ class ProductGroups:
                 self.grouping.broadcastable(table.largest, table.names), self.grouping.shape
             )
             largest = largest * spread.reshape(-1)
-        return Readings(
-            np.stack(
-                [
-                    values,
-                    self._contracted(self.design.variances, tables) * factor**2,
-                    self._contracted(self.design.fourths, fourths) * factor**4,
-                    largest,
-                ]
-            )
+        found = np.stack(
+            [
+                values,
+                self._contracted(self.design.variances, tables) * factor**2,
+                self._contracted(self.design.fourths, fourths) * factor**4,
+                largest,
+            ]
         )
+        if self.known is None:
+            return Readings(found)
+        mixed = []
+        for place in range(3):
+            chosen = [replace(table, products=table.mixed[place + 1]) for table in tables]
+            sums = self._contracted(self.design.fourths, chosen)
+            mixed.append(sums * factor ** (3 - place))
+        return Readings(self.known.numbers(found, self._share(tables, factor), mixed))
+
+    def _share(self, tables: Sequence[BlockTable], factor: Floats) -> Floats:
+        """Return the regression of the error of every group on that of the sum of all cells."""
+        if self.known is None:
+            return np.zeros(len(self.grouping))
+        shared = [replace(table, products=table.mixed[0]) for table in tables]
+        covariances = self._contracted(self.design.variances, shared)
+        return covariances * factor / self.known.whole.variance
 
     def _contracted(self, numbers: Floats, tables: Sequence[BlockTable]) -> Floats:
         """Sum `numbers`, given by the groups of numbers of all axes, times all tables."""
@@ -209,6 +229,8 @@ class BlockTable:
     `products` are sums of products of two coefficients of a number, and `fourths` sums of fourth
     powers of the first. Their axes are the codes of the grouped attributes `names`, and then the
     groups of numbers of the axes. `largest` is the largest first coefficient, by these codes.
+    `mixed` are sums of c u, c³ u, c² u² and c u³, with the first coefficients c and those u of the
+    sum of all cells; none unless the number of rows is known.
     """
 
     names: tuple[str, ...]
@@ -216,6 +238,7 @@ class BlockTable:
     products: Floats
     fourths: Floats
     largest: Floats
+    mixed: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +252,7 @@ class GroupedBlock:
     places: tuple[int, ...]
     parts: tuple[Part, ...]
     names: tuple[str, ...]
+    mixed: bool = False  # whether tables have mixed sums
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
@@ -279,7 +303,10 @@ class GroupedBlock:
             self._moments(some, first, second)
             for some in np.split(np.arange(len(keys)), range(step, len(keys), step))
         ]
-        products, fourths, largest = (np.concatenate(each) for each in zip(*found, strict=True))
+        products, fourths, largest = (
+            np.concatenate(each) for each in list(zip(*found, strict=True))[:3]
+        )
+        mixed = np.concatenate([each[3] for each in found], axis=1)
         shape = (*keys.shape, *(self.design.groups[place] for place in self.places))
         return BlockTable(
             keys.names,
@@ -287,14 +314,21 @@ class GroupedBlock:
             products.reshape(shape),
             fourths.reshape(shape),
             largest.reshape(keys.shape),
+            mixed.reshape(len(mixed), *shape),
         )
+
+    @cached_property
+    def _whole(self) -> list[Floats]:
+        """The coefficients of the numbers of these axes in the sum of all cells."""
+        cells = np.ones([self.design.axes[place].size for place in self.places])
+        return [each.reshape(-1) for each in self.design.coefficients(self.places, cells)]
 
     def _moments(
         self,
         some: Codes,
         first: Callable[[Codes], Floats],
         second: Callable[[Codes], Floats] | None,
-    ) -> tuple[Floats, Floats, Floats]:
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         ones = self.design.coefficients(self.places, first(some))
         ones = [each.reshape(len(some), -1) for each in ones]
         others = ones
@@ -304,7 +338,13 @@ class GroupedBlock:
         products = [(a * b).sum(axis=1) for a, b in zip(ones, others, strict=True)]
         fourths = [((a * a) ** 2).sum(axis=1) for a in ones]
         largest = np.max([np.abs(a).max(axis=1) for a in ones], axis=0)
-        return np.stack(products, axis=1), np.stack(fourths, axis=1), largest
+        whole = self._whole if self.mixed else []
+        mixed = [
+            [c @ u, c**3 @ u, c**2 @ u**2, c @ u**3] for c, u in zip(ones, whole, strict=False)
+        ]
+        shape = (0, len(some), len(ones))
+        by_group = np.moveaxis(np.array(mixed), 0, -1) if mixed else np.zeros(shape)
+        return np.stack(products, axis=1), np.stack(fourths, axis=1), largest, by_group
 
 
 def fixed_table(block: GroupedBlock, place: int) -> BlockTable:
@@ -324,4 +364,5 @@ def fixed_table(block: GroupedBlock, place: int) -> BlockTable:
         found.products[which].reshape(*shape, -1),
         found.fourths[which].reshape(*shape, -1),
         found.largest[which].reshape(shape),
+        found.mixed[:, which].reshape(len(found.mixed), *shape, -1),
     )

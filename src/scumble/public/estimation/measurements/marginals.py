@@ -46,7 +46,7 @@ class ResidualReader:
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Residuals, evidence.design)
         table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
-        self._start(ResidualSolver(design, table.column(0).to_numpy()))
+        self._start(ResidualSolver(design, table.column(0).to_numpy(), evidence.rows))
 
     @classmethod
     def of_solver(cls, solver: ResidualSolver) -> ResidualReader:

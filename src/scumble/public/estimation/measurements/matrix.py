@@ -7,7 +7,7 @@ published tells its answer. It is refused, with the planned questions that are n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class MatrixReader:
         table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")
         self._strategy, noisy = from_table(table, design.merged.cells)
         self._estimates = self._strategy.estimate(noisy)
+        self._rows = evidence.rows
         self._sizes = design.merged.total(
             reduce(np.multiply.outer, [block.sizes for block in design.merged.blocks])
         )
@@ -53,11 +54,28 @@ class MatrixReader:
         other, others = self._reading(self._merged_weights(second))
         return one, other, self._noise.variance * float(ones @ others)
 
+    @cached_property
+    def _whole(self) -> Floats:
+        """The coefficients of the sum of all cells."""
+        return self._strategy.coefficients(np.ones(len(self._estimates)))
+
     def _reading(self, weights: Floats) -> tuple[Reading, Floats]:
+        """Return a reading, and the coefficients of its noise.
+
+        If the number of rows is known, the reading is that of the weights minus the share of their
+        error that the error of the total explains: the least squares estimate with that total.
+        """
         coefficients = self._strategy.coefficients(weights)
+        value = float(weights @ self._estimates)
+        if self._rows is not None:
+            if (weights == weights[0]).all():
+                return Reading(float(weights[0]) * self._rows, 0.0), np.zeros(len(coefficients))
+            share = float(coefficients @ self._whole) / float(self._whole @ self._whole)
+            coefficients = coefficients - share * self._whole
+            value -= share * (float(self._estimates.sum()) - self._rows)
         squares = coefficients**2
         reading = Reading(
-            float(weights @ self._estimates),
+            value,
             self._noise.variance * float(squares.sum()),
             self._noise.fourth * float(squares @ squares),
             float(np.sqrt(squares.max())),

@@ -33,6 +33,9 @@ from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 Tensor = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
+
+_ROUNDING = 1e-14  # relative variance of a reading that is known but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,14 @@ class Weights:
     def factor(self) -> float:
         """The product of the parts without attributes."""
         return prod(float(part.values) for part in self.parts if not part.names)
+
+    @property
+    def constant(self) -> float | None:
+        """The weight of every cell, if it is the same for all; else None."""
+        for part in self.parts:
+            if not bool((part.values == part.values.flat[0]).all()):
+                return None
+        return float(prod(float(part.values.flat[0]) for part in self.parts))
 
     def largest(self) -> float:
         """Return the largest absolute weight of a cell."""
@@ -142,6 +153,41 @@ class Reading:
         """The estimated limits of the sum, with the laws of their errors."""
         low, high = self.low or self, self.high or self
         return Limit(low.value, NoisyTotal(low)), Limit(high.value, NoisyTotal(high))
+
+
+@dataclass(frozen=True)
+class KnownTotal:
+    """The number of all `rows`, which is known, and its reading `whole` without that knowledge.
+
+    Least squares with a known total takes from every reading the share of its error that the error
+    of the total explains: the regression `share` of the one on the other. With the coefficients c
+    of the reading and u of the total, what is left has the coefficients c - share · u. So it is
+    unbiased, and its variance is smaller by share² times that of the total.
+    """
+
+    rows: int
+    whole: Reading
+
+    def reading(self, found: Reading, share: float, mixed: Sequence[float]) -> Reading:
+        """Return what is left of a reading; `mixed` are Σ κ c⁴⁻ʲ uʲ for j = 1, 2 and 3."""
+        numbers = (found.value, found.variance, found.fourth, found.largest)
+        columns = (np.array([each]) for each in (*numbers, share, *mixed))
+        first, second, third, fourth, own, *sums = columns
+        left = self.numbers(np.stack([first, second, third, fourth]), own, sums)
+        return Reading(*(float(each) for each in left[:, 0]))
+
+    def numbers(self, found: Floats, share: Floats, mixed: Sequence[Floats]) -> Floats:
+        """Return the numbers of readings of many groups (see `Readings`), less their shares."""
+        values, variances, fourths, largest = found
+        whole = self.whole
+        left = variances - share**2 * whole.variance
+        one, two, three = mixed
+        powers = fourths - 4 * share * one + 6 * share**2 * two - 4 * share**3 * three
+        powers = powers + share**4 * whole.fourth
+        left[left <= _ROUNDING * variances] = 0.0
+        values = values - share * (whole.value - self.rows)
+        moments = np.where(left > 0, [left, powers, largest + abs(share) * whole.largest], 0.0)
+        return np.stack([values, *np.maximum(moments, 0.0)])
 
 
 class Reader(Protocol):
@@ -250,7 +296,6 @@ class NoisyAverage(FiellerRatio):
 
 # Readings of all groups of a GROUP BY.
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
 _EMPTY = Reading(0.0, 0.0)  # of no cells

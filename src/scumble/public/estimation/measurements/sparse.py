@@ -19,7 +19,7 @@ from scumble.model.designs.sparse import NoiseTails, Sparse
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import LEVEL, Estimate, Exact, Unknown
+from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.domain_counting import Domain, domain_of
 from scumble.public.estimation.measurements.sparse_laws import (
     Amounts,
@@ -28,6 +28,7 @@ from scumble.public.estimation.measurements.sparse_laws import (
     Spread,
     average_law,
     empty_cell,
+    rest_law,
     total_law,
 )
 from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
@@ -36,9 +37,11 @@ from scumble.public.sandbox import Sandbox
 Key = tuple[Any, ...]
 
 ROWS = "noisy number of rows; interval from the law of its noise"
+KNOWN = "number of rows, which is published"
 SUMMED = "sum of published cells; interval from noise and sampling"
 FILTERED = "sum of published cells, less that of false ones; the interval allows for lost rows"
 FIELLER = "ratio of sums of published cells; Fieller interval"
+RESTED = "number of rows less that of the other cells: {}"
 NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 
 
@@ -48,15 +51,15 @@ class SparseReader:
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         self._schema = schema
         self.design = cast(Sparse, evidence.design)
-        published = _published_sums(self.design, schema, None, engine)[:, 0]
-        domain = np.array([float(domain_of(engine).size)])
-        sums = _with_empty_cells(self.design, published, domain)
+        self._published = _published_sums(self.design, schema, None, engine)[:, 0, 0]
+        domain = float(domain_of(engine).size)
+        sums = _with_empty_cells(self.design, self._published, domain)
         self.error = SparseError(self.design, Amounts.counted(sums).spread())
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every possible group of the answer with its estimate."""
         schema = self._schema
-        question = SparseQuestion(self.design, self.error, schema, query, engine)
+        question = SparseQuestion(self.design, self.error, self._published, schema, query, engine)
         if not query.groups:
             yield (), question.estimate(0)
             return
@@ -74,10 +77,13 @@ class SparseReader:
 
 @dataclass(frozen=True)
 class SparseQuestion:
-    """One question to the published cells; `error` is that of the whole release."""
+    """One question to the published cells; `error` and `published`, the sums over all published
+    cells, are those of the whole release.
+    """
 
     design: Sparse
     error: SparseError
+    published: Floats
     schema: Schema
     query: Query
     engine: Sandbox
@@ -94,12 +100,33 @@ class SparseQuestion:
         if not possible:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
         if self.query.aggregate == "count" and possible == self._domain.size:
-            noise = self.design.total_noise
-            return Estimate(float(self.design.total), noise, ROWS, self.query.notes)
+            law: Law = self.design.total_noise or Exact()
+            method = ROWS if self.design.total_noise else KNOWN
+            return Estimate(float(self.design.total), law, method, self.query.notes)
+        if self._known and 2 * possible > self._domain.size:
+            return self._rest(group)
         spread = self._amounts(group).spread()
         method = FILTERED if self.design.filtered else SUMMED
         law = total_law(self.error, spread)
         return Estimate(spread.value, law, method, self._notes(spread))
+
+    @property
+    def _known(self) -> bool:
+        """Whether the question is a count, and the number of all rows is known."""
+        return self.query.aggregate == "count" and self.design.total_noise is None
+
+    def _rest(self, group: int) -> Estimate:
+        """Return the count of most cells: all rows less the count of the other cells."""
+        left = float(self._domain.size - self.possible[group])
+        published = self.published - self._published[:, 0, group]
+        others = Amounts.counted(_with_empty_cells(self.design, published, left)).spread()
+        method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
+        notes = self.query.notes
+        if self.error.left(others):
+            lost = self.error.missing(others, LEVEL)
+            notes = (*notes, f"cells with few rows were left out: up to {lost:,.0f} rows too many")
+        law = rest_law(self.error, others)
+        return Estimate(self.design.total - others.value, law, method, notes)
 
     def _mean(self, group: int) -> Estimate:
         amounts = self._amounts(group)
@@ -156,7 +183,7 @@ class SparseQuestion:
         return domain_of(self.engine)
 
 
-def _with_empty_cells(design: Sparse, published: Floats, cells: Floats) -> Floats:
+def _with_empty_cells(design: Sparse, published: Floats, cells: Floats | float) -> Floats:
     """Return the sums over `published` cells, with the estimated rows on top and the sums over all
     `cells` of the condition below.
     """

@@ -44,6 +44,7 @@ from scumble.public.estimate import LEVEL, Law
 from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
 from scumble.public.estimation.interval_laws import (
     AverageLaw,
+    Rest,
     clipped,
     noise_half_width,
     score_half_width,
@@ -181,7 +182,7 @@ class SparseError:
         if self.design.tau:
             return False
         most = spread.number * (self.design.theta - 1)
-        return most <= self.design.total_noise.half_width(LEVEL)
+        return most <= self.design.total_reach(LEVEL)
 
     def _by_cells(self, spread: Spread, level: float, heavy: float) -> tuple[float, float]:
         """Return limits by the first argument. `heavy` is the largest possible Σ w² over cells of
@@ -219,7 +220,7 @@ class SparseError:
 
     def rows(self, level: float) -> float:
         """Return a number that the rows do not exceed with probability `level`."""
-        return max(self.design.total + self.design.total_noise.half_width(level), 0.0)
+        return max(self.design.total + self.design.total_reach(level), 0.0)
 
     def lost(self, level: float) -> float:
         """Return a number that the rows left out by a filter do not exceed, by `level`."""
@@ -404,6 +405,17 @@ def total_law(error: SparseError, spread: Spread) -> Law:
         return noise
     low, high = error.limits(spread)
     return Bounded(noise, low, high, spread=lambda: _even_variance(low.value, high.value))
+
+
+def rest_law(error: SparseError, spread: Spread) -> Law:
+    """Return the law of the number of all rows, which is known, less a count."""
+    noise, rows = SparseTotal(error, spread), float(error.design.total)
+    if not error.left(spread):
+        return Rest(noise, rows)
+    low, high = (Limit(rows - each.value, Rest(each.law, rows)) for each in error.limits(spread))
+    return Bounded(
+        Rest(noise, rows), high, low, spread=lambda: _even_variance(low.value, high.value)
+    )
 
 
 def average_law(noise: SparseMean) -> Law:
