@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -241,6 +241,7 @@ class StatedNoise:
             again = mechanism.measure(table, Path(folder))
         if not isinstance(again, Measurements):
             return None
+        again = replace(again, rows=evidence.rows)  # that of the release, not of an empty table
         taken: list[NoiseLaw] = []
         stated: list[NoiseLaw] = []
         if _bare(again.to_dict(), taken) != _bare(evidence.to_dict(), stated):

@@ -278,6 +278,17 @@ def summary_findings(release: Release) -> Iterator[Finding]:
     if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
         return
     yield _finding(release, mechanism, promise)
+    yield from _rows_finding(release, mechanism)
+
+
+def _rows_finding(release: Release, mechanism: Summary) -> Iterator[Finding]:
+    """Refute a release that states the exact number of rows where neighbouring tables differ."""
+    unit = getattr(mechanism, "unit", None)
+    same = unit is not None and unit.keeps_rows and release.manifest.outside != "drop"
+    if release.evidence.rows is not None and not same:
+        claim = "nothing is published exactly that a neighbouring table has otherwise"
+        sentence = "It states the exact number of rows, which the promise covers."
+        yield Finding("number of rows", claim, "refuted", sentence)
 
 
 def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Finding:

@@ -54,8 +54,11 @@ def unmetered_counts(counts):
 class TotalForFree(sc.Sparse):
     """The cells have the whole ε, and the number of rows is told beside them."""
 
+    def _laws(self, known):
+        whole = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
+        return whole, super()._laws(known)[1]
+
     def measure(self, table, folder):
-        self._noise = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
         return super().measure(unmetered(table), folder)
 
 
@@ -90,7 +93,17 @@ def twin(name, broken, honest, schema, runs, *names, **more):
 TWINS = [
     twin("splits with too little noise", EagerSplits, sc.PrivTree, LINE, 20_000, "a"),
     twin("cuts paid once for all levels", CutsPaidOnce, sc.Kdtree, LINE, 20_000, "a", cuts=2),
-    twin("number of rows for free", TotalForFree, sc.Sparse, TINY, 20_000, "a", "b", false_cells=1),
+    twin(
+        "number of rows for free",
+        TotalForFree,
+        sc.Sparse,
+        TINY,
+        20_000,
+        "a",
+        "b",
+        false_cells=1,
+        neighbours="add_remove",
+    ),
     twin("a tenth of ε spent twice", LooksTwice, sc.Grid, SQUARE, 20_000, "a", "b"),
     twin("partition with half the noise", BoldBuckets, sc.Dawa, LINE, 20_000, "a"),
 ]

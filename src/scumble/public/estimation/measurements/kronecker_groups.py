@@ -364,5 +364,5 @@ def fixed_table(block: GroupedBlock, place: int) -> BlockTable:
         found.products[which].reshape(*shape, -1),
         found.fourths[which].reshape(*shape, -1),
         found.largest[which].reshape(shape),
-        found.mixed[:, which].reshape(len(found.mixed), *shape, -1),
+        found.mixed[:, which].reshape(len(found.mixed), *shape, found.mixed.shape[-1]),
     )

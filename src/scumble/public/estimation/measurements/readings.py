@@ -174,7 +174,8 @@ class KnownTotal:
         columns = (np.array([each]) for each in (*numbers, share, *mixed))
         first, second, third, fourth, own, *sums = columns
         left = self.numbers(np.stack([first, second, third, fourth]), own, sums)
-        return Reading(*(float(each) for each in left[:, 0]))
+        value, variance, power, largest = left[:, 0].tolist()
+        return Reading(value, variance, power, largest)
 
     def numbers(self, found: Floats, share: Floats, mixed: Sequence[Floats]) -> Floats:
         """Return the numbers of readings of many groups (see `Readings`), less their shares."""
