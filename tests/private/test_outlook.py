@@ -79,7 +79,7 @@ def test_which_cells_a_filter_shows():
     mechanism = sc.Sparse(["age", "shop", "job"], false_cells=1, **WHO)
     [sentence] = mechanism.outlook(SCHEMA)
     theta, kept, lost = (int(number) for number in re.findall(r"\d+", sentence))
-    tails = NoiseTails(mechanism._noise)
+    tails = NoiseTails(mechanism._laws(known=mechanism.unit.keeps_rows)[0])
     assert tails.chance(theta - lost) <= 0.05 < tails.chance(theta - lost - 1)
     assert 1 - tails.chance(kept - theta + 1) >= 0.95 > 1 - tails.chance(kept - theta)
 

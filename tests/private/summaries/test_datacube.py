@@ -99,10 +99,12 @@ def test_every_question_about_the_cube_is_answered() -> None:
     domain = schema(health=3)
     mechanism = sc.Datacube(domain.names, epsilon=1, neighbours="replace")
     release = sc.publish(people(2000, domain), domain, mechanism, seed=1)
+    parts = {"age": "age < 4", "sex": "sex = 'f'", "job": "job <> 'cook'", "health": "health > 0"}
     for size in range(5):
         for names in itertools.combinations(domain.names, size):
-            where = " AND ".join(f"{name} IS NOT NULL" for name in names) or "TRUE"
-            assert release.answer(f"SELECT COUNT(*) FROM t WHERE {where}").stderr > 0
+            where = " AND ".join(parts[name] for name in names) or "TRUE"
+            stderr = release.answer(f"SELECT COUNT(*) FROM t WHERE {where}").stderr
+            assert (stderr > 0) == bool(names)  # the number of all rows is known
     whole = "age < 3 AND sex = 'f' AND job = 'cook' AND health = 1"
     assert math.isfinite(release.answer(f"SELECT COUNT(*) FROM t WHERE {whole}").stderr)
 
