@@ -90,9 +90,9 @@ notebooks: .venv/dev.stamp
 	@.site/bin/python -m pip install -qq --disable-pip-version-check -r docs/site/requirements.txt
 	@touch $@
 
-# The documentation as a site in build/site; a link that leads nowhere is an error.
+# The documentation as a site in build/site; a link that leads nowhere is an error (with --quiet it would pass).
 site: .site/stamp
-	@NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --strict
 	@echo "Wrote build/site/index.html. With search: $(PYTHON) -m http.server -d build/site"
 
 .dist/stamp: .ci/dist.txt

@@ -28,7 +28,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "research/README.md": "research/README.md",
+    "research/README.md": "research/experiments.md",
     "research/reproductions.md": "research/reproductions.md",
 }
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
