@@ -22,10 +22,9 @@ from scumble.cli import (
     printing,
     publish,
 )
-from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 app = console.application(
     "scumble",
@@ -143,7 +142,7 @@ def query(
 
     text = options.question(sql, file)
     level = check_level(level)
-    answer = open_release(folder).answer(text, tables=_side_tables(side or []), clamp=clamp)
+    answer = open_release(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
     else:
@@ -201,19 +200,6 @@ def version(as_json: options.Json = False) -> None:
         console.print_json({"version": __version__})
     else:
         _show_version(True)
-
-
-def _side_tables(given: list[str]) -> dict[str, pa.Table]:
-    """Return the public tables of `--with NAME=FILE`, by name."""
-    from scumble.public.side_tables import side_table
-
-    tables = {}
-    for pair in given:
-        name, _, path = pair.partition("=")
-        if not name or not path:
-            raise ParameterError.of("query", "with", "NAME=FILE", pair)
-        tables[name] = side_table(path)
-    return tables
 
 
 def main() -> None:

@@ -165,6 +165,7 @@ class Asking:
     prefer: Prefer = "near"
     max_relaxation_error: MaxRelaxationError = math.inf
     weight: Weights = None
+    side: options.SideTables = None
 
     def open(self, folder: Path) -> Database:
         """Open the database in `folder` over its private table."""
@@ -189,6 +190,7 @@ class Asking:
             "prefer": self.prefer,
             "max_relaxation_error": self.max_relaxation_error,
             "weights": _numbers("weight", "COLUMN=NUMBER", self.weight),
+            "tables": options.side_tables(self.side),
         }
 
 
@@ -313,7 +315,8 @@ def ask(
 ) -> None:
     """Ask a question in SQL, and pay for its answer.
 
-    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
+    A SELECT of counts, sums, averages and what is made of them, with WHERE and GROUP BY; all of it
+    is answered, or nothing is charged. The table may have any name.
     """
     from scumble.cli import shell
     from scumble.cli.printing import answer_fields
@@ -467,5 +470,7 @@ def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, fl
 
 
 def _finite(value: Any) -> Any:
-    """Return None for infinity, which JSON does not have."""
+    """Return None for infinity, which JSON does not have; also within dictionaries."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

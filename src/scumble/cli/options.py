@@ -225,3 +225,16 @@ def with_signature(
     shown.__signature__ = inspect.Signature(named)
     shown.__annotations__ = {each.name: each.annotation for each in named}
     return command
+
+
+def side_tables(given: list[str] | None) -> dict[str, Any]:
+    """Return the public tables of `--with NAME=FILE`, by name."""
+    from scumble.public.side_tables import side_table
+
+    tables = {}
+    for pair in given or ():
+        name, _, path = pair.partition("=")
+        if not name or not path:
+            raise ParameterError.of("query", "with", "NAME=FILE", pair)
+        tables[name] = side_table(path)
+    return tables

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from scumble.private.database.answers import DatabaseEstimate
     from scumble.private.database.database import Database
     from scumble.private.database.inspect import DatabaseInspection
-    from scumble.public.estimate import Estimates
+    from scumble.public.estimate import Estimate, Estimates
+    from scumble.public.estimate_table import EstimateTable
 
 PROMPT = "scumble> "
 WORDS = (
-    "SELECT COUNT(*) SUM( AVG( FROM t WHERE AND OR NOT IN BETWEEN IS NULL LIKE GROUP BY CASE WHEN "
-    "THEN ELSE END TRUE FALSE"
+    "SELECT COUNT(*) SUM( AVG( MEDIAN( STDDEV( FILTER FROM t WHERE AND OR NOT IN BETWEEN IS NULL "
+    "LIKE GROUP BY ROLLUP CUBE HAVING ORDER LIMIT JOIN CASE WHEN THEN ELSE END TRUE FALSE"
 ).split()
 HELP = r"""A line is a question: SELECT COUNT(*) FROM t WHERE ...
 \cost SQL       what would become of a question; nothing is charged
@@ -201,23 +202,34 @@ def show_appended(folder: Path, number: int) -> None:
     console.echo(f'Ask: {ask} "SELECT COUNT(*) FROM t"')
 
 
-def show_answer(answer: DatabaseEstimate | Estimates, level: float) -> None:
+def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
     """Print an answer as a table, and below it whether it was repeated or relaxed."""
-    from scumble.public.estimate import Estimates
-
     printing.show_answer(answer, level)
-    rows: Sequence[Any] = list(answer) if isinstance(answer, Estimates) else [((), answer)]
+    rows, what = _parts(answer)
     relaxed = [(key, each) for key, each in rows if each.status == "relaxed"]
     for status, words in _STATUSES.items():
         count = sum(each.status == status for _, each in rows)
         if count:
-            groups = "" if count == len(rows) else f" for {count} of {len(rows)} groups"
+            groups = "" if count == len(rows) else f" for {count} of {len(rows)} {what}"
             console.echo(words + groups + ".")
     for key, each in relaxed[:_SHOWN_GROUPS]:
         group = f"{', '.join(map(str, key))}: " if key else ""
         console.echo(group + _relaxed(each))
     if len(relaxed) > _SHOWN_GROUPS:
-        console.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more groups were relaxed.")
+        console.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more {what} were relaxed.")
+
+
+def _parts(
+    answer: Estimate | Estimates | EstimateTable,
+) -> tuple[list[tuple[tuple[Any, ...], Any]], str]:
+    """Return the estimates with what they are called: the group, and the name of the number."""
+    from scumble.public.estimate import Estimates
+    from scumble.public.estimate_table import EstimateTable
+
+    if isinstance(answer, EstimateTable):
+        rows = [((*key, name), each) for key, row in answer for name, each in row.items()]
+        return rows, "numbers"
+    return (list(answer) if isinstance(answer, Estimates) else [((), answer)]), "groups"
 
 
 _STATUSES = {
@@ -251,6 +263,9 @@ def show_cost(found: Mapping[str, Any]) -> None:
     if found["status"] == "relaxed":
         what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
         console.echo(f"{what}The relaxation error is {found['distance']:.3g}.")
+    for name, part in found.get("parts", {}).items():
+        error = format_number(part["stderr"], part["stderr"])
+        console.echo(f"  {name}: {part['status']}, standard error {error}")
 
 
 def show_status(reading: Database | DatabaseInspection) -> None:

@@ -162,6 +162,18 @@ class Estimate:
         law = Clamped(self.law, self.value, low, high)
         return replace(self, value=law.clip(self.value), law=law)
 
+    def derived(
+        self, value: float, law: Law, method: str, notes: tuple[str, ...], parts: Sequence[Estimate]
+    ) -> Estimate:
+        """Return an estimate that was computed from the estimates `parts`, this one among them.
+
+        If one of them has a status, as those of a database have, so has the result.
+        """
+        with_status = next((each for each in parts if type(each) is not Estimate), None)
+        if with_status is None:
+            return Estimate(value, law, method, notes)
+        return with_status.derived(value, law, method, notes, parts)
+
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
         """Return the estimate as JSON values; numbers that are not finite become None."""
         low, high = self.interval(level)

@@ -134,6 +134,18 @@ QUESTIONS = st.one_of(
         ]
     ),
 )
+COMPOSITE = st.sampled_from(
+    [
+        "SELECT COUNT(*) AS n, SUM(age + 1) AS s FROM t WHERE age > 2",
+        "SELECT sex, COUNT(*), AVG(age + 2) FROM t GROUP BY ROLLUP (sex) ORDER BY 2 LIMIT 2",
+        "SELECT COUNT(*) FILTER (WHERE age < 2) - COUNT(*) FILTER (WHERE sex = 'f') FROM t",
+        "SELECT MEDIAN(age), COUNT(*) FROM t WHERE sex = 'm'",
+        "SELECT VAR_POP(age) FROM t WHERE age < 4",
+        "SELECT age > 2, COUNT(*) AS n FROM t GROUP BY 1 HAVING n > 3",
+        "SELECT COUNT(*), COUNT(*) FILTER (WHERE age = 1) FROM t WHERE age + length(sex) > 2",
+        "SELECT SUM(CASE WHEN sex = 'f' THEN age / 2.0 ELSE 1 END) FROM t",
+    ]
+)
 MANNERS = st.fixed_dictionaries(
     {
         "relax": st.sampled_from(["regression", "compound", "refuse"]),
@@ -143,6 +155,7 @@ MANNERS = st.fixed_dictionaries(
     }
 )
 SEQUENCES = st.lists(st.tuples(QUESTIONS, MANNERS), min_size=1, max_size=14)
+COMPOSITES = st.lists(st.tuples(COMPOSITE | QUESTIONS, MANNERS), min_size=4, max_size=8)
 
 
 def fates(db: sc.Database, sequence, *, repeat: bool = False) -> list[object]:
@@ -186,6 +199,21 @@ def keeps_the_promise(folder: Path, sequence, tracker: str, other: int) -> None:
 @settings(max_examples=20)
 @drawn(sequence=SEQUENCES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
 def test_any_sequence_keeps_the_promise(tmp_path_factory, sequence, tracker, other):
+    keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
+
+
+@settings(max_examples=4)
+@drawn(sequence=COMPOSITES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
+def test_sequences_of_several_numbers_keep_the_promise(tmp_path_factory, sequence, tracker, other):
+    keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@drawn(sequence=COMPOSITES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
+def test_many_sequences_of_several_numbers_keep_the_promise(
+    tmp_path_factory, sequence, tracker, other
+):
     keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.errors import ParameterError
-from scumble.private.database.conditions import boxes_of
+from scumble.private.database.questions.conditions import boxes_of
 from scumble.private.database.space import Space
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import parse

@@ -6,7 +6,8 @@ import pyarrow as pa
 
 import scumble as sc
 from scumble.private.database.state import COUNT, PastAnswer
-from tests.support.database.small_database import SEXES, covers
+from scumble.public.estimate_table import EstimateTable
+from tests.support.database.small_database import AGES, SEXES, covers
 
 EPSILON, NOISE = 1, 4
 LIMIT = 2  # floor(ε λ / 2)
@@ -19,11 +20,19 @@ def rows(points) -> pa.Table:
 
 
 def amount(number: PastAnswer, point: tuple[int, int]) -> int:
-    """What a row at a point adds to a number; sums are written as SUM(age + constant)."""
+    """What a row at a point adds to a number; plain sums are written as SUM(age + constant)."""
     if not covers(number.box, point):
         return 0
+    if number.kind.startswith("sum by "):  # the amounts are in the name
+        names, _, listed = number.kind.removeprefix("sum by ").partition(": ")
+        cell = 0
+        for name in names.split(", "):
+            cell = cell * {"age": AGES, "sex": len(SEXES)}[name] + point[name == "sex"]
+        return int(listed.split()[cell])
     return 1 if number.kind == COUNT else point[0] + int(number.kind.split("+")[1])
 
 
 def listed(answer) -> list[sc.Estimate]:
+    if isinstance(answer, EstimateTable):
+        return [each for _, row in answer.rows for each in row]
     return [each for _, each in answer] if isinstance(answer, sc.Estimates) else [answer]

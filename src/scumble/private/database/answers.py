@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -14,11 +14,12 @@ import numpy as np
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.plan import Piece
-from scumble.private.database.question import Question
+from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Boxes, Space
-from scumble.private.database.state import COUNT, PastAnswer, batch_of
+from scumble.private.database.state import PastAnswer, batch_of
 from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
 from scumble.public.estimation.interval_laws import FiellerRatio, clipped
+from scumble.public.estimation.selecting.combined_laws import Scaled
 
 NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"
@@ -70,16 +71,20 @@ class EstimateBuilder:
     ) -> DatabaseEstimate:
         fields = self._status_fields(pieces)
         notes = (*question.query.notes, *fields.pop("notes"))
+        if question.joint and fields["answered"]:
+            boxes = [] if fields["answered"] == "TRUE" else [fields["answered"]]
+            clauses = [*boxes, *(clause.sql for clause in question.joint)]
+            fields["answered"] = " AND ".join(f"({clause})" for clause in clauses)
         if not pieces:
-            empty = question.query.aggregate == "mean"  # the average of no rows
+            empty = question.query.aggregate != "count"  # the sum or average of no rows is NULL
             law: Law = Unknown() if empty else Exact()
             return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fields)
         parts = [
-            self._part([piece for piece in pieces if piece["kind"] == kind], answers)
+            self._part(question, [piece for piece in pieces if piece["kind"] == kind], answers)
             for kind in question.kinds
         ]
         if question.query.aggregate == "mean":
-            ratio = _average(question, parts, answers, pieces)
+            ratio = _average(question, parts, pieces)
             return DatabaseEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fields)
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
@@ -89,31 +94,62 @@ class EstimateBuilder:
             law = CountLaw(law, math.inf if self.rows is None else most)
         return DatabaseEstimate(value, law, method, notes, **fields)
 
+    def weighted(
+        self,
+        parts: Sequence[tuple[float, Sequence[Piece]]],
+        answers: Mapping[int, PastAnswer],
+    ) -> DatabaseEstimate:
+        """Return Σ weight · count, given the pieces of each count."""
+        value, weights = 0.0, dict[int, float]()
+        for weight, pieces in parts:
+            value += weight * self._rows_in(pieces)
+            for number, times in _weights(pieces).items():
+                weights[number] = weights.get(number, 0.0) + weight * times
+        value += sum(weight * answers[number].value for number, weight in weights.items())
+        law = self._law(weights, 1, _common_scale(weights.values()))
+        fields = self._status_fields([piece for _, pieces in parts for piece in pieces])
+        notes = tuple(fields.pop("notes"))
+        return DatabaseEstimate(value, law, SUMMED, notes, **fields)
+
     def _part(
-        self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
+        self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
     ) -> tuple[float, Law]:
         """Return the sum over all batches, and its error law."""
         batches = _by_batch(pieces).values()
         known = [piece for each in batches if not _unanswered(each) for piece in each]
-        found = self._sum(known, answers)
-        return self._with_unanswered(*found, [each for each in batches if _unanswered(each)])
+        value, law = self._sum(known, answers)
+        amounts = question.amounts.get(pieces[0]["kind"]) if pieces else None
+        if amounts is not None and amounts.scale > 1:
+            value, law = value / amounts.scale, Scaled(law, 1 / amounts.scale)
+        return self._with_unanswered(value, law, [each for each in batches if _unanswered(each)])
 
     def _sum(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> tuple[float, Law]:
         """Return the weighted sum of past answers of one kind, whose noises have one scale."""
-        weights: dict[int, float] = {}
-        value: float = sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
-        for piece in pieces:
-            for number, weight in piece["terms"]:
-                weights[number] = weights.get(number, 0) + weight
+        weights = _weights(pieces)
+        value: float = self._rows_in(pieces)
         value += sum(weight * answers[number].value for number, weight in weights.items())
         times = max((answers[number].times for number in weights), default=1)
+        return float(value), self._law(weights, times)
+
+    def _law(self, weights: Mapping[int, float], times: int, scale: int = 1) -> Law:
+        """Return the law of a weighted sum of noises with `times` the scale of a count's.
+
+        The weights are whole numbers after multiplication by `scale`, as far as that is known.
+        """
         terms: dict[float, int] = {}
         for weight in weights.values():
             if weight:
-                terms[abs(weight)] = terms.get(abs(weight), 0) + 1
+                size = abs(weight * scale)
+                size = float(round(size)) if scale > 1 else size
+                terms[size] = terms.get(size, 0) + 1
         if not terms:
-            return float(value), Exact()
-        return float(value), NoiseSum(DiscreteLaplace(self.noise * times), terms)
+            return Exact()
+        law = NoiseSum(DiscreteLaplace(self.noise * times), terms)
+        return law if scale == 1 else Scaled(law, 1 / scale)
+
+    def _rows_in(self, pieces: Sequence[Piece]) -> int:
+        """Return the public number of rows of the pieces that are whole batches."""
+        return sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
 
     def _with_unanswered(
         self, value: float, law: Law, unanswered: Sequence[Sequence[Piece]]
@@ -232,28 +268,38 @@ def _method(law: Law, question: Question, status: str) -> str:
         return ALL
     if status == "relaxed":
         return MADE
-    return NOISY if question.kinds == (COUNT,) else SUMMED
+    return NOISY if question.query.aggregate == "count" else SUMMED
 
 
 def _average(
-    question: Question,
-    parts: Sequence[tuple[float, Law]],
-    answers: Mapping[int, PastAnswer],
-    pieces: Sequence[Piece],
+    question: Question, parts: Sequence[tuple[float, Law]], pieces: Sequence[Piece]
 ) -> Average:
     (total, of_total), (count, of_count) = parts
-    amounts = question.amounts.values if question.amounts is not None else np.zeros(1, np.int64)
-    numbers = {number for piece in pieces for number, _ in piece["terms"]}
-    counts = sum(answers[number].kind == COUNT for number in numbers)
-    return Average(
-        total,
-        count,
-        of_total.stderr**2,
-        of_count.stderr**2,
-        (len(numbers) - counts, counts),
-        int(amounts.min()),
-        int(amounts.max()),
+    sums, counts = (
+        len({n for piece in pieces if piece["kind"] == kind for n, _ in piece["terms"]})
+        for kind in question.kinds
     )
+    least, most = question.amounts[question.kinds[0]].limits
+    variances = of_total.stderr**2, of_count.stderr**2
+    return Average(total, count, *variances, (sums, counts), least, most)
+
+
+def _weights(pieces: Sequence[Piece]) -> dict[int, float]:
+    """Return the weights of the past answers that pieces are made of, by number."""
+    weights: dict[int, float] = {}
+    for piece in pieces:
+        for number, weight in piece["terms"]:
+            weights[number] = weights.get(number, 0) + weight
+    return weights
+
+
+def _common_scale(weights: Iterable[float]) -> int:
+    """Return a number up to 1000 by which weights become whole; 1 if there is none."""
+    sizes = np.unique(np.abs(np.fromiter(weights, np.float64)))
+    for scale in range(1, 1001):
+        if (np.abs(sizes * scale - np.rint(sizes * scale)) < 1e-9).all():
+            return scale
+    return 1
 
 
 def _disjoint(boxes: Boxes) -> bool:
@@ -324,6 +370,28 @@ class DatabaseEstimate(Estimate):
     def status_label(self) -> str:
         return "not answered" if self.status == "relaxed" and not self.numbers else self.status
 
+    def derived(
+        self, value: float, law: Law, method: str, notes: tuple[str, ...], parts: Sequence[Estimate]
+    ) -> DatabaseEstimate:
+        """Return an estimate computed from others: relaxed if one of them is, and so on.
+
+        `answered` has the condition of each relaxed part.
+        """
+        known = [each for each in parts if isinstance(each, DatabaseEstimate)]
+        statuses = {each.status for each in known}
+        status = next((s for s in ("relaxed", "answered", "repeated") if s in statuses), "answered")
+        relaxed = [each.answered for each in known if each.status == "relaxed"]
+        return DatabaseEstimate(
+            value,
+            law,
+            method,
+            notes,
+            status=status,
+            answered="; ".join(filter(None, relaxed)),
+            distance=max(each.distance for each in known),
+            numbers=sum(each.numbers for each in known),
+        )
+
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:
         more = {
             "status": self.status,
@@ -369,8 +437,8 @@ class Average(FiellerRatio):
     of_total: float  # variances
     of_count: float
     terms: tuple[int, int]  # how many noisy numbers make up the total, and the count
-    least: int
-    most: int
+    least: float
+    most: float
 
     @property
     def parts(self) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,10 +13,10 @@ from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
-from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
+from scumble.private.database.answers import EstimateBuilder
 from scumble.private.database.inspect import events, summary, verify_journal
 from scumble.private.database.plan import AnswerOptions, Prefer, Relax
-from scumble.private.database.question import Question, QuestionReader
+from scumble.private.database.questions.reader import Asked, QuestionReader, forecast
 from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
@@ -24,7 +25,8 @@ from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.ledger import Ledger, charged_for_database
 from scumble.private.tables.rows import Outside
-from scumble.public.estimate import Estimates
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate_table import EstimateTable
 
 if TYPE_CHECKING:
     from scumble.public.plot.figures import Figure
@@ -143,8 +145,12 @@ class Database:
         prefer: Prefer = "near",
         max_relaxation_error: float = math.inf,
         weights: Mapping[str, float] | None = None,
-    ) -> DatabaseEstimate | Estimates:
+        tables: Mapping[str, Any] | None = None,
+    ) -> Estimate | Estimates | EstimateTable:
         """Answer one question. The answer is charged and durable before it is returned.
+
+        A SELECT of several numbers is answered as a whole or not at all, and gives an
+        `EstimateTable`. `tables` are public side tables by name: paths or data frames.
 
         A question that was answered before gets the same answer again, free of charge. `key` is an
         idempotency key: a request that is tried again with it, also after a crash, gets the stored
@@ -157,9 +163,10 @@ class Database:
         check_word("key", key)
         check_word("analyst", analyst)
         options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        question = self._read_question(sql)
-        outcome = self._session.submit(Request(question, options, key, analyst))
-        return self._builder(outcome).read(question, outcome.groups, outcome.numbers)
+        with self._reading(sql, tables) as asked:
+            request = Request(asked.text, asked.questions, options, key, analyst, asked.tables)
+            outcome = self._session.submit(request)
+            return asked.present(self._builder(outcome), outcome)
 
     def cost(
         self,
@@ -170,28 +177,25 @@ class Database:
         prefer: Prefer = "near",
         max_relaxation_error: float = math.inf,
         weights: Mapping[str, float] | None = None,
+        tables: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return what `answer` would do, and its standard error. Nothing is charged or answered.
 
-        `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. The
-        error of an average depends on its value; it is the one for evenly spread rows.
+        `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. "new
+        numbers" is the sum over all parts of the question. A SELECT of several numbers also has
+        `parts`: the status and the largest standard error of each. The error of an average depends
+        on its value; it is the one for evenly spread rows.
         """
         options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        question = self._read_question(sql)
-        try:
-            outcome = self._session.preview(Request(question, options, analyst=analyst))
-        except PromiseError as refusal:
-            return {"status": "refused", "reason": str(refusal), "new numbers": 0}
-        pieces = [group["pieces"] for group in outcome.groups]
-        builder = self._builder(outcome)
-        found = [builder.estimate(question, each, outcome.numbers) for each in pieces]
-        return {
-            "status": outcome.status,
-            "new numbers": outcome.new,
-            "stderr": max((each.stderr for each in found), default=0.0),
-            "distance": max((each.distance for each in found), default=0.0),
-            "answered": found[0].answered if len(found) == 1 else "",
-        }
+        with self._reading(sql, tables) as asked:
+            request = Request(
+                asked.text, asked.questions, options, analyst=analyst, tables=asked.tables
+            )
+            try:
+                outcome = self._session.preview(request)
+            except PromiseError as refusal:
+                return {"status": "refused", "reason": str(refusal), "new numbers": 0}
+            return forecast(asked.parts(self._builder(outcome), outcome), outcome)
 
     def append(
         self,
@@ -257,7 +261,7 @@ class Database:
     def _builder(self, outcome: Outcome) -> EstimateBuilder:
         return EstimateBuilder(self.space, self.terms.noise, outcome.rows)
 
-    def _read_question(self, sql: str) -> Question:
+    def _reading(self, sql: str, tables: Mapping[str, Any] | None) -> AbstractContextManager[Asked]:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        return self._questions.read(sql)
+        return self._questions.reading(sql, tables)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from scumble.model.errors import ParameterError, PromiseError
-from scumble.private.database.question import Question
+from scumble.private.database.questions.question import Question
 from scumble.private.database.relaxation import (
     Combination,
     Compound,
@@ -36,18 +37,24 @@ class AnswerPlan:
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the journal needs an entry
 
-    def groups(self, question: Question) -> list[dict[str, Any]]:
-        """Return the pieces of every group of a question, for all batches."""
+    def groups(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """Return the pieces of every group of all questions, for all batches.
+
+        The questions are answered together or not at all: a piece that cannot be answered raises
+        `PromiseError`.
+        """
         self.state.batches[0].quota(self.analyst)  # reject unknown analysts first
         found: list[dict[str, Any]] = [
-            {"key": place, "pieces": []} for place in range(len(question.groups))
+            {"key": place, "pieces": []}
+            for place in range(sum(len(each.groups) for each in questions))
         ]
         batches = len(self.state.batches)
         left = max(MOST_RELAXED, batches)
         for number in range(1, batches + 1):
             first = len(self.state.past_answers) + len(self.new)
             part = BatchPlan(self.state, number, first, self.analyst, self.options, left)
-            for group, pieces in zip(found, _pieces(part, question), strict=True):
+            pieces_of_groups = [each for question in questions for each in _pieces(part, question)]
+            for group, pieces in zip(found, pieces_of_groups, strict=True):
                 group["pieces"] += pieces
             left -= part.relaxed
             self.new += [(number, kind, box) for kind, box in part.new]
@@ -57,8 +64,7 @@ class AnswerPlan:
 
 def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
     """Return for each group of a question the pieces about one batch."""
-    # The sum and the count of an average must be about the same rows.
-    strict = question.kinds != (COUNT,)
+    strict = question.strict
     return [
         [plan.piece(kind, box, strict=strict) for kind in question.kinds for box in group.boxes]
         for group in question.groups
@@ -100,6 +106,7 @@ class BatchPlan:
     _batch: Batch = field(init=False)
     _counts: list[int] = field(default_factory=list)  # indices of the new answers that are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _layers: list[int] = field(default_factory=list)  # of the new answers: see `_layers_at`
     _boxes: Boxes = field(init=False)  # of the new answers; longer than needed
 
     def __post_init__(self) -> None:
@@ -134,12 +141,20 @@ class BatchPlan:
 
     def admits(self, box: Box) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned."""
-        new = self._boxes[: len(self.new)]
-        meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
-        planned = int(meet.all(axis=1).sum())
+        planned = len(self._layers_at(box))
         if planned and self.state.terms.tracker == "disjoint":
             return False
         return self._batch.has_room(box, 1 + planned, self.analyst)
+
+    def _layers_at(self, box: Box) -> set[int]:
+        """Return the layers of planned answers that meet a box.
+
+        The boxes of one layer are disjoint, so that no point of the box is covered by more planned
+        answers than there are layers.
+        """
+        new = self._boxes[: len(self.new)]
+        meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
+        return {self._layers[at] for at in np.flatnonzero(meet.all(axis=1)).tolist()}
 
     def ask(self, box: Box) -> int:
         """Plan a new count, and return its index among all counts."""
@@ -155,6 +170,8 @@ class BatchPlan:
 
     def _buy(self, kind: str, box: Box) -> int:
         at, number = len(self.new), self.first + len(self.new)
+        taken = self._layers_at(box)
+        self._layers.append(next(layer for layer in count() if layer not in taken))
         if at == len(self._boxes):
             self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
         self._boxes[at] = box
@@ -198,6 +215,7 @@ class BatchPlan:
         for kind, box in self.new[start:]:
             del self._places[kind, box.tobytes()]
         del self.new[start:]
+        del self._layers[start:]
         self._counts = [at for at in self._counts if at < start]
 
     def _combined(self, box: Box, distance: Distance) -> Combination | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import LedgerError, ParameterError, ScumbleError
 from scumble.private.database.plan import AnswerOptions, AnswerPlan
-from scumble.private.database.question import Question
+from scumble.private.database.questions.amounts import Amounts
+from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Box, Space
 from scumble.private.database.state import COUNT, DatabaseState, PastAnswer
 from scumble.private.database.tables import BoxCounter, NewBatch, missing_batch
@@ -28,12 +30,26 @@ _SPARE = 256
 
 @dataclass(frozen=True)
 class Request:
-    """A question, the options of its analyst, and an idempotency key."""
+    """Questions that are answered together, the options of their analyst, and an idempotency key.
 
-    question: Question
+    `text` is the SQL of all of them, `tables` a digest of the public side tables that it reads.
+    """
+
+    text: str
+    questions: Sequence[Question]
     options: AnswerOptions
     key: str | None = None
     analyst: str | None = None
+    tables: str = ""
+
+    @cached_property
+    def amounts(self) -> dict[str, Amounts]:
+        """What rows add to sums, by kind; equal kinds have equal amounts."""
+        return {kind: found for each in self.questions for kind, found in each.amounts.items()}
+
+    def noise_factor(self, kind: str) -> int:
+        """Return the scale of the noise of a number, in scales of a count."""
+        return 1 if kind == COUNT else self.amounts[kind].largest
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,7 @@ class Session:
             plan = AnswerPlan(state, request.analyst, request.options)
             try:
                 self._refuse_without_rows()
-                groups = plan.groups(request.question)
+                groups = plan.groups(request.questions)
             except ScumbleError as refusal:  # raised after the turn, which has not failed
                 reason = refusal
             else:
@@ -105,8 +121,8 @@ class Session:
                     PastAnswer(
                         kind,
                         box,
-                        self._expected(batch, kind, box, request.question),
-                        _noise_factor(kind, request),
+                        self._expected(batch, kind, box, request),
+                        request.noise_factor(kind),
                         batch,
                     )
                     for batch, kind, box in plan.new
@@ -142,14 +158,15 @@ class Session:
             if stored is not None:
                 return self._stored(stored, request)
             plan = AnswerPlan(self._state, request.analyst, request.options)
-            groups = plan.groups(request.question)
+            groups = plan.groups(request.questions)
         except ScumbleError as refusal:  # nothing has changed; other requests of this turn go on
             return refusal
         new = self._new_answers(plan, request)
         outcome = self._outcome_of(groups, new, len(new))
         if plan.changes or request.key is not None:
             payload = {
-                "sql": request.question.query.text,
+                "sql": request.text,
+                **({"tables": request.tables} if request.tables else {}),
                 "manner": [request.options.name, str(request.options.most_error)],
                 "status": outcome.status,
                 "groups": groups,
@@ -163,10 +180,16 @@ class Session:
         payload = entry.payload
         question = (payload.get("sql"), payload.get("manner"), entry.analyst)
         options = [request.options.name, str(request.options.most_error)]
-        if question != (request.question.query.text, options, request.analyst):
-            allowed = "a new one for another question, analyst or way to relax"
+        same = question == (request.text, options, request.analyst)
+        if not same or payload.get("tables", "") != request.tables:
+            allowed = "a new one for another question, analyst, side table or way to relax"
             raise ParameterError.of("answer", "key", allowed, request.key)
         groups = payload["groups"]
+        if not _fits(groups, request.questions):
+            raise LedgerError(
+                f"The answer with the key {request.key!r} was made by another version of scumble. "
+                "Ask the question without the key: what was answered before is free of charge."
+            )
         return self._outcome_of(groups, (), len(payload["new"]))
 
     def _outcome_of(
@@ -187,21 +210,20 @@ class Session:
 
     def _new_answers(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
         """Return the new answers of a plan: true counts and sums, with noise."""
-        amounts = request.question.amounts
         values = [0] * len(plan.new)
         tables = self._batches()
         for batch, kind in dict.fromkeys((batch, kind) for batch, kind, _ in plan.new):
             places = [place for place, of in enumerate(plan.new) if of[:2] == (batch, kind)]
             boxes = np.array([plan.new[place][2] for place in places])
-            if kind == COUNT or amounts is None:
+            if kind == COUNT:
                 found = tables[batch - 1].counts(boxes)
             else:
-                found = tables[batch - 1].sums(boxes, amounts.axis, amounts.values)
-            noise = self._draw_noise(_noise_factor(kind, request), len(places))
+                found = tables[batch - 1].sums(boxes, request.amounts[kind])
+            noise = self._draw_noise(request.noise_factor(kind), len(places))
             for place, value, error in zip(places, found, noise, strict=True):
                 values[place] = value + error
         return [
-            PastAnswer(kind, box, value, _noise_factor(kind, request), batch)
+            PastAnswer(kind, box, value, request.noise_factor(kind), batch)
             for (batch, kind, box), value in zip(plan.new, values, strict=True)
         ]
 
@@ -217,15 +239,12 @@ class Session:
             self._spare = self._draw_noise(times, _SPARE)
         return [self._spare.pop()]
 
-    def _expected(self, batch: int, kind: str, box: Box, question: Question) -> int:
+    def _expected(self, batch: int, kind: str, box: Box, request: Request) -> int:
         if not self.terms.sized:
             return 0
         sides = [int(high - low) + 1 for low, high in box]
         count = self._batches()[batch - 1].rows * prod(sides) // self.space.points
-        if kind == COUNT or question.amounts is None:
-            return count
-        low, high = box[question.amounts.axis]
-        return round(count * float(question.amounts.values[low : high + 1].mean()))
+        return count if kind == COUNT else round(count * request.amounts[kind].mean(box))
 
     def _catch_up(self, turn: Turn) -> None:
         """Apply the entries that others wrote; all entries, if the turn is fresh."""
@@ -251,6 +270,15 @@ def status_of(groups: Sequence[Mapping[str, Any]]) -> str:
     return next((s for s in ("relaxed", "answered", "repeated") if s in found), "answered")
 
 
-def _noise_factor(kind: str, request: Request) -> int:
-    amounts = request.question.amounts
-    return 1 if kind == COUNT or amounts is None else amounts.largest
+def _fits(groups: Sequence[Mapping[str, Any]], questions: Sequence[Question]) -> bool:
+    """Whether stored pieces are those of these questions, for one batch or several."""
+    wanted = [
+        [(kind, box.tolist()) for kind in question.kinds for box in group.boxes]
+        for question in questions
+        for group in question.groups
+    ]
+    stored = [
+        [(piece["kind"], piece["asked"]) for piece in group["pieces"]][: len(pieces)]
+        for group, pieces in zip(groups, wanted, strict=False)
+    ]
+    return len(groups) == len(wanted) and stored == wanted

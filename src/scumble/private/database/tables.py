@@ -18,6 +18,7 @@ from scumble.model import errors
 from scumble.model.errors import LedgerError, ParameterError, PromiseError
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
+from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.state import DatabaseState
 from scumble.private.database.terms import DatabaseTerms
@@ -314,11 +315,13 @@ class BoxCounter:
             for added, taken in map(self._corners, boxes.tolist())
         ]
 
-    def sums(self, boxes: Boxes, axis: int, amounts: Integers) -> list[int]:
-        """Return for each box the sum of `amounts[code]` over its rows, for one attribute."""
-        high, low = np.divmod(amounts, _HALF)
-        column = self._columns[axis]
-        high_of_rows, low_of_rows = high[column], low[column]
+    def sums(self, boxes: Boxes, amounts: Amounts) -> list[int]:
+        """Return for each box the sum of the amounts of its rows, times their scale."""
+        high, low = np.divmod(amounts.values, _HALF)
+        cells = np.zeros(self.rows, np.int64)
+        for axis, size in zip(amounts.axes, amounts.sizes, strict=True):
+            cells = cells * size + self._columns[axis]
+        high_of_rows, low_of_rows = high[cells], low[cells]
         found = []
         for box in boxes:
             inside = self._inside(box)  # a factor; the time of a selection would depend on its size

@@ -40,7 +40,7 @@ __all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens", "refuse
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _ONE = (
     "One COUNT, SUM or AVG by columns is needed here: MIN, MAX, arithmetic, several aggregates, "
-    "HAVING and the like can only be asked of a release."
+    "HAVING and the like are answered by releases and databases."
 )
 
 

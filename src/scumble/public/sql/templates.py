@@ -58,6 +58,10 @@ class TemplateParser:
         found = self._read(question)
         return found if isinstance(found, ParsedQuestion) else refuse_plan(question)
 
+    def read(self, text: str) -> ParsedQuestion | SelectPlan:
+        """Return the question with its comparisons, or the plan, of a SQL text."""
+        return self._read(TokenizedSql(text))
+
     def read_select(self, text: str) -> Query | SelectPlan:
         """Return the question or the plan of a SQL text, as `parse.read_select` does."""
         found = self._read(TokenizedSql(text))

@@ -97,13 +97,14 @@ def combined(node: Node, leaves: Mapping[Node, Estimate]) -> Estimate:
     many = sum(not isinstance(each.law, Exact) for each in leaves.values())
     notes = tuple(dict.fromkeys(note for each in leaves.values() for note in each.notes))
     value = _value(node, leaves)
+    parts = list(leaves.values())
     if not many and not math.isnan(value):
-        return Estimate(value, Exact(), next(iter(leaves.values())).method, notes)
+        return parts[0].derived(value, Exact(), parts[0].method, notes, parts)
     if many <= 1:
         method = next((e.method for e in leaves.values() if not isinstance(e.law, Exact)), "")
     else:
         method = COMBINED.format(many, many)
-    return Estimate(value, law, method, notes)
+    return parts[0].derived(value, law, method, notes, parts)
 
 
 def _value(node: Node, leaves: Mapping[Node, Estimate]) -> float:

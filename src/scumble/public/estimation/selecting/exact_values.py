@@ -36,7 +36,7 @@ def exact_values(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
         for value, answer in zip(values, counts, strict=True):
             estimate = answer.get(key)
             if estimate is not None and not isinstance(estimate.law, Exact):
-                raise _refused(term)
+                raise refused(term)
             if estimate is not None and estimate.value > 0:
                 present.append(value)
         found[key] = _estimate(term, present, notes)
@@ -72,7 +72,7 @@ def _counts(
     ]
     first = selection.ask(queries[0]) if queries else {}
     if any(not isinstance(each.law, Exact) for each in first.values()):
-        raise _refused(term)
+        raise refused(term)
     selection.ask_all(queries)
     return values, [selection.ask(query) for query in queries]
 
@@ -89,7 +89,8 @@ def _estimate(term: Term, present: list[object], notes: tuple[str, ...]) -> Esti
     return Estimate(value if math.isfinite(value) else math.nan, Exact(), METHOD, notes)
 
 
-def _refused(term: Term) -> QueryError:
+def refused(term: Term) -> QueryError:
+    """Return the error for an aggregate that one row decides."""
     if term.kind == "distinct":
         return QueryError(
             "COUNT(DISTINCT ...) is not supported here: whether a value occurs at all is hidden by "

@@ -25,7 +25,7 @@ from scumble.public.estimate import Estimate, Exact
 from scumble.public.sql.aggregates import Term
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selecting.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import CountsBy, KeyValues, Selection
 
 METHOD = "inversion of estimated counts; the interval inverts their intervals"
 MOST_VALUES = 1_000_000
@@ -64,8 +64,24 @@ class Inversion:
     def notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.selection.plan.notes, *self.term.notes)))
 
+    @cached_property
+    def counts(self) -> CountsBy:
+        """The counts by value, from which a database computes everything else."""
+        from scumble.public.estimation.selecting.selection import CountsBy
+
+        if len(self.argument.attributes) != 1:
+            raise QueryError(
+                "A quantile in a database is of an expression of exactly one column. "
+                f"{self.argument.sql} has {len(self.argument.attributes)}."
+            )
+        query = Query("count", None, self.clauses, text=self.selection.plan.text)
+        return CountsBy(query, self.argument)
+
     def number(self, key: KeyValues) -> float:
         """Return the estimated number of rows."""
+        if self.selection.fixed:
+            found = self.selection.combine(self.counts, key, dict.fromkeys(self.values, 1.0))
+            return 0.0 if found is None else found.value
         query = Query("count", None, self.clauses, text=self.selection.plan.text)
         found = self.selection.ask(query).get(key)
         return 0.0 if found is None else found.value
@@ -73,6 +89,9 @@ class Inversion:
     def excess(self, place: int, key: KeyValues) -> Estimate | None:
         """Return the estimate of F at the value number `place`; None in an impossible group."""
         share, value = self.term.share, self.values[place]
+        if self.selection.fixed:
+            weights = {each: 1 - share if each <= value else -share for each in self.values}
+            return self.selection.combine(self.counts, key, weights)
         rows = f"({self.argument.sql}) <= CAST('{value!r}' AS DOUBLE)"
         sql = f"CASE WHEN {rows} THEN {1 - share!r}::DOUBLE ELSE {-share!r}::DOUBLE END"
         amount = Expression(sql, self.argument.attributes, self.argument.start)
@@ -100,6 +119,8 @@ class Inversion:
 
     def _exact(self, key: KeyValues) -> bool:
         """Whether all counts are exact: those up to the middle value and in all are."""
+        if self.selection.fixed:
+            return False
         excess = self.excess(len(self.values) // 2, key)
         asked = self.selection.ask(
             Query("count", None, self.clauses, text=self.selection.plan.text)

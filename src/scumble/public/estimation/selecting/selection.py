@@ -5,12 +5,15 @@
 2. `Selection.estimates` asks one question for a linear combination or an average, and combines the
    estimates of anything else (`combined_laws`).
 3. HAVING, ORDER BY and LIMIT are applied to the estimates by DuckDB.
+
+A release is asked as the answer is computed. A database must know everything that it will be asked
+before it charges anything: `Selection.needed` lists it, from the plan alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,6 +42,33 @@ KeyValues = tuple[Any, ...]
 Answers = Mapping[KeyValues, Estimate]
 Ask = Callable[[Sequence[Query]], Sequence[Answers]]
 
+
+@dataclass(frozen=True)
+class CountsBy:
+    """The counts of the rows of a question by the values of a number `by`."""
+
+    query: Query
+    by: Expression
+
+
+Needed = Query | CountsBy
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """What a selection gets its numbers from.
+
+    `ask` answers COUNT, SUM and AVG questions by attributes. The other two are given by a database.
+    `possible` returns the groups of questions in which a row can satisfy the condition; without it,
+    the answer to a count tells. `combine` returns Σ weight · count over the values of `CountsBy` in
+    a group; with it, what is asked never depends on an answer.
+    """
+
+    ask: Ask
+    possible: Callable[[Sequence[Query]], Sequence[Iterable[KeyValues]]] | None = None
+    combine: Callable[[CountsBy, KeyValues, Mapping[float, float]], Estimate | None] | None = None
+
+
 MOST_COMBINATIONS = 2_000
 NOTHING = "no rows"
 NO_CELL = "no row can satisfy the condition"
@@ -52,7 +82,7 @@ def select(
     table = EstimateRows(plan, schema, sandbox)
     for chosen in plan.sets:
         groups = Groups(plan, schema, sandbox, chosen)
-        table.add(groups, Selection(plan, groups, sandbox, ask))
+        table.add(groups, Selection(plan, groups, sandbox, Answerer(ask)))
     return table.answer()
 
 
@@ -149,6 +179,13 @@ class Groups:
                 found[whole] = estimate
         return found
 
+    def parted(self, key: KeyValues) -> tuple[tuple[Expression, ...], KeyValues]:
+        """Return the clauses of the expressions of a group, and the values of its attributes."""
+        pairs = list(zip(self.chosen, key, strict=True))
+        values = tuple(value for index, value in pairs if index in self.expressions)
+        clauses = dict(self.combinations)[values]
+        return clauses, tuple(value for index, value in pairs if index not in self.expressions)
+
     def order(self, keys: Sequence[KeyValues]) -> list[KeyValues]:
         """Return the keys sorted: attributes by code, expressions by value, NULL last."""
         ranks: list[dict[Any, int]] = []
@@ -168,37 +205,78 @@ class Groups:
 class Selection:
     """The estimates of one grouping set; every question is asked once."""
 
-    def __init__(self, plan: SelectPlan, groups: Groups, sandbox: Sandbox, ask: Ask) -> None:
+    def __init__(
+        self, plan: SelectPlan, groups: Groups, sandbox: Sandbox, answerer: Answerer
+    ) -> None:
         self.plan, self.groups, self.sandbox = plan, groups, sandbox
-        self._ask = ask
+        self._answerer = answerer
         self._known: dict[Query, dict[KeyValues, Estimate]] = {}
+
+    @property
+    def fixed(self) -> bool:
+        """Whether what is asked must not depend on answers."""
+        return self._answerer.combine is not None
 
     @cached_property
     def keys(self) -> list[KeyValues]:
         """The groups in which a row can satisfy WHERE."""
         if not self.groups.chosen:
             return [()]
-        base = Query("count", None, self.plan.clauses, text=self.plan.text, notes=self.plan.notes)
+        base = self.base
+        if self._answerer.possible is not None:
+            some = self._answerer.possible(self.groups.queries(base))
+            one = Estimate(1.0, Exact(), "")
+            present = self.groups.merged([dict.fromkeys(each, one) for each in some])
+            return self.groups.order(list(present))
         found = self.ask(base)
         impossible = [
             key for key, each in found.items() if self.groups.expressions and _is_nothing(each)
         ]
         return self.groups.order([key for key in found if key not in impossible])
 
+    @cached_property
+    def base(self) -> Query:
+        """The count of the rows that satisfy WHERE."""
+        return Query("count", None, self.plan.clauses, text=self.plan.text, notes=self.plan.notes)
+
     def ask(self, query: Query) -> dict[KeyValues, Estimate]:
         """Return the answer to a question for each group that is possible."""
         if query not in self._known:
-            self._known[query] = self.groups.merged(self._ask(self.groups.queries(query)))
+            asked = self._answerer.ask(self.groups.queries(query))
+            self._known[query] = self.groups.merged(asked)
         return self._known[query]
 
     def ask_all(self, queries: Sequence[Query]) -> None:
         """Ask several questions together, with few passes over the published data."""
         new = [query for query in dict.fromkeys(queries) if query not in self._known]
         asked = [each for query in new for each in self.groups.queries(query)]
-        answers, size = self._ask(asked), len(self.groups.combinations)
+        answers, size = self._answerer.ask(asked), len(self.groups.combinations)
         for place, query in enumerate(new):
             part = answers[place * size : (place + 1) * size]
             self._known[query] = self.groups.merged(part)
+
+    def combine(
+        self, counts: CountsBy, key: KeyValues, weights: Mapping[float, float]
+    ) -> Estimate | None:
+        """Return Σ weight · count by value in a group, of a database; None if it has no counts."""
+        assert self._answerer.combine is not None  # noqa: S101  (`fixed` says so)
+        clauses, attributes = self.groups.parted(key)
+        query = counts.query
+        one = replace(query, clauses=(*query.clauses, *clauses), groups=self.groups.attributes)
+        return self._answerer.combine(replace(counts, query=one), attributes, weights)
+
+    def needed(self) -> list[Needed]:
+        """Return all that `fixed` selections ask for, one question for each combination."""
+        nodes: list[Node] = [item.node for item in self.plan.items]
+        nodes += self.plan.arrangement.terms
+        wanted = [need for node in nodes for need in _needs(self, node)]
+        found: list[Needed] = []
+        for need in dict.fromkeys(wanted):
+            if isinstance(need, CountsBy):
+                found += [replace(need, query=each) for each in self.groups.queries(need.query)]
+            else:
+                found += self.groups.queries(need)
+        return list(dict.fromkeys(found))
 
     def estimates(self, node: Node) -> dict[KeyValues, Estimate]:
         """Return the estimate of a number for each group."""
@@ -251,6 +329,32 @@ class Selection:
         from scumble.public.estimation.selecting.exact_values import exact_values
 
         return exact_values(self, term)
+
+
+def _needs(selection: Selection, node: Node) -> list[Needed]:
+    """Return the questions whose answers `Selection.estimates` needs for a number."""
+    form, quotient = linear(node), ratio(node)
+    if form is not None:
+        return [linear_query(selection.plan, form)[0]] if form.weights else []
+    if quotient is not None:
+        average = ratio_query(selection.plan, quotient)
+        if average is not None:
+            return [average[0]]
+        parts = [part for part in (quotient.total, quotient.count) if part.weights]
+        return [linear_query(selection.plan, part)[0] for part in parts]
+    if not isinstance(node, Term):
+        return [need for leaf in _leaves(node) for need in _needs(selection, leaf)]
+    if node.kind == "quantile":
+        from scumble.public.estimation.selecting.quantiles import Inversion
+
+        return [Inversion(selection, node).counts]
+    if node.kind in ("variance", "covariance", "corr"):
+        from scumble.public.estimation.selecting.variances import needed
+
+        return list(needed(selection, node))
+    from scumble.public.estimation.selecting.exact_values import refused
+
+    raise refused(node)
 
 
 def _leaves(node: Node) -> list[Node]:

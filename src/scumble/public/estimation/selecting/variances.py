@@ -5,12 +5,14 @@ numbers are avoided by a c near the mean. The interval needs a c that does not d
 there are `_CENTRES` of them, at public places of the domain. With the intervals of all averages,
 and of the number of rows, at the level 1 - α/m, all m hold together with probability 1 - α at
 least, so that the one nearest to the estimated mean may be used. The covariance is
-AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d), in the same way.
+AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d), in the same way. In a database, where questions must
+not depend on answers, there is one centre: the middle of the domain.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,22 +76,37 @@ class Products:
 
     def intervals(self) -> int:
         """Return the number of intervals that must hold together."""
-        products = _CENTRES + 1 if self.single else _CENTRES_EACH**2 + 2
+        products = self.centres_each + 1 if self.single else self.centres_each**2 + 2
         return products + (self.term.option == "samp")
 
+    @property
+    def centres_each(self) -> int:
+        """The number of places of a centre on the domain of each argument."""
+        if self.selection.fixed:
+            return 1
+        return _CENTRES if self.single else _CENTRES_EACH
+
     def mean(self, place: int, key: KeyValues) -> Estimate | None:
+        return self.selection.ask(self.mean_query(place)).get(key)
+
+    def mean_query(self, place: int) -> Query:
         argument = self.arguments[place]
-        query = Query("mean", argument, self.clauses, text=self.selection.plan.text)
-        return self.selection.ask(query).get(key)
+        return Query("mean", argument, self.clauses, text=self.selection.plan.text)
 
     def number(self, key: KeyValues) -> Estimate | None:
-        query = Query("count", None, self.clauses, text=self.selection.plan.text)
-        return self.selection.ask(query).get(key)
+        return self.selection.ask(self.number_query).get(key)
+
+    @property
+    def number_query(self) -> Query:
+        return Query("count", None, self.clauses, text=self.selection.plan.text)
 
     def centres(self, key: KeyValues) -> tuple[float, float]:
         """Return the public constants nearest to the estimated means."""
         found = []
-        many = _CENTRES if self.single else _CENTRES_EACH
+        many = self.centres_each
+        if many == 1:
+            middles = [(low + high) / 2 for low, high in self.limits]
+            return middles[0], middles[1]
         for place, (low, high) in enumerate(self.limits):
             mean = self.mean(place, key)
             at = 0.5 if mean is None or high <= low else (mean.value - low) / (high - low)
@@ -99,15 +116,16 @@ class Products:
 
     def product(self, key: KeyValues) -> Estimate | None:
         """Return AVG((x - c)(y - d))."""
-        centres = self.centres(key)
+        return self.selection.ask(self.product_query(self.centres(key))).get(key)
+
+    def product_query(self, centres: tuple[float, float]) -> Query:
         parts = [
             f"(({argument.sql}) - ({centre!r})::DOUBLE)"
             for argument, centre in zip(self.arguments, centres, strict=True)
         ]
         names = {name for argument in self.arguments for name in argument.attributes}
         amount = Expression(" * ".join(parts), tuple(sorted(names)), self.arguments[0].start)
-        query = Query("mean", amount, self.clauses, text=self.selection.plan.text)
-        return self.selection.ask(query).get(key)
+        return Query("mean", amount, self.clauses, text=self.selection.plan.text)
 
     def estimate(self, key: KeyValues) -> Estimate:
         from scumble.public.estimation.selecting.selection import nothing
@@ -194,16 +212,28 @@ class Moments:
         return 1.0 if math.isinf(number) else number / (number - 1)
 
 
+def needed(selection: Selection, term: Term) -> Iterator[Query]:
+    """Yield the questions that a variance, covariance or correlation asks in a database."""
+    for part in _moments(term) if term.kind == "corr" else [term]:
+        products = Products(selection, part)
+        yield from (products.mean_query(0), products.mean_query(1), products.number_query)
+        if not math.isnan(sum(map(sum, products.limits))):
+            yield products.product_query(products.centres(()))
+
+
+def _moments(term: Term) -> list[Term]:
+    """Return the two standard deviations and the covariance of a correlation."""
+    spreads = [
+        Term("variance", each, term.clauses, "pop", root=True)
+        for each in (term.argument, term.second)
+    ]
+    both = Term("covariance", term.argument, term.clauses, "pop", second=term.second)
+    return [*spreads, both]
+
+
 def _correlations(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
     """Return CORR(y, x) for each group, without an interval."""
-    arguments = (term.argument, term.second)
-    spreads = [
-        variances(selection, Term("variance", each, term.clauses, "pop", root=True))
-        for each in arguments
-    ]
-    both = variances(
-        selection, Term("covariance", term.argument, term.clauses, "pop", second=term.second)
-    )
+    *spreads, both = [variances(selection, part) for part in _moments(term)]
     notes = tuple(dict.fromkeys((*selection.plan.notes, *term.notes, NO_INTERVAL)))
     found = {}
     for key in selection.keys:

@@ -1,0 +1,1 @@
+"""Questions: SQL to boxes, amounts and groups."""

@@ -1,0 +1,185 @@
+"""SELECTs of several numbers in a database: their meaning, one charge for all of it, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.private.database import session
+from tests.public.sql.test_questions import (
+    DEPTS,
+    QUESTIONS,
+    REFUSED,
+    SCHEMA,
+    people,
+    same,
+    truth,
+)
+from tests.support.database.small_database import count, database, given, most_popular
+
+
+@pytest.fixture(scope="module")
+def noiseless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sc.Database]:
+    """A database whose noise is drawn as 0: what is left is the meaning of a question."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "discrete_laplace", lambda stream, scale, size: [0] * size)
+        folder = tmp_path_factory.mktemp("select") / "db"
+        options = {"epsilon": 100, "noise": 20, "seed": 1}  # 1000 answers for a point
+        with sc.Database.create(folder, people(), SCHEMA, **options) as found:
+            yield found
+
+
+@pytest.mark.parametrize(("sql", "meaning"), QUESTIONS, ids=[meaning for _, meaning in QUESTIONS])
+def test_a_question_means_what_duckdb_says(noiseless: sc.Database, sql: str, meaning: str) -> None:
+    if meaning.startswith(REFUSED):
+        with pytest.raises(sc.QueryError, match=meaning.removeprefix(REFUSED)):
+            noiseless.answer(sql, tables={"depts": DEPTS})
+        return
+    answer = noiseless.answer(sql, tables={"depts": DEPTS})
+    expected = truth().execute(sql).fetchall()
+    same(answer, expected, ordered="ORDER BY n" in sql or "ORDER BY age" in sql)
+
+
+BOTH = "SELECT COUNT(*) AS n, SUM(age) AS ages FROM t WHERE sex = 'f'"
+
+
+def test_all_or_nothing(tmp_path: Path) -> None:
+    """With one answer left for the women, a count and a sum are refused together, in a sentence."""
+    with database(tmp_path / "db") as db:
+        for high in (2, 3, 4):
+            db.answer(count(0, high, "f"))
+        before = given(tmp_path / "db")
+        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+            db.answer(BOTH)
+        assert db.cost(BOTH)["status"] == "refused"
+        assert len(given(tmp_path / "db")) == len(before)
+        assert len(db.history()) == 3
+        db.answer("SELECT COUNT(*) AS n, SUM(age) AS ages FROM t WHERE sex = 'm'")
+    assert most_popular(tmp_path / "db") == 3
+
+
+def test_one_entry_and_free_repeats_of_the_whole_and_of_parts(tmp_path: Path) -> None:
+    with database(tmp_path / "db") as db:
+        told = db.cost(BOTH)
+        assert (told["status"], told["new numbers"]) == ("answered", 2)
+        assert set(told["parts"]) == {"n", "ages"}
+        first = db.answer(BOTH, key="k")
+        assert [entry["new numbers"] for entry in db.history()] == [2]
+        for again in (db.answer(BOTH), db.answer(BOTH, key="k")):
+            assert [again[name].value for name in ("n", "ages")] == [
+                first[name].value for name in ("n", "ages")
+            ]
+        assert db.answer(count(0, 5, "f")).value == first["n"].value
+        assert db.answer("SELECT SUM(age) FROM t WHERE sex = 'f'").status == "repeated"
+        mean = db.answer("SELECT AVG(age) FROM t WHERE sex = 'f'")
+        assert (mean.status, mean.value) == ("repeated", first["ages"].value / first["n"].value)
+        assert db.cost(BOTH)["new numbers"] == 0
+        assert len(given(tmp_path / "db")) == 2
+        with pytest.raises(sc.ParameterError, match="key"):
+            db.answer(BOTH.replace("'f'", "'m'"), key="k")
+
+
+def test_chosen_groups_are_paid_for_with_the_others(tmp_path: Path) -> None:
+    """LIMIT 1 of six groups: six numbers, and the interval has the level 1 - 0.05 / 6."""
+    sql = "SELECT age, COUNT(*) AS n FROM t GROUP BY age ORDER BY n DESC LIMIT 1"
+    with database(tmp_path / "db") as db:
+        assert db.cost(sql)["new numbers"] == 6
+        answer = db.answer(sql)
+        assert len(given(tmp_path / "db")) == 6
+        assert (len(answer), answer.among) == (1, 6)
+        [row] = answer.to_dicts()
+        assert row["level"] == pytest.approx(1 - 0.05 / 6)
+        assert db.status()["used"] == 1
+        assert db.answer("SELECT MEDIAN(age) FROM t").status == "repeated"  # by the same counts
+
+
+def test_relaxation_is_shown_for_each_part(tmp_path: Path) -> None:
+    with database(tmp_path / "db") as db:
+        for low in range(4):
+            db.answer(count(low, 3))
+        sql = (
+            "SELECT COUNT(*) FILTER (WHERE age = 3) AS used_up, COUNT(*) FILTER (WHERE age = 5) AS "
+            "free, sqrt(COUNT(*) FILTER (WHERE age = 2)) AS root FROM t"
+        )
+        answer = db.answer(sql)
+        assert answer["free"].status == "answered"
+        assert answer["used_up"].status in ("relaxed", "repeated")
+        narrow = db.answer(
+            "SELECT COUNT(*) FILTER (WHERE age = 3 AND sex = 'f') AS a, 2 * COUNT(*) AS rows FROM t"
+        )
+        assert narrow["a"].status == "relaxed"
+        assert narrow["a"].answered
+        assert narrow["rows"].value == 80
+    assert most_popular(tmp_path / "db") <= 4
+
+
+def test_conditions_on_two_columns_are_one_number(tmp_path: Path) -> None:
+    with database(tmp_path / "db") as db:
+        answer = db.answer("SELECT COUNT(*) FROM t WHERE age + length(sex) > 3 AND age < 5")
+        assert (answer.status, answer.numbers) == ("answered", 1)
+        assert "length" in answer.answered
+        [number] = given(tmp_path / "db")
+        assert (number.times, number.box.tolist()) == (1, [[0, 4], [0, 1]])
+        other = "SELECT COUNT(*) FROM t WHERE age + length(sex) + {} > 4"
+        for more in range(1, 4):
+            db.answer(other.format(more))
+        with pytest.raises(sc.PromiseError):
+            db.answer(other.format(0))
+
+
+def test_side_tables_decide_what_a_sum_is(tmp_path: Path) -> None:
+    """The same SQL with another table is another sum, and another question for a key."""
+    sql = "SELECT SUM(r.points) FROM t JOIN r ON r.age = t.age"
+    one = {"r": pa.table({"age": [0, 1, 2], "points": [1, 2, 3]})}
+    other = {"r": pa.table({"age": [0, 1, 2], "points": [7, 0, 1]})}
+    with database(tmp_path / "db") as db:
+        first = db.answer(sql, tables=one, key="k")
+        assert db.answer(sql, tables=one).status == "repeated"
+        assert db.answer(sql, tables=one, key="k").value == first.value
+        with pytest.raises(sc.ParameterError, match="key"):
+            db.answer(sql, tables=other, key="k")
+        assert db.cost(sql, tables=other)["status"] == "answered"
+        assert db.answer(sql, tables=other).status == "answered"
+        assert [number.times for number in given(tmp_path / "db")] == [3, 7]
+        twice = {"r": pa.table({"age": [0, 0], "points": [1, 2]})}
+        with pytest.raises(sc.QueryError, match="unique"):
+            db.answer(sql, tables=twice)
+
+
+def test_fractions_are_whole_numbers_of_a_smaller_unit(tmp_path: Path) -> None:
+    with database(tmp_path / "db") as db:
+        answer = db.answer("SELECT SUM(age / 4.0) FROM t")
+        [number] = given(tmp_path / "db")
+        assert number.times == 5
+        assert answer.value == number.value / 4
+        assert answer.stderr == pytest.approx(math.sqrt(2) * 5, rel=0.01)  # noise 4, times 5, by 4
+
+
+@pytest.mark.slow
+def test_coverage_of_quantiles_and_variances(tmp_path: Path) -> None:
+    """60 databases, 95 % intervals of 240 numbers. With a coverage of 95 %, fewer than 210 hits
+    have probability below 1e-5; the answers to one question depend on each other.
+    """
+    ages = [0] * 30 + [2] * 25 + [3] * 60 + [5] * 45
+    hits, table = 0, pa.table({"age": ages, "sex": ["f"] * 160})
+    true = {"m": 3.0, "q": 0.0, "v": 0.0, "s": 0.0}
+    mean = sum(ages) / 160
+    true["q"] = ages[math.ceil(0.25 * 160) - 1]
+    true["v"] = sum((age - mean) ** 2 for age in ages) / 160
+    true["s"] = math.sqrt(true["v"])
+    sql = (
+        "SELECT MEDIAN(age) AS m, QUANTILE_DISC(age, 0.25) AS q, VAR_POP(age) AS v, "
+        "STDDEV_POP(age) AS s FROM t"
+    )
+    for seed in range(60):
+        with database(tmp_path / str(seed), table, seed=seed) as db:
+            answer = db.answer(sql)
+            for name, value in true.items():
+                low, high = answer[name].interval(0.95)
+                hits += low - 1e-9 <= value <= high + 1e-9
+    assert hits >= 210
