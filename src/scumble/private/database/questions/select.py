@@ -32,7 +32,7 @@ from scumble.public.estimation.selecting.selection import (
     check_plan,
 )
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.select_plan import SelectPlan
+from scumble.public.sql.select_plan import UNARRANGED, SelectPlan
 
 
 class SelectQuestion:
@@ -129,7 +129,7 @@ class SelectQuestion:
 
         Types that do not fit are so refused before anything is charged.
         """
-        if not self.plan.arrangement.empty:
+        if self.plan.arrangement != UNARRANGED:
             self._rows(self._asker(self._made_up)).answer()
 
     def _made_up(self, queries: Sequence[Query]) -> list[Answers]:
