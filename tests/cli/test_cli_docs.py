@@ -40,6 +40,7 @@ def shell(tmp_path):
     return run_line
 
 
+@pytest.mark.slow
 def test_examples_end_as_stated(shell, tmp_path, monkeypatch):
     """A line that needs a shell gets one; the others are run here, which is quicker."""
     monkeypatch.chdir(tmp_path)

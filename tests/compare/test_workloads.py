@@ -132,6 +132,7 @@ def test_breakdowns_are_even(true: TrueTable) -> None:
     assert all(abs(number - 400 * share) < limit for number in times.values())
 
 
+@pytest.mark.slow
 def test_conjunctions_are_drawn_by_width_first(true: TrueTable) -> None:
     """The first conjunction of 600 draws, over a column of three values and one of ten: width 1 has
     half of all draws, and those that reach the floor keep their shares (a binomial within six

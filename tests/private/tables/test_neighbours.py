@@ -232,12 +232,17 @@ def test_arrow_columns(name):
     check_neighbours(lambda values, people: arrow(column(values), people), usual, strange)
 
 
-@pytest.mark.parametrize("name", PANDAS)
+def some_slow(names, quick):
+    """Parameters of which all but the quick ones are slow."""
+    return [pytest.param(n, marks=[] if n in quick else [pytest.mark.slow]) for n in names]
+
+
+@pytest.mark.parametrize("name", some_slow(PANDAS, {"text", "mixed"}))
 def test_pandas_objects(name):
     check_neighbours(pandas, PANDAS[name], OBJECTS)
 
 
-@pytest.mark.parametrize("name", PANDAS)
+@pytest.mark.parametrize("name", some_slow(PANDAS, {"floats", "mixed"}))
 def test_pandas_categories(name):
     strange = [1.5, b"\xff", "x", 2**100, date(2024, 1, 1), None]
     check_neighbours(lambda v, p: pandas(v, p, "category"), PANDAS[name], strange)
@@ -248,7 +253,10 @@ def test_pandas_text():
     check_neighbours(lambda v, p: pandas(v, p, "string[python]"), PANDAS["text"], strange)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "polars", "relation"])
+KINDS = ["csv", "parquet", "duckdb", "polars", "relation"]
+
+
+@pytest.mark.parametrize("kind", some_slow(KINDS, {"csv", "parquet", "polars"}))
 def test_text_in_files_and_frames(kind, tmp_path):
     usual = ["1", "2", "a", "2024-03-01", "77"]
     names = ("text", "bins") if kind in ("csv", "duckdb") else tuple(DOMAINS)  # these are slow
@@ -321,7 +329,7 @@ def canonical(person):
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("most", some_slow([1, 2], {2}))
 def test_identifiers(name, most):
     """One more person with many rows changes the counts by `most`; rows without one, by 0."""
     column, usual, strange = PEOPLE[name]
