@@ -217,7 +217,8 @@ def _summaries(
     ends = float(posterior_at_most(prior, gamma_for_epsilon(epsilon)))
     cells = schema.size(names)
     asked = cells * question.part / question.values
-    error = math.sqrt(max(asked, 1) * histogram_variance(epsilon))
+    share = min(max(asked, 1) / cells, 1.0)  # of the noise of the total, which is known
+    error = math.sqrt(max(asked, 1) * (1 - share) * histogram_variance(epsilon))
     listed = ",".join(names)
     more = {
         "attributes": listed,
