@@ -306,7 +306,7 @@ def test_coverage(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_coverage_of_many(name: str) -> None:
-    covers(name, 200)
+    covers(name, 100)
 
 
 @pytest.mark.parametrize("name", ALL)
