@@ -5,6 +5,7 @@ Heavy imports are inside the commands, so that `scumble --help` does not wait fo
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,9 +115,9 @@ for command in (publish.publish, publish.republish, publish.insert, publish.dele
 @app.command()
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.private.owner import open_release
+    from scumble.public.release import load
 
-    release = open_release(folder)
+    release = load(folder)
     if as_json:
         console.print_json(printing.manifest(folder))
     else:
@@ -138,11 +139,11 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
-    from scumble.private.owner import open_release
+    from scumble.public.release import load
 
     text = options.question(sql, file)
     level = check_level(level)
-    answer = open_release(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
+    answer = load(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
     else:
@@ -202,6 +203,20 @@ def version(as_json: options.Json = False) -> None:
         _show_version(True)
 
 
+class _WithoutPandas:
+    """An import hook for a process that handles no data frame: pandas is not found.
+
+    Arrow and DuckDB import pandas, where it is installed, only to see that a value is no data frame
+    of it, which takes longer than most commands.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Raise ModuleNotFoundError for pandas; leave other modules to other hooks."""
+        if name == "pandas":
+            raise ModuleNotFoundError("No command needs pandas.", name=name)
+
+
 def main() -> None:
     """Run the `scumble` command."""
+    sys.meta_path.insert(0, _WithoutPandas())
     console.run(app)

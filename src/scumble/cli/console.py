@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from scumble.cli.light_values import read_plain_values
 from scumble.cli.signals import exit_on_signals
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 from scumble.model.stored import CONTROL
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
+read_plain_values()
 
 
 @dataclass

@@ -17,9 +17,7 @@ from urllib.parse import unquote
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyarrow import parquet
-from pyarrow.fs import LocalFileSystem
 
 from scumble.model.errors import SourceError, setting
 from scumble.model.schema.arrow_values import is_bytes, is_text
@@ -153,7 +151,7 @@ class ParquetFiles(Source):
         self.description = description
         self.parts = read_safely(description, lambda: [_Part(path, base) for path in paths])
         self.columns = check_distinct(description, self.parts[0].columns)
-        self.rows = sum(part.fragment.metadata.num_rows for part in self.parts)
+        self.rows = sum(part.metadata.num_rows for part in self.parts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns, text as dictionaries."""
@@ -185,50 +183,43 @@ class _Part:
 
     def __init__(self, path: Path, base: Path | None) -> None:
         self.given = {} if base is None else _folder_values(path.relative_to(base))
-        schema = _fragment(path, []).physical_schema
+        self.path = str(path)
+        with self._open() as file:
+            self.metadata, schema = file.metadata, file.schema_arrow
         # Text is read as a dictionary, so that each distinct value is encoded once.
         self.text = [each.name for each in schema if is_text(each.type) or is_bytes(each.type)]
-        self.fragment = _fragment(path, self.text)
         self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
 
-    def pieces(self) -> Iterator[ds.ParquetFileFragment]:
-        """Yield fragments of one or more adjacent row groups with at least `BATCH_ROWS` rows."""
+    def pieces(self) -> Iterator[list[int]]:
+        """Yield the numbers of adjacent row groups with at least `BATCH_ROWS` rows together."""
         groups: list[int] = []
         rows = 0
-        metadata = self.fragment.metadata
-        for group in range(metadata.num_row_groups):
+        for group in range(self.metadata.num_row_groups):
             groups.append(group)
-            rows += metadata.row_group(group).num_rows
+            rows += self.metadata.row_group(group).num_rows
             if rows >= BATCH_ROWS:
-                yield self.fragment.subset(row_group_ids=groups)
+                yield groups
                 groups, rows = [], 0
         if groups:
-            yield self.fragment.subset(row_group_ids=groups)
+            yield groups
 
-    def read(self, piece: ds.ParquetFileFragment, columns: list[str]) -> list[pa.RecordBatch]:
-        """Return these columns of a piece."""
+    def read(self, groups: list[int], columns: list[str]) -> list[pa.RecordBatch]:
+        """Return these columns of some row groups."""
         inside = [name for name in columns if name not in self.given]
-        groups = [group.id for group in piece.row_groups]
-        rows = sum(self.fragment.metadata.row_group(group).num_rows for group in groups)
-        if len(groups) > 1 and rows < _SMALL_GROUP * len(groups) and inside:
-            found = self._read_small(groups, inside)
-        else:
-            found = piece.scanner(columns=inside, batch_size=BATCH_ROWS).to_batches()
+        rows = sum(self.metadata.row_group(group).num_rows for group in groups)
+        with self._open(metadata=self.metadata, read_dictionary=self.text) as file:
+            small = rows < _SMALL_GROUP * len(groups)
+            read = file.iter_batches(
+                BATCH_ROWS, row_groups=groups, columns=inside, use_threads=not small
+            )
+            found = [batch.select(inside) for batch in read]
+        if len(groups) > 1 and small and inside:  # every batch costs the caller time
+            found = pa.Table.from_batches(found).combine_chunks().to_batches()
         return [self._completed(batch, columns) for batch in found]
 
-    def _read_small(self, groups: list[int], columns: list[str]) -> list[pa.RecordBatch]:
-        """Return many small row groups as one batch.
-
-        The scanner takes 0.3 ms for each row group, and every batch costs the caller time.
-        """
-        with parquet.ParquetFile(
-            self.fragment.path, metadata=self.fragment.metadata, read_dictionary=self.text
-        ) as file:
-            batches = file.iter_batches(
-                BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
-            )
-            table = pa.Table.from_batches([batch.select(columns) for batch in batches])
-        return list(table.combine_chunks().to_batches())
+    def _open(self, **options: Any) -> parquet.ParquetFile:
+        # A file, not its path, which Arrow might take for the address of another file system.
+        return parquet.ParquetFile(pa.OSFile(self.path), **options)
 
     def _completed(self, batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
         if not self.given:
@@ -296,11 +287,6 @@ class DatabaseTable(Source):
             )
             raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
         return chosen
-
-
-def _fragment(path: Path, text: Sequence[str]) -> ds.ParquetFileFragment:
-    options = ds.ParquetReadOptions(dictionary_columns=set(text))
-    return ds.ParquetFileFormat(read_options=options).make_fragment(str(path), LocalFileSystem())
 
 
 def _folder_values(path: Path) -> dict[str, str | None]:
