@@ -34,6 +34,8 @@ def publish(
     output: publish_options.ReleaseOutput,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
+    basket: publish_options.Basket = None,
+    order: publish_options.Order = None,
     levels: publish_options.Levels = None,
     book: publish_options.Book = None,
     outside: options.Outside = "error",
@@ -57,12 +59,12 @@ def publish(
         _with_levels(mechanism)
     _check_output(output, steps, force)
     _check_record(book, parameters["identifier"], output, force)
-    known = Schema.load(schema)
+    known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
     rows = open_source(source, table=table)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part}
+    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with console.progress("Publishing", rows.rows) as progress, _mention_charge(ledger):

@@ -43,6 +43,18 @@ Part = Annotated[
         help="Only the rows of this part: a value of the --parts column of the ledger.",
     ),
 ]
+Basket = Annotated[
+    str | None,
+    typer.Option(
+        "--basket",
+        metavar="COLUMN",
+        help="The file has one item a row: group the rows by this column into lists.",
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option("--order", metavar="COLUMN", help="With --basket: sort the items by this column."),
+]
 Levels = Annotated[
     str | None,
     typer.Option(

@@ -26,6 +26,7 @@ from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
+from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
@@ -43,6 +44,8 @@ def publish(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     part: Any = None,
+    basket: str | None = None,
+    order: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
@@ -53,8 +56,9 @@ def publish(
     `reveal` allows private values in error messages, for the owner's eyes. `seed` makes the release
     repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger, which is charged before
     anything is read. With `part`, a value of the column by which the ledger knows parts of the
-    table, only the rows of that part are read and charged. `progress` is called with the number of
-    rows read.
+    table, only the rows of that part are read and charged. `basket` names the column by which rows
+    with one item each are grouped into rows with lists, in the order of the column `order`.
+    `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -66,6 +70,8 @@ def publish(
         seed=seed,
         ledger=ledger,
         part=part,
+        basket=basket,
+        order=order,
         progress=progress,
     )
 
@@ -88,6 +94,8 @@ class PublishOptions:
     seed: int | None = None
     ledger: Ledger | str | Path | None = None
     part: Any = None
+    basket: str | None = None
+    order: str | None = None
     progress: Callable[[int], None] | None = None
 
 
@@ -129,10 +137,11 @@ def _run(
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
+    known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     noise = Keystream(options.seed)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    read = _part(open_source(source, table=options.table), known, ledger, options.part)
+    read = _part(_opened(source, known, options), known, ledger, options.part)
     rows = Rows(
         read,
         known,
@@ -148,6 +157,24 @@ def _run(
         for release in releases:
             release.remarks = (*release.remarks, str(bill))
     return releases
+
+
+def _opened(source: Any, schema: Schema, options: PublishOptions) -> PrivateSource:
+    """The table, with rows of single items grouped into lists if `basket` says how."""
+    opened = open_source(source, table=options.table)
+    if options.basket is None:
+        if options.order is not None:
+            raise ParameterError(
+                f"{named('order')} sorts the items of a basket: give {named('basket')} too."
+            )
+        return opened
+    lists = [each.name for each in schema.lists]
+    if not lists:
+        raise ParameterError(
+            f"{named('basket')} groups rows into lists, and the schema has no attribute of the "
+            "type set or sequence."
+        )
+    return LongRows(opened, options.basket, options.order, lists)
 
 
 def _part(
@@ -201,11 +228,23 @@ def _owned(
     )
     manifest = replace(manifest, report={**manifest.report, **facts, **_part_read(rows)})
     remarks = (
+        *_left_out(mechanism, rows.schema),
         *mechanism.cautions(rows.schema),
         *remarks_of(rows, evidence),
         *mechanism.noticed(rows.schema, evidence, folder),
     )
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
+
+
+def _left_out(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
+    """Remarks on the columns that a publisher of rows cannot publish."""
+    if not isinstance(mechanism, Publisher):
+        return ()
+    return tuple(
+        f"'{attribute.name}' is left out: it is a {attribute.describe()}. Columns that are derived "
+        "from it, such as contains(x, 'a'), can be published when the schema lists them."
+        for attribute in schema.lists
+    )
 
 
 def _part_read(rows: Rows) -> dict[str, str]:

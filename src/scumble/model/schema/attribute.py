@@ -16,10 +16,12 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
+from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.toml import (
     FILL_IN,
     ROLES,
+    AnyDomain,
     Role,
     domain_to_table,
     read_domain,
@@ -36,7 +38,8 @@ class Attribute:
     """One column of a table.
 
     With `missing`, a missing value has a code of its own, the last one. `null_words` are texts
-    that mean a missing value. An identifier has no domain, because it is never published.
+    that mean a missing value. An identifier has no domain, because it is never published. A list
+    (a set or a sequence) has no codes: see `tabular`.
     `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
     `to_fill_in` is the role of a column whose domain the owner must write; it is an identifier
     until then.
@@ -49,7 +52,7 @@ class Attribute:
 
     name: str
     role: Role
-    domain: Domain | None = None
+    domain: AnyDomain | None = None
     missing: bool = False
     null_words: tuple[str, ...] = ()
     from_data: bool = False
@@ -77,8 +80,9 @@ class Attribute:
             return
         self._check_domain(self.domain)
 
-    def _check_domain(self, domain: Domain) -> None:
-        texts = domain.values if isinstance(domain, Category) else ()
+    def _check_domain(self, domain: AnyDomain) -> None:
+        members = domain.members if isinstance(domain, ListDomain) else domain
+        texts = members.values if isinstance(members, Category) else ()
         for text in (*texts, *self.null_words):
             if isinstance(text, str) and (mark := control_character(text)):
                 raise SchemaError(
@@ -87,6 +91,15 @@ class Attribute:
                 )
         if self.role == "identifier":
             raise SchemaError(f"{self}: an identifier is never published and has no domain.")
+        if not isinstance(domain, ListDomain):
+            self._check_codes(domain)
+        elif self.missing:
+            raise SchemaError(
+                f"{self}: only a column with one listed value per row has missing values; an "
+                "empty list needs none. Delete 'missing'."
+            )
+
+    def _check_codes(self, domain: Domain) -> None:
         if self.null_words and not self.missing:
             raise SchemaError(f"{self}: words for a missing value need missing=True.")
         if self.null_words:
@@ -113,6 +126,20 @@ class Attribute:
         """The type of the domain: category, integer, binned, boolean or date; or "identifier"."""
         return "identifier" if self.domain is None else self.domain.kind
 
+    @property
+    def tabular(self) -> bool:
+        """Whether the column has one value of a listed domain per row, and so codes."""
+        return not (self.domain is None or isinstance(self.domain, ListDomain))
+
+    @property
+    def lists(self) -> ListDomain:
+        """The domain of a set or sequence; SchemaError for any other column."""
+        if not isinstance(self.domain, ListDomain):
+            raise SchemaError(
+                f"{self} must be of the type set or sequence. It is {self.describe()}."
+            )
+        return self.domain
+
     @cached_property
     def size(self) -> int:
         """The number of codes, including the one for a missing value."""
@@ -121,6 +148,8 @@ class Attribute:
     @property
     def ordered(self) -> bool:
         """Whether the values have an order, so that ranges are meaningful."""
+        if isinstance(self.domain, ListDomain):
+            return False
         return not isinstance(self.domain, Category) or self.domain.ordered
 
     @cached_property
@@ -260,4 +289,15 @@ class Attribute:
     def _required_domain(self) -> Domain:
         if self.domain is None:
             raise SchemaError(f"{self} is an identifier: it has no domain and is never published.")
+        if isinstance(self.domain, ListDomain):
+            raise SchemaError(self._advice(self.domain))
         return self.domain
+
+    def _advice(self, domain: ListDomain) -> str:
+        """Say how a list can be published."""
+        several = f"{self} is a {domain.kind}, with several values per row"
+        order = "" if domain.kind == "set" else f"first({self.name}), last({self.name}), "
+        return (
+            f"{several}: use a column that is derived from it: {order}"
+            f"length({self.name}) or contains({self.name}, VALUE)."
+        )

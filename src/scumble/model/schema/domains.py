@@ -28,15 +28,21 @@ _UNITS = {"day": "D", "month": "M", "year": "Y"}
 
 @dataclass(frozen=True)
 class Category:
-    """A list of values, all text or all integers."""
+    """A list of values, all text or all integers.
+
+    With `other`, one of the texts, every value that is not listed is read as that one.
+    """
 
     values: tuple[str, ...] | tuple[int, ...]
     ordered: bool = False
+    other: str | None = None
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(map(_bare, self.values)))
         _check_values(self.values)
+        if self.other is not None and self.other not in self.values:
+            raise SchemaError(f"'other' must be one of the values. Got {self.other!r} instead.")
 
     @property
     def size(self) -> int:
@@ -60,6 +66,14 @@ class Category:
         """Return the codes of values of any type, and a mask of those outside the domain."""
         if self.arrow_type == pa.int64():
             return self._encode_integers(values)
+        codes, outside = self._encode_texts(values)
+        if self.other is not None and outside.any():
+            filled = values.is_valid().to_numpy(zero_copy_only=False)
+            codes = put(codes, outside & filled, self.values.index(self.other))
+            outside = outside & ~filled
+        return codes, outside
+
+    def _encode_texts(self, values: pa.Array) -> Coded:
         text, _ = arrow_values.texts(values)
         labels = self.labels().cast(text.type)
         places = pc.index_in(text, labels)

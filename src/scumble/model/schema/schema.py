@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import Category
+from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
-from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, to_toml
+from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,15 @@ class Schema:
                 same = "the same" if other == name else "the same but for case, as to SQL"
                 raise SchemaError(f"Names must differ. Got {other!r} and {name!r}: {same}.")
             seen[name.lower()] = name
+        for attribute in self.attributes:
+            self._check_derived(attribute)
+
+    def _check_derived(self, attribute: Attribute) -> None:
+        found = self.derivation(attribute.name)
+        if found is not None and attribute.domain != found.domain:
+            raise SchemaError(
+                f"{attribute} is computed from a list: give its role only, no type or values."
+            )
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
@@ -51,6 +62,8 @@ class Schema:
         for attribute in self.attributes:
             if attribute.name == name:
                 return attribute
+        if (derived := self._derived(name)) is not None:
+            return derived
         known = ", ".join(repr(known) for known in self.names)
         hint = nearest(str(name), self.names)
         raise SchemaError(f"The schema has no attribute {name!r}. It has {known}.{hint}")
@@ -72,8 +85,25 @@ class Schema:
         return tuple(attribute.name for attribute in self.attributes)
 
     def role(self, *roles: Role) -> tuple[Attribute, ...]:
-        """Return the attributes that have one of these roles, in order."""
-        return tuple(attribute for attribute in self.attributes if attribute.role in roles)
+        """Return the attributes that have one of these roles, in order.
+
+        Lists are not among them: see `lists`.
+        """
+        return tuple(
+            attribute
+            for attribute in self.attributes
+            if attribute.role in roles and (attribute.tabular or attribute.domain is None)
+        )
+
+    @cached_property
+    def derived_names(self) -> Mapping[tuple[str, str, str], str]:
+        """The columns whose names are like `first(pages)`, by `DerivedName.key`."""
+        return {read.key: name for name in self.names if (read := DerivedName.read(name))}
+
+    @cached_property
+    def lists(self) -> tuple[Attribute, ...]:
+        """The sets and sequences: only columns that are derived from them are published."""
+        return tuple(a for a in self.attributes if a.domain is not None and not a.tabular)
 
     @property
     def identifiers(self) -> tuple[Attribute, ...]:
@@ -108,6 +138,47 @@ class Schema:
     def cell_keys(self, names: Sequence[str]) -> CellKeys:
         """Return the keys of tuples over these attributes."""
         return CellKeys([self[name].size for name in names])
+
+    def derivation(self, name: str) -> Derivation | None:
+        """Return how a column like `first(pages)` is computed; None for a column of the table.
+
+        SchemaError if the list has no such column.
+        """
+        read = DerivedName.read(name)
+        base = None if read is None else self._list(read.base)
+        return None if base is None or read is None else Derivation.of(read, base.lists)
+
+    def with_derived(self, names: Iterable[str]) -> Schema:
+        """Return the schema with those of these columns that are derived from lists, such as
+        `first(pages)`, as attributes of their own.
+        """
+        found = [self._derived(name) for name in names if name not in self.names]
+        added = {each.name: each for each in found if each is not None}
+        return Schema((*self.attributes, *added.values())) if added else self
+
+    def derived_from(self, name: str) -> Attribute | None:
+        """Return the list that a column like `first(pages)` is computed from; None for others."""
+        read = DerivedName.read(name)
+        return None if read is None else self._list(read.base)
+
+    def _list(self, name: str) -> Attribute | None:
+        for attribute in self.attributes:
+            if attribute.name.lower() == name.lower() and isinstance(attribute.domain, ListDomain):
+                return attribute
+        return None
+
+    def _derived(self, name: str, role: Role | None = None) -> Attribute | None:
+        """Return the attribute of a column that is derived from a list of this schema."""
+        found, base = self.derivation(name), self.derived_from(name)
+        if found is None or base is None:
+            return None
+        return Attribute(
+            name,
+            role or base.role,
+            found.domain,
+            missing=found.missing,
+            from_data=base.from_data and found.function != "contains",
+        )
 
     def select(self, names: Iterable[str]) -> Schema:
         """Return a schema with only these attributes, in this order."""
@@ -225,9 +296,21 @@ class Schema:
                 raise SchemaError(
                     f"Attribute '{name}': write its role and type in a table [attributes.{name}]."
                 )
-        return cls(
-            tuple(Attribute.from_dict({**table, "name": name}) for name, table in tables.items())
-        )
+        return cls._read([{**table, "name": name} for name, table in tables.items()])
+
+    @classmethod
+    def _read(cls, tables: Sequence[Mapping[str, Any]]) -> Schema:
+        """Read the tables of attributes; those without a type may be derived from a list."""
+        names = [table.get("name") for table in tables]
+        plain = [t for t in tables if "type" in t or not _may_be_derived(t.get("name"), names)]
+        schema = cls(tuple(Attribute.from_dict(table) for table in plain))
+        found = {attribute.name: attribute for attribute in schema}
+        for table in tables:
+            name = str(table.get("name"))
+            if name not in found:
+                derived = schema._derived(name, read_role(name, table))
+                found[name] = derived or Attribute.from_dict(table)
+        return cls(tuple(found[str(table.get("name"))] for table in tables))
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the schema to a TOML file; an existing file is replaced only with `force`."""
@@ -262,7 +345,7 @@ class Schema:
         tables = document.get("attributes")
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise SchemaError("A schema needs a list of attributes.")
-        return cls(tuple(Attribute.from_dict(table) for table in tables))
+        return cls._read(tables)
 
     @classmethod
     def infer(
@@ -302,6 +385,12 @@ class Schema:
 
 
 _UNCHECKED = "read from the data; list what is possible, then delete the from_data line."
+
+
+def _may_be_derived(name: object, names: Sequence[object]) -> bool:
+    read = DerivedName.read(name) if isinstance(name, str) else None
+    lower = [each.lower() for each in names if isinstance(each, str)]
+    return read is not None and read.base.lower() in lower
 
 
 def _in_role(attribute: Attribute, role: Role) -> Attribute:

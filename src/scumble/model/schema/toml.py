@@ -12,19 +12,24 @@ from typing import Any, Literal, TypeVar, get_args
 
 from scumble.model.errors import SchemaError
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.lists import ListDomain
 
 Role = Literal["identifier", "quasi", "sensitive", "insensitive"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FORMAT = 1
 
 Word = TypeVar("Word", bound=str)
+AnyDomain = Domain | ListDomain
 
+_LIST_KEYS = ("values", "range", "other", "separator", "longest")
 _KEYS = {
-    "category": ("values", "ordered"),
+    "category": ("values", "ordered", "other"),
     "integer": ("range",),
     "binned": ("edges",),
     "boolean": (),
     "date": ("range", "by"),
+    "set": _LIST_KEYS,
+    "sequence": _LIST_KEYS,
 }
 KINDS = tuple(_KEYS)
 FILL_IN = "FILL IN"  # stands for a type that the owner must write
@@ -55,7 +60,7 @@ def read_role(name: object, table: Mapping[str, Any]) -> Role:
     return _one_of(name, "role", table["role"], ROLES)
 
 
-def read_domain(name: object, table: Mapping[str, Any]) -> Domain:
+def read_domain(name: object, table: Mapping[str, Any]) -> AnyDomain:
     """Return the domain in the table of an attribute."""
     if "type" not in table:
         raise SchemaError(f"Attribute '{name}': give its type ({', '.join(KINDS)}).")
@@ -100,12 +105,18 @@ def read_flag(name: object, key: str, table: Mapping[str, Any]) -> bool:
     return given
 
 
-def domain_to_table(domain: Domain) -> dict[str, Any]:
+def domain_to_table(domain: AnyDomain) -> dict[str, Any]:
     """Return a domain as a table of JSON values, dates as ISO text."""
     match domain:
-        case Category(values, ordered):
+        case Category(values, ordered, other):
             table: dict[str, Any] = {"values": list(values)}
             table |= {"ordered": True} if ordered else {}
+            table |= {"other": other} if other is not None else {}
+        case ListDomain(_, members, separator, longest):
+            table = domain_to_table(members)
+            table |= {"separator": separator} if separator != " " else {}
+            table |= {"longest": longest} if longest is not None else {}
+            del table["type"]
         case IntegerRange(low, high):
             table = {"range": [low, high]}
         case Bins(edges):
@@ -134,10 +145,15 @@ def to_toml(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | Non
     return "".join(parts)
 
 
-def _domain(kind: str, table: Mapping[str, Any]) -> Domain:
+def _domain(kind: str, table: Mapping[str, Any]) -> AnyDomain:
     match kind:
+        case "set" | "sequence":
+            lists: Any = kind
+            return ListDomain(
+                lists, _members(table), table.get("separator", " "), table.get("longest")
+            )
         case "category":
-            return Category(tuple(_list(table, "values")), _ordered(table))
+            return _category(table)
         case "integer":
             low, high = _pair(table)
             return IntegerRange(low, high)
@@ -149,10 +165,24 @@ def _domain(kind: str, table: Mapping[str, Any]) -> Domain:
     return Boolean()
 
 
-def _ordered(table: Mapping[str, Any]) -> bool:
-    given = table.get("ordered", False)
+def _category(table: Mapping[str, Any]) -> Category:
+    return Category(tuple(_list(table, "values")), _flag(table, "ordered"), table.get("other"))
+
+
+def _members(table: Mapping[str, Any]) -> Category | IntegerRange:
+    """Return the domain of the values of a list, given by values or by a range."""
+    if "range" not in table:
+        return _category(table)
+    if given := [key for key in ("values", "other") if key in table]:
+        raise SchemaError(f"Give either 'range' or '{given[0]}'.")
+    low, high = _pair(table)
+    return IntegerRange(low, high)
+
+
+def _flag(table: Mapping[str, Any], key: str) -> bool:
+    given = table.get(key, False)
     if not isinstance(given, bool):
-        raise SchemaError(f"'ordered' must be true or false. Got {given!r} instead.")
+        raise SchemaError(f"'{key}' must be true or false. Got {given!r} instead.")
     return given
 
 

@@ -52,7 +52,7 @@ class SourceTable:
     def read(self, schema: Schema, outside: Outside) -> BoxCounter:
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
-        return BoxCounter.over(rows, schema.names)
+        return BoxCounter.over(rows, _names(schema))
 
 
 def create_folder(
@@ -61,12 +61,12 @@ def create_folder(
     """Create the folder of a database. Everything that can be refused is refused before."""
     if Path(folder).exists():
         raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
-    DatabaseState(terms, Space(schema, schema.names))
+    DatabaseState(terms, Space(schema, _names(schema)))
     counter = table.read(schema, outside)
     key = secrets.token_bytes(32)
     promise: dict[str, Any] = {
         "terms": terms.to_dict(),
-        "attributes": list(schema.names),
+        "attributes": _names(schema),
         "schema": schema.to_dict(),
         "outside": outside,
         "data": counter.fingerprint(key),
@@ -173,11 +173,19 @@ def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema
     if isinstance(attributes, str):
         raise ParameterError.of("Database", "attributes", "a list of names", attributes)
     wanted = [each.name for each in schema.published] if attributes is None else attributes
+    schema = schema.with_derived(wanted)
     for name in wanted:
         if schema[name].domain is None:  # a name that is not there has its own sentence
             allowed = "attributes with a domain; identifiers cannot be asked about"
             raise ParameterError.of("Database", "attributes", allowed, name)
-    return schema.select([name for name in schema.names if name in wanted])
+        _ = schema[name].size  # raises SchemaError, with advice, for lists
+    bases = {base.name for name in wanted if (base := schema.derived_from(name)) is not None}
+    return schema.select([name for name in schema.names if name in wanted or name in bases])
+
+
+def _names(schema: Schema) -> list[str]:
+    """Return the attributes that questions may name: all but the lists that some derive from."""
+    return [attribute.name for attribute in schema.published]
 
 
 # --- appended rows --------------------------------------------------------------------------------

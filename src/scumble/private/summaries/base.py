@@ -108,6 +108,7 @@ class AttributeSummary(Summary):
                 raise SchemaError(
                     f"'{name}' is an identifier: it is never published, nor counted by."
                 )
+            _ = schema[name].size  # raises SchemaError, with advice, for lists
         column = self.unit.column
         if column is not None and schema[column].role != "identifier":
             allowed = "an attribute with the role identifier"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
@@ -10,7 +10,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.errors import SchemaError
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import PartOfSource
@@ -40,6 +42,10 @@ class CellCounter(Protocol):
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         """Return the non-empty cells of a product of attributes."""
+        ...
+
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        """Yield the sets or sequences of an attribute in batches, in the order of the rows."""
         ...
 
 
@@ -83,6 +89,9 @@ class RowCounter:
         self.counted = int(found.counts.sum())
         return found
 
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        return self._limited(unit).lists(name)
+
     def _limited(self, unit: PrivacyUnit) -> Rows:
         return self.rows.limited(unit.column, unit.rows) if unit.column else self.rows
 
@@ -105,6 +114,9 @@ class TensorCounter:
         counts = self._marginal(tuple(names))
         keys = np.flatnonzero(counts)
         return Occupied(keys.astype(np.uint64), counts[keys])
+
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        raise SchemaError(f"A table of counts has no lists; '{name}' cannot be read from it.")
 
     def _marginal(self, names: tuple[str, ...]) -> Counts:
         others = tuple(axis for axis, name in enumerate(self._names) if name not in names)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
+from scumble.model.schema.lists import list_text
 from scumble.private.tables.source import (
     BATCH_ROWS,
     Source,
@@ -157,6 +158,9 @@ def _object_text(value: object) -> bytes | None:
     match value:
         case str():
             return value.encode("utf-8", "surrogatepass")
+        case list() | tuple() | set() | frozenset() | np.ndarray():
+            members = [_object_text(member) for member in value]
+            return list_text([member for member in members if member is not None])
         case bytes() | bytearray():
             return bytes(value)
         case int() | float() | Decimal():

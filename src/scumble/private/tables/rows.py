@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError, setting
 from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.lists import LIST_MARK, EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
 from scumble.private.tables.source import Source, read_safely
@@ -52,7 +54,12 @@ class Rows:
         self._person: tuple[str, int] | None = None
         self._unique = False  # whether a second row of one person is an error
         self._remarks: list[str] = []
-        self._require([attribute.name for attribute in schema.published])
+        self._require(list(dict.fromkeys(self._column(each.name) for each in schema.published)))
+
+    def _column(self, name: str) -> str:
+        """Return the column of the source that an attribute is read from."""
+        base = self.schema.derived_from(name)
+        return name if base is None else base.name
 
     def limited(self, person: str, most: int) -> Rows:
         """Return these rows with only the first `most` of each person, in the order of the source.
@@ -104,6 +111,19 @@ class Rows:
         """Yield the codes of these attributes, one array for each; each call is a new pass."""
         return (codes for _, codes in self._stream(self._coded(names)))
 
+    def lists(self, name: str) -> Iterator[EncodedLists]:
+        """Yield the sets or sequences of the attribute `name`; each call is a new pass.
+
+        A value outside the domain of a list is treated as `outside` says: "drop" leaves out the row
+        with the list, "missing" leaves the value out of the list.
+        """
+        attribute = self.schema[name]
+        _ = attribute.lists  # raises SchemaError for any other column
+        self._require([name])
+        self.outside_columns.clear()
+        self.outside_counts.clear()
+        return (lists for _, [lists] in self._stream([attribute]))
+
     def identified(
         self, person: str, names: Sequence[str]
     ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
@@ -130,18 +150,23 @@ class Rows:
             raise SchemaError(
                 f"{attribute} is an identifier: it has no codes and is never published."
             )
+        _ = attribute.size  # raises SchemaError, with advice, for lists
 
     def _allowed(self, name: str) -> bool:
         """Return whether a value of this column may lie outside its domain."""
         if self.outside == "missing":
-            return self.schema[name].missing
+            return self.schema[name].missing or self._listed(name)
         return self.outside == "drop"
 
-    def _stream(
-        self, attributes: Sequence[Attribute]
-    ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:
-        """Yield the identifiers of the rows (nulls unless `identified`) and their codes."""
-        columns = [attribute.name for attribute in attributes]
+    def _listed(self, name: str) -> bool:
+        """Return whether an attribute is a list or derived from one."""
+        return isinstance(self.schema[self._column(name)].domain, ListDomain)
+
+    def _stream(self, attributes: Sequence[Attribute]) -> Iterator[tuple[pa.Array, list[Any]]]:
+        """Yield the identifiers of the rows (nulls unless `identified`) and their codes; of lists
+        the `EncodedLists`.
+        """
+        columns = [self._column(attribute.name) for attribute in attributes]
         persons = None
         if self._person is not None:
             name, most = self._person
@@ -149,7 +174,7 @@ class Rows:
             columns.append(name)
         start = 0
         for batch in self.source.batches(list(dict.fromkeys(columns))):
-            coded = [self._encode(attribute, batch) for attribute in attributes]
+            coded = self._encode_all(attributes, batch)
             kept = None
             if persons is not None:
                 kept = self._limit(batch, persons, start)
@@ -169,9 +194,29 @@ class Rows:
             if self.progress is not None:
                 self.progress(start)
 
-    def _encode(self, attribute: Attribute, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        description = f"Column '{attribute.name}'"
-        return read_safely(description, lambda: attribute.encode(batch.column(attribute.name)))
+    def _encode_all(
+        self, attributes: Sequence[Attribute], batch: pa.RecordBatch
+    ) -> list[tuple[Any, np.ndarray]]:
+        """Return the codes and the mask of values outside, for each attribute.
+
+        A list is encoded once for all columns that are derived from it.
+        """
+        found: dict[str, EncodedLists] = {}
+        coded: list[tuple[Any, np.ndarray]] = []
+        for attribute in attributes:
+            name = self._column(attribute.name)
+            column = batch.column(name)
+            if not self._listed(name):
+                read = partial(attribute.encode, column)
+                coded.append(read_safely(f"Column '{name}'", read))
+                continue
+            if name not in found:
+                domain = self.schema[name].lists
+                found[name] = read_safely(f"Column '{name}'", partial(domain.encode, column))
+            derivation = self.schema.derivation(attribute.name)
+            lists = found[name]
+            coded.append((derivation.encode(lists) if derivation else lists, lists.outside))
+        return coded
 
     def _require(self, names: Sequence[str]) -> None:
         self.source.require(names, reveal=self.reveal)
@@ -200,10 +245,10 @@ class Rows:
     def _handle_outside(
         self,
         attributes: Sequence[Attribute],
-        codes: list[np.ndarray],
+        codes: list[Any],
         strays: dict[str, np.ndarray],
         places: np.ndarray,
-    ) -> tuple[list[np.ndarray], np.ndarray]:
+    ) -> tuple[list[Any], np.ndarray]:
         """Drop the rows with values outside their domain, or set these values missing.
 
         `strays` are masks by column. Returns the remaining codes and positions.
@@ -213,9 +258,10 @@ class Rows:
         if self.outside == "drop":
             keep = ~np.logical_or.reduce(list(strays.values()))
             return [column[keep] for column in codes], places[keep]
+        # Values outside were left out of lists already, which then have one value less.
         blanked = [
             np.where(strays[attribute.name], attribute.code_type.type(attribute.size - 1), column)
-            if attribute.name in strays
+            if attribute.name in strays and not self._listed(attribute.name)
             else column
             for attribute, column in zip(attributes, codes, strict=True)
         ]
@@ -245,8 +291,11 @@ class Rows:
         name = min(strays, key=lambda name: int(np.argmax(strays[name])))
         place = int(np.argmax(strays[name]))
         place = place if kept is None else int(kept[place])
-        value = f"the value {_shown(batch.column(name)[place])}" if self.reveal else "the value"
-        attribute = self.schema[name]
+        column = self._column(name)
+        value = f"the value {_shown(batch.column(column)[place])}" if self.reveal else "the value"
+        attribute, name = self.schema[column], column
+        if self._listed(column):
+            return self._list_error(attribute, value, start + place + 1)
         blank = "" if attribute.missing else "write missing = true in the schema and choose "
         no_null = "" if attribute.missing else "; a missing value does not belong to it"
         return DomainError(
@@ -256,6 +305,17 @@ class Rows:
             f"{setting('outside', 'missing')} to blank such values.",
             column=name,
             row=start + place + 1,
+        )
+
+    def _list_error(self, attribute: Attribute, value: str, row: int) -> DomainError:
+        """Return the error about a list with a value outside the domain of its members."""
+        return DomainError(
+            f"Column '{attribute.name}', row {row}: {value} has members outside the domain "
+            f"({attribute.describe()}). Change the schema, or choose "
+            f"{setting('outside', 'drop')} to leave such rows out, or "
+            f"{setting('outside', 'missing')} to leave such members out of their lists.",
+            column=attribute.name,
+            row=row,
         )
 
 
@@ -321,7 +381,7 @@ def identifiers(values: pa.Array) -> pa.Array:
 
     Numbers are formatted as usual, so 1, 1.0 and the text "1" are the same person; the text "01" is
     another. Empty text and NaN are no identifier. White space around text is ignored. Bytes that
-    are not UTF-8 are unchanged.
+    are not UTF-8 are unchanged. A list is no identifier.
     """
     text, garbled = arrow_values.decode_text(values)
     if pa.types.is_floating(text.type):
@@ -330,7 +390,8 @@ def identifiers(values: pa.Array) -> pa.Array:
         text = text.cast(pa.timestamp(text.type.unit))  # the same instant in UTC
     if pa.types.is_temporal(text.type):
         text = text.cast(pa.string())
-    text = pc.utf8_trim_whitespace(arrow_values.texts(text)[0])
+    text = arrow_values.texts(text)[0]
+    text = pc.if_else(pc.starts_with(text, LIST_MARK), None, pc.utf8_trim_whitespace(text))
     canonical = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
     if garbled is None:
         return canonical

@@ -32,6 +32,7 @@ from scumble.public.sql.tokens import (
     AGGREGATES,
     NameResolver,
     TokenizedSql,
+    fold_derived,
     refuse_unsupported,
 )
 
@@ -77,6 +78,7 @@ def read_select_tokens(
     question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
 ) -> Query | SelectPlan:
     """Parse a question that is tokenized already; see `read_select`."""
+    fold_derived(question, schema)
     names = NameResolver(question, schema, tables)
     _ = question.closing  # unbalanced parentheses are rejected first
     refuse_unsupported(question, names.attributes)

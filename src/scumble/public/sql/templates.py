@@ -24,7 +24,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.sql.conditions import Comparison, comparison_of
 from scumble.public.sql.parse import read_select_tokens, refuse_plan
 from scumble.public.sql.select_plan import SelectPlan
-from scumble.public.sql.tokens import TokenizedSql, Tokens
+from scumble.public.sql.tokens import TokenizedSql, Tokens, fold_derived
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _LITERALS = (T.STRING, T.NUMBER)
@@ -68,6 +68,7 @@ class TemplateParser:
         return found.query if isinstance(found, ParsedQuestion) else found
 
     def _read(self, question: TokenizedSql) -> ParsedQuestion | SelectPlan:
+        fold_derived(question, self.schema)
         kinds = [token.token_type for token in question.tokens]
         literals = [
             token for token, kind in zip(question.tokens, kinds, strict=True) if kind in _LITERALS

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import cast
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -20,6 +21,7 @@ from sqlglot.errors import TokenError
 from scumble.model.errors import QueryError
 from scumble.model.query import place, quoted
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.lists import DerivedName, Function
 from scumble.model.schema.schema import Schema
 
 LONGEST = 200_000
@@ -29,6 +31,10 @@ _CLOSED = re.compile(
     r"""'(?:[^']|'')*+' | "(?:[^"]|"")*+" | /\*.*?\*/ | --[^\n]* | /(?!\*) | [^'"/$] | \$(?!\w*\$)
     | (\$\w*\$).*?\1""",
     re.DOTALL | re.VERBOSE,
+)
+_LISTS = (
+    "in a condition, only a column that was derived from it and published can be compared, such "
+    "as length(x) or contains(x, 'a')."
 )
 _PREFIXES = {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL}
 _NESTING = _PREFIXES | {T.L_PAREN, T.R_PAREN, T.CASE, T.END}
@@ -184,6 +190,8 @@ class NameResolver:
             raise self.question.error(
                 f"'{found.name}' is an identifier and is never published.", token
             )
+        if not found.tabular:
+            raise self.question.error(f"'{found.name}' is a {found.kind}: {_LISTS}", token)
         return found
 
     def is_joined(self, token: Token) -> bool:
@@ -273,6 +281,61 @@ class NameResolver:
         """Return whether the token is part of this column, as of `education-num` without quotes."""
         found = re.finditer(re.escape(column), self.question.text, re.IGNORECASE)
         return any(match.start() <= token.start < match.end() for match in found)
+
+
+# Columns that are derived from lists.
+
+_DERIVING = {"first", "last", "length", "contains"}
+
+
+def fold_derived(question: TokenizedSql, schema: Schema) -> None:
+    """Replace each call like `first(pages)` that names a column derived from a list by one name."""
+    derived = schema.derived_names
+    lists = {attribute.name.lower() for attribute in schema.lists} | {k[1] for k in derived}
+    if not lists:
+        return
+    tokens, folded, at = question.tokens, list[Token](), 0
+    while at < len(tokens):
+        call = _derived_call(tokens, at)
+        if call is None or not (call[0].key in derived or call[0].base.lower() in lists):
+            folded.append(tokens[at])
+            at += 1
+            continue
+        read, end = call
+        first, last = tokens[at], tokens[end - 1]
+        if read.key not in derived:
+            have = ", ".join(derived.values()) or "no column that is derived from a list"
+            raise question.error(
+                f"{question.text[first.start : last.end + 1]} was not published. There is {have}.",
+                first,
+            )
+        name = derived[read.key]
+        folded.append(Token(T.IDENTIFIER, name, first.line, first.col, first.start, last.end))
+        at = end
+    question.tokens[:] = folded
+
+
+def _derived_call(tokens: Tokens, at: int) -> tuple[DerivedName, int] | None:
+    """Return the call of a deriving function that begins at a token, and the index after it."""
+    word = tokens[at].text.lower()
+    rest = tokens[at + 1 : at + 7]
+    if word not in _DERIVING or len(rest) < 3 or rest[0].token_type is not T.L_PAREN:
+        return None
+    if tokens[at].token_type is T.IDENTIFIER or not is_word(rest[1]):
+        return None
+    kinds = [token.token_type for token in rest]
+    function, base = cast(Function, word), rest[1].text
+    if word != "contains":
+        return (DerivedName(function, base), at + 4) if kinds[2] is T.R_PAREN else None
+    sign = kinds[3:4] == [T.DASH]
+    if kinds[2] is not T.COMMA or len(rest) < 5 + sign or kinds[4 + sign] is not T.R_PAREN:
+        return None
+    value: str | int = rest[3 + sign].text
+    if kinds[3 + sign] is T.NUMBER and str(value).isdigit():
+        value = -int(value) if sign else int(value)
+    elif kinds[3] is not T.STRING:
+        return None
+    return DerivedName(function, base, value), at + 6 + sign
 
 
 # SQL that is never supported, with the message for each token type.

@@ -9,7 +9,7 @@ from datetime import date
 from functools import lru_cache
 from itertools import permutations, product
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,7 +258,8 @@ def satisfying_codes(comparison: Comparison, attribute: Attribute) -> list[Inter
     if comparison.operator is T.IS:
         missing = [(last + 1, last + 1)] * attribute.missing
         return [(0, last)] if comparison.negated else missing
-    intervals = _equal_or_ordered(comparison, attribute.domain)
+    domain = cast("Domain", attribute.domain)  # it has a size, so it is no list
+    intervals = _equal_or_ordered(comparison, domain)
     if intervals is None:
         return None
     merged = _merged((max(low, 0), min(high, last)) for low, high in intervals)

@@ -1,0 +1,101 @@
+"""Tables with one item per row, grouped into lists."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import scumble as sc
+from scumble.private.tables.long_rows import LongRows
+from scumble.private.tables.open import open_source
+
+ROWS = [("t1", "b", 2, "x"), ("t2", "a", 1, "y"), ("t1", "a", 10, "x"), ("t1", "c", 1, "x")]
+NAMES = ["basket", "item", "place", "shop"]
+SCHEMA = sc.Schema.loads("""
+[attributes.item]
+role = "sensitive"
+type = "sequence"
+values = ["a", "b", "c"]
+[attributes.shop]
+role = "quasi"
+type = "category"
+values = ["x", "y"]
+""")
+
+
+def table(rows: list[tuple]) -> pa.Table:
+    return pa.table(dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def grouped(source, **options) -> list[dict]:
+    rows = LongRows(open_source(source), "basket", **options)
+    columns = [name for name in rows.columns if name != options.get("order")]
+    return [row for batch in rows.batches(columns) for row in batch.to_pylist()]
+
+
+def test_rows_are_grouped_in_their_order() -> None:
+    found = grouped(table(ROWS), order="place")
+    assert found == [
+        {"basket": "t1", "item": ["c", "b", "a"], "shop": "x"},
+        {"basket": "t2", "item": ["a"], "shop": "y"},
+    ]
+    assert [each["item"] for each in grouped(table(ROWS), lists=["item"])] == [
+        ["b", "a", "c"],
+        ["a"],
+    ]
+
+
+def test_numbers_in_text_are_ordered_as_numbers(tmp_path) -> None:
+    pyarrow.csv.write_csv(table(ROWS), tmp_path / "long.csv")
+    found = grouped(str(tmp_path / "long.csv"), order="place")
+    assert [each["item"] for each in found] == [["c", "b", "a"], ["a"]]
+
+
+def test_many_baskets_against_a_dictionary() -> None:
+    rng = random.Random(3)
+    rows = [(f"t{rng.randrange(200)}", rng.choice("abc"), rng.random(), "x") for _ in range(3000)]
+    expected: dict[str, list] = {}
+    for basket, item, place, _ in rows:
+        expected.setdefault(basket, []).append((place, item))
+    found = grouped(table(rows), order="place", lists=["item"])
+    assert [each["basket"] for each in found] == list(expected)
+    for each in found:
+        assert each["item"] == [item for _, item in sorted(expected[each["basket"]])]
+
+
+def test_publish_groups_by_basket() -> None:
+    mechanism = sc.Histogram(["first(item)"], epsilon=90, neighbours="add_remove")
+    release = sc.publish(table(ROWS), SCHEMA, mechanism, seed=1, basket="basket", order="place")
+    found = {
+        row["first(item)"]: round(row["value"])
+        for row in release.answer("SELECT first(item), COUNT(*) FROM t GROUP BY 1")
+        .to_arrow()
+        .to_pylist()
+    }
+    assert (found["a"], found["b"], found["c"]) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"order": "place"}, "give basket too"),
+        ({"basket": "none"}, "no column 'none'"),
+        ({"basket": "basket", "order": "none"}, "no column 'none'"),
+    ],
+)
+def test_refusals(options, words) -> None:
+    mechanism = sc.Histogram(["first(item)"], epsilon=1, neighbours="add_remove")
+    with pytest.raises(sc.ScumbleError, match=words):
+        sc.publish(table(ROWS), SCHEMA, mechanism, **options)
+
+
+def test_a_row_without_a_basket_is_refused() -> None:
+    with pytest.raises(sc.SourceError, match="a row without a value of 'basket'"):
+        grouped(table([*ROWS, (None, "a", 1, "x")]))
+
+
+def test_an_empty_table_has_no_baskets() -> None:
+    assert grouped(table(ROWS).slice(0, 0), lists=["item"]) == []
