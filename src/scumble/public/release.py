@@ -221,9 +221,9 @@ class Release:
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        from scumble.public.sql.parse import read_select
+        from scumble.public.sql.parse import read_select_with
 
-        return read_select(sql, self._queryable, sandbox.columns)
+        return read_select_with(sql, self._queryable, sandbox)
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""

@@ -221,6 +221,13 @@ class Sandbox:
             found = _run(cursor, f"SELECT {quoted(column)} FROM {quoted(_CELLS)} {sql}")
         return found.column(0)
 
+    def add_table(self, name: str, table: pa.Table) -> None:
+        """Add a side table."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.register(_CELLS, table)
+            cursor.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
+        self.columns[name] = tuple(table.column_names)
+
     def close(self) -> None:
         """Close the connection and release its memory."""
         with self._opening:

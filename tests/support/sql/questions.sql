@@ -117,3 +117,30 @@ SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t
 
 SELECT COUNT(*), unnest([1, 2]) FROM t
 --> refused: not supported
+
+WITH high AS (SELECT dept, 10 * floor_no AS metres FROM depts AS d WHERE d.floor_no > 1), higher AS (SELECT dept FROM high WHERE metres > 20) SELECT COUNT(*), SUM(metres) FROM t JOIN high ON high.dept = t.dept WHERE t.dept IN (SELECT dept FROM higher)
+--> WITH
+
+WITH mine AS (SELECT dept FROM t) SELECT COUNT(*) FROM t
+--> refused: WITH can only read a public side table; 't' is not one
+
+WITH depts AS (SELECT dept FROM depts) SELECT COUNT(*) FROM t
+--> refused: There is a table 'depts' already
+
+WITH RECURSIVE x AS (SELECT dept FROM depts) SELECT COUNT(*) FROM t
+--> refused: WITH is written as
+
+WITH x AS (SELECT max(floor_no) AS m FROM depts) SELECT COUNT(*) FROM t
+--> refused: max cannot be used here
+
+WITH x AS (SELECT dept FROM depts, t) SELECT COUNT(*) FROM t
+--> refused: WITH is written as
+
+WITH x AS (SELECT dept FROM depts UNION SELECT dept FROM depts) SELECT COUNT(*) FROM t
+--> refused: ask each question by itself
+
+WITH x AS (SELECT dept FROM depts WHERE random() < 1) SELECT COUNT(*) FROM t
+--> refused: random is not supported
+
+WITH x AS (SELECT dept FROM depts)
+--> refused: A question is missing after WITH

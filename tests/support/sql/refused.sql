@@ -21,7 +21,7 @@ SELECT COUNT(*) FROM t UNION ALL SELECT COUNT(*) FROM t
 --> UNION : UNION is not supported: ask each question by itself.
 
 WITH x AS (SELECT 1) SELECT COUNT(*) FROM x
---> WITH : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
+--> WITH : WITH can only read the public side tables that are given with one question: by tables= of answer, on the command line by --with.
 
 SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t
 --> ; : Only one statement can be asked at a time.

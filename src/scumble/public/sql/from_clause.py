@@ -1,8 +1,11 @@
-"""FROM: the name of the view, and joins with public side tables.
+"""FROM: the name of the view, and joins with public side tables. WITH: side tables by name.
 
 A side table is keyed by a column whose values are unique. So each of its columns is a function of
 the row of the view, and is written as a scalar sub-select. An inner join excludes rows without a
 partner by one more clause; a left join gives NULL for them.
+
+WITH name AS (SELECT ... FROM table WHERE ...) makes one more side table of another. It is computed
+before the question is read.
 """
 
 from __future__ import annotations
@@ -14,10 +17,21 @@ from sqlglot import TokenType as T
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.conditions import Span, strip
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.conditions import Span, read_clauses, strip
 from scumble.public.sql.expressions import read_expression
+from scumble.public.sql.select_list import read_items
 from scumble.public.sql.select_plan import Join
-from scumble.public.sql.tokens import JoinedTable, NameResolver, TokenizedSql, is_word
+from scumble.public.sql.tokens import (
+    JoinedTable,
+    NameResolver,
+    TokenizedSql,
+    is_word,
+    refuse_unsupported,
+)
 
 _CLAUSES = {T.FROM, T.COMMA, T.WHERE, T.GROUP_BY, T.HAVING, T.ORDER_BY, T.LIMIT, T.OFFSET}
 _JOINS = {T.JOIN, T.LEFT, T.INNER, T.RIGHT, T.FULL, T.CROSS, T.NATURAL, T.ASOF, T.OUTER}
@@ -164,3 +178,74 @@ class FromReader:
 
     def _missing(self, sentence: str) -> QueryError:
         return self.question.error(sentence)
+
+
+_WITH = "WITH is written as WITH name AS (SELECT columns FROM public_table WHERE ...) SELECT ..."
+
+
+def read_with(question: TokenizedSql, sandbox: Sandbox) -> TokenizedSql:
+    """Return the question after WITH, whose tables are added to the sandbox of this question.
+
+    They are made of public side tables only. Raises `QueryError` for anything else.
+    """
+    if question.tokens[0].token_type is not T.WITH:
+        return question
+    tokens, at = question.tokens, 1
+    while True:
+        kinds = [token.token_type for token in tokens[at : at + 3]]
+        if len(kinds) < 3 or not is_word(tokens[at]) or kinds[1:] != [T.ALIAS, T.L_PAREN]:
+            raise question.error(_WITH, tokens[min(at, len(tokens) - 1)])
+        end = question.closing[at + 2]
+        _add_table(question.part(at + 3, end), tokens[at], sandbox)
+        at = end + 2
+        if end + 1 >= len(tokens) or tokens[end + 1].token_type is not T.COMMA:
+            break
+    if end + 1 >= len(tokens):
+        raise question.error("A question is missing after WITH.")
+    return question.part(end + 1)
+
+
+def _add_table(body: TokenizedSql, name: Token, sandbox: Sandbox) -> None:
+    """Add the table of one SELECT from a public side table to the sandbox."""
+    taken = {table.lower() for table in sandbox.columns} | {"view"}
+    if name.text.lower() in taken:
+        raise body.error(f"There is a table '{name.text}' already: choose another name.", name)
+    if not body.tokens:
+        raise body.error(_WITH, name)
+    refuse_unsupported(body, ())
+    kinds = [token.token_type for token in body.tokens]
+    outer = _outer(body)
+    start = next((at for at in outer if kinds[at] is T.FROM), None)
+    if start is None or start + 1 >= len(kinds):
+        raise body.error(_WITH, body.tokens[0])
+    tables = NameResolver(body, sandbox.schema, sandbox.columns)
+    table, columns = tables.side_table(body.tokens[start + 1], "WITH")
+    attributes = [Attribute(column, "quasi", IntegerRange(0, 1)) for column in columns.values()]
+    names = NameResolver(body, Schema(tuple(attributes)), {})
+    where = next((at for at in outer if kinds[at] is T.WHERE), len(kinds))
+    called = [token for token in body.tokens[start + 2 : where] if token.token_type is not T.ALIAS]
+    if len(called) > 1 or not all(map(is_word, called)) or where == len(kinds) - 1:
+        raise body.error(_WITH, body.tokens[min(start + 2, len(kinds) - 1)])
+    names.view = (called or [body.tokens[start + 1]])[0].text.lower()
+    listed = []
+    for item in read_items(body, (1, start)):
+        first, last = body.tokens[item.span[0]], body.tokens[item.span[1] - 1]
+        column = item.name or (
+            last.text if is_word(last) else body.text[first.start : last.end + 1]
+        )
+        found = read_expression(body, names, body.tokens[slice(*item.span)])
+        listed.append(f"({found.sql}) AS {quoted(column)}")
+    span = (where + 1, len(kinds))
+    clauses = [clause for clause, _ in read_clauses(body, names, span)] if span[0] < span[1] else []
+    condition = " AND ".join(f"({clause.sql})" for clause in clauses) or "true"
+    sql = f"SELECT {', '.join(listed)} FROM {quoted(table)} WHERE {condition}"
+    sandbox.add_table(name.text, sandbox.rows(sql))
+
+
+def _outer(question: TokenizedSql) -> list[int]:
+    """Return the indices of the tokens that are not inside of parentheses."""
+    found, at = [], 0
+    while at < len(question.tokens):
+        found.append(at)
+        at = question.closing.get(at, at) + 1
+    return found

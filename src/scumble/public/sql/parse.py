@@ -15,9 +15,10 @@ from sqlglot import TokenType as T
 
 from scumble.model.query import Aggregate, Expression, Query
 from scumble.model.schema.schema import Schema
+from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.conditions import Span, read_clauses
-from scumble.public.sql.from_clause import FromReader
+from scumble.public.sql.from_clause import FromReader, read_with
 from scumble.public.sql.group_by import GroupingSet, GroupReader
 from scumble.public.sql.select_list import ArrangementReader, RawItem, SelectReader, read_items
 from scumble.public.sql.select_plan import (
@@ -72,6 +73,17 @@ def read_select(
 ) -> Query | SelectPlan:
     """Parse any question that is supported; see `parse`."""
     return read_select_tokens(TokenizedSql(text), schema, tables)
+
+
+def read_select_with(text: str, schema: Schema, sandbox: Sandbox) -> Query | SelectPlan:
+    """Parse any question that is supported, about the side tables of a sandbox; see `parse`.
+
+    WITH adds tables to the sandbox, which must be one of this question alone.
+    """
+    question = TokenizedSql(text)
+    if sandbox.columns:
+        question = read_with(question, sandbox)
+    return read_select_tokens(question, schema, sandbox.columns)
 
 
 def read_select_tokens(

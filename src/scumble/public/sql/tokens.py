@@ -74,6 +74,12 @@ class TokenizedSql:
         if not self.tokens:
             raise QueryError("The question is empty. Write SELECT COUNT(*) FROM t, for example.")
 
+    def part(self, start: int, end: int | None = None) -> TokenizedSql:
+        """Return a part of the tokens as a question of its own; errors point into the whole."""
+        found = object.__new__(TokenizedSql)
+        found.text, found.tokens = self.text, self.tokens[start:end]
+        return found
+
     @cached_property
     def closing(self) -> dict[int, int]:
         """The index of the parenthesis that closes each opening one."""
@@ -425,6 +431,12 @@ def _one_operator(before: Token, token: Token) -> bool:
 
 def _expect_select(question: TokenizedSql) -> None:
     first = question.tokens[0]
+    if first.token_type is T.WITH:
+        raise question.error(
+            "WITH can only read the public side tables that are given with one question: by "
+            "tables= of answer, on the command line by --with.",
+            first,
+        )
     if first.token_type is not T.SELECT:
         raise question.error(
             "A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first

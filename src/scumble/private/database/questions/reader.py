@@ -23,7 +23,7 @@ from scumble.private.database.space import Space
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.parse import read_select
+from scumble.public.sql.parse import read_select_with
 from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.templates import ParsedQuestion, TemplateParser
 
@@ -124,7 +124,7 @@ class QuestionReader:
 
     def _read_with(self, sql: str, engine: Sandbox) -> Asked:
         """Read a question that may look up side tables."""
-        parsed = read_select(sql, self.schema, engine.columns)
+        parsed = read_select_with(sql, self.schema, engine)
         compiler = Compiler(self.schema, self.space, lambda: engine, self._compiler.sums)
         digest = (
             _digest(engine) if any("SELECT" in e.sql.upper() for e in parsed.expressions) else ""
