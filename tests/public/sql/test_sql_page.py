@@ -12,7 +12,7 @@ from scumble.model.errors import QueryError
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.selecting.selection import check_plan
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.parse import read_select
+from scumble.public.sql.parse import read_select, read_select_with
 from scumble.public.sql.select_plan import SelectPlan
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
@@ -29,7 +29,7 @@ SCHEMA = Schema.loads(blocks("toml")[0])
 @pytest.mark.parametrize("sql", blocks("sql"))
 def test_a_question_on_the_page_runs(sql: str) -> None:
     engine = Sandbox(SCHEMA, {"ages": AGES})
-    query = read_select(sql, SCHEMA, engine.columns)
+    query = read_select_with(sql, SCHEMA, engine)
     if isinstance(query, SelectPlan):
         check_plan(query, engine)
         assert query.items
