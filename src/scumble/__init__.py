@@ -8,9 +8,6 @@ release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
 release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
 """
 
-from importlib import import_module
-from typing import Any
-
 from scumble._registry import class_names
 from scumble._version import __version__ as __version__
 
@@ -54,7 +51,9 @@ _HOME = {
 __all__ = sorted(_HOME)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in _HOME:
         raise AttributeError(f"module 'scumble' has no attribute {name!r}")
     module, _, attribute = _HOME[name].partition(":")
