@@ -42,6 +42,7 @@ def publish(
     reveal: publish_options.Reveal = False,
     table: options.Table = None,
     force: options.Force = False,
+    jobs: publish_options.PublishJobs = 1,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
     **parameters: Any,
@@ -64,7 +65,7 @@ def publish(
     said = () if as_json else _show_outlook(mechanism, known)
     rows = open_source(source, table=table)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order}
+    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with console.progress("Publishing", rows.rows) as progress, _mention_charge(ledger):

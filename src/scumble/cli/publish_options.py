@@ -69,6 +69,12 @@ Book = Annotated[
         "--book", metavar="FILE", help="aroma: where to keep the private record that updates need."
     ),
 ]
+PublishJobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", metavar="NUMBER", help="Processes that read and perturb rows; same release."
+    ),
+]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
 InsecureSeed = Annotated[
     int | None,

@@ -16,21 +16,26 @@ from typing import Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import EngineCounter, open_engine
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
-from scumble.private.sampling.source import Keystream
-from scumble.private.tables.counter import RowCounter
+from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
+
+MOST_JOBS = 256
+# In the report of a release of rows. The key itself is never written.
+KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
 def publish(
@@ -46,6 +51,7 @@ def publish(
     part: Any = None,
     basket: str | None = None,
     order: str | None = None,
+    jobs: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
@@ -57,7 +63,8 @@ def publish(
     repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger, which is charged before
     anything is read. With `part`, a value of the column by which the ledger knows parts of the
     table, only the rows of that part are read and charged. `basket` names the column by which rows
-    with one item each are grouped into rows with lists, in the order of the column `order`.
+    with one item each are grouped into rows with lists, in the order of the column `order`. `jobs`
+    is the number of processes that read and perturb rows; the release does not depend on it.
     `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
@@ -72,6 +79,7 @@ def publish(
         part=part,
         basket=basket,
         order=order,
+        jobs=jobs,
         progress=progress,
     )
 
@@ -96,6 +104,7 @@ class PublishOptions:
     part: Any = None
     basket: str | None = None
     order: str | None = None
+    jobs: int = 1
     progress: Callable[[int], None] | None = None
 
 
@@ -139,7 +148,8 @@ def _run(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
-    noise = Keystream(options.seed)
+    check_seed(options.seed)
+    whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
     read = _part(_opened(source, known, options), known, ledger, options.part)
     rows = Rows(
@@ -150,10 +160,10 @@ def _run(
         progress=options.progress,
     )
     if ledger is None:
-        return run(rows, noise)
-    bill = _bill(mechanism, rows, noise, ledger)
+        return _drawn(rows, options, run)
+    bill = _bill(mechanism, rows, options, ledger)
     with ledger.paid(bill):
-        releases = run(rows, noise)
+        releases = _drawn(rows, options, run)
         for release in releases:
             release.remarks = (*release.remarks, str(bill))
     return releases
@@ -177,6 +187,27 @@ def _opened(source: Any, schema: Schema, options: PublishOptions) -> PrivateSour
     return LongRows(opened, options.basket, options.order, lists)
 
 
+def _drawn(
+    rows: Rows, options: PublishOptions, run: Callable[[Rows, Keystream], list[OwnedRelease]]
+) -> list[OwnedRelease]:
+    """Return what `run` publishes with a new release key.
+
+    The operating system chooses the key after the ledger was charged. It is destroyed when the
+    files of the release are complete, or when it failed: nobody can draw the same noise again.
+    """
+    noise = Keystream(options.seed)
+    try:
+        if options.jobs == 1:
+            return run(rows, noise)
+        from scumble.private.engines.workers import Workers
+
+        with Workers(options.jobs) as rows.workers:
+            return run(rows, noise)
+    finally:
+        rows.workers = None
+        noise.destroy()
+
+
 def _part(
     source: PrivateSource, schema: Schema, ledger: Ledger | None, part: object
 ) -> PrivateSource:
@@ -192,14 +223,14 @@ def _part(
     return PartOfSource(source, schema[ledger.terms.parts], part)
 
 
-def _bill(mechanism: Mechanism, rows: Rows, noise: Keystream, ledger: Ledger) -> Bill:
+def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Ledger) -> Bill:
     part = rows.source if isinstance(rows.source, PartOfSource) else None
     return bill_of(
         mechanism,
         rows.schema,
         ledger.terms,
         outside=rows.outside,
-        seeded=noise.seeded,
+        seeded=options.seed is not None,
         part=None if part is None else part.label,
         column=None if part is None else part.attribute,
     )
@@ -211,7 +242,8 @@ def _evidence(
     if isinstance(mechanism, Publisher):
         return mechanism.perturb(rows, noise, folder)
     account = BudgetAccount(mechanism.promise)
-    return mechanism.measure(PrivateTable(RowCounter(rows), account, noise), folder)
+    counter = EngineCounter(open_engine(rows, noise))
+    return mechanism.measure(PrivateTable(counter, account, noise), folder)
 
 
 def _owned(
@@ -226,7 +258,9 @@ def _owned(
     manifest = manifest_of(
         mechanism, evidence, rows.schema, outside=rows.outside, seeded=noise.seeded
     )
-    manifest = replace(manifest, report={**manifest.report, **facts, **_part_read(rows)})
+    keyed = {"noise": KEYED} if isinstance(mechanism, Publisher) else {}
+    report = {**manifest.report, **facts, **_part_read(rows), **keyed}
+    manifest = replace(manifest, report=report)
     remarks = (
         *_left_out(mechanism, rows.schema),
         *mechanism.cautions(rows.schema),

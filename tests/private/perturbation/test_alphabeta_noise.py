@@ -17,6 +17,7 @@ from scipy.stats import chi2
 
 import scumble as sc
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.private.perturbation import tuple_views
 from scumble.private.perturbation.tuple_views import TupleNoise
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.sorted_keys import isin_sorted, unique_keys
@@ -115,11 +116,16 @@ def _published(release: sc.Release) -> tuple[np.ndarray, pa.Table]:
     return release.schema.cell_keys(names).pack([table[name].to_numpy() for name in names]), table
 
 
-@pytest.mark.parametrize("sources", [None, {"x": [1, 3], "y": [2, 1]}])
-def test_true_and_false_tuples_of_a_view(sources: dict | None) -> None:
-    """Of each copy, (0, 0) and (1, 1) are true and the others not. Chi-square of all patterns,
-    false alarm 1e-6; true and false exchanged is rejected.
+@pytest.mark.parametrize(
+    ("sources", "ranges"), [(None, 1), (None, 7), ({"x": [1, 3], "y": [2, 1]}, 1)]
+)
+def test_true_and_false_tuples_of_a_view(sources: dict | None, ranges: int, monkeypatch) -> None:
+    """Of each copy, (0, 0) and (1, 1) are true and the others not, with the domain drawn in one
+    range or in several. Chi-square of all patterns, false alarm 1e-6; true and false exchanged is
+    rejected.
     """
+    expected = 2 * COPIES + COPIES * 4 // 5
+    monkeypatch.setattr(tuple_views, "RANGE_TUPLES", -(-expected // ranges))
     domain = _copies(x=2, y=2)
     private = pa.table(
         {

@@ -125,9 +125,14 @@ def test_rows_of_a_value_go_to_parts_at_random() -> None:
     noise, found = Keystream(7), Counter()
     for _ in range(2000):
         deal = Deal(split_table, 10)
-        dealt = [deal.through(noise, batch)[0] for batch in (cells[:20], cells[20:])]
-        parts = np.concatenate(dealt)
-        deal.finish()
+        units = {0: cells[:20], 1: cells[20:]}
+        counted = {unit: np.unique(own, return_counts=True) for unit, own in units.items()}
+        shares = deal.shares(noise, counted)
+        urns = {unit: deal.urns(share) for unit, share in shares.items()}
+        parts = np.concatenate(
+            [deal.through(noise, own, urns[unit])[0] for unit, own in units.items()]
+        )
+        assert not any(each.left for each in urns.values())
         assert np.bincount(parts).tolist() == [36, 6]
         [place] = np.flatnonzero(parts[ours])
         found[int(place)] += 1
@@ -145,7 +150,9 @@ def test_what_is_published_follows_the_channel_of_each_part() -> None:
     counts = {value: 2000 * count for value, count in enumerate(WORKED)}
     parts = split(counts, Fraction(1, 3), Fraction(2, 3))
     cells = np.repeat(np.arange(10), [2000 * count for count in WORKED]).astype(np.uint64)
-    numbers, shown = Deal(parts, 10).through(Keystream(3), cells)
+    deal, noise = Deal(parts, 10), Keystream(3)
+    [whole] = deal.shares(noise, {0: np.unique(cells, return_counts=True)}).values()
+    numbers, shown = deal.through(noise, cells, deal.urns(whole))
     for number, part in enumerate(parts):
         size, keep = len(part.domain), float(part.keep)
         for value, count in part.counts.items():
@@ -246,7 +253,7 @@ def test_a_table_that_changes_between_the_passes(later: list[int], tmp_path) -> 
     first, second = Rows(_table(WORKED), domain), Rows(changed, domain)
     passes = iter((first, second))
     rows = Rows(_table(WORKED), domain)
-    rows.batches = lambda names: next(passes).batches(names)
+    rows.units = lambda names: next(passes).units(names)
     with pytest.raises(sc.SourceError, match="changed while it was read"):
         sc.Partition(rho1="1/3", rho2="2/3").perturb(rows, Keystream(1), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import hmac
 import pickle
 import subprocess
 import sys
@@ -118,3 +120,40 @@ def test_laws_need_neither_numba_nor_the_cipher() -> None:
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_derived_streams_are_functions_of_key_and_label() -> None:
+    """Against HMAC and AES written out here."""
+    key = b"k" * 32
+    mac = hmac.new(key, b"rows", "sha256").digest()[:16]
+    expected = Cipher(algorithms.AES(mac), modes.CTR(bytes(16))).encryptor().update(bytes(800))
+    assert Keystream.derived(key, "rows").words(100).tobytes() == expected
+    assert Keystream.derived(key, "other").words(1) != Keystream.derived(key, "rows").words(1)
+    assert Keystream.derived(bytes(32), "rows").words(1) != Keystream.derived(key, "rows").words(1)
+
+
+def test_keys_of_units() -> None:
+    def message(*parts: bytes) -> bytes:
+        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+    release = hashlib.sha256(b"scumble release key 7").digest()
+    expected = hmac.new(release, message(b"seed 7", b"3", b"rows"), "sha256").digest()
+    assert Keystream(7).unit_key("3", "rows") == expected
+    keys = {
+        Keystream(7).unit_key(*names) for names in (("3", "rows"), ("3r", "ows"), ("", "3rows"))
+    }
+    assert len(keys | {Keystream(8).unit_key("3", "rows")}) == 4
+    assert Keystream().unit_key("3", "rows") != Keystream().unit_key("3", "rows")
+    source = Keystream()
+    same = source.of_unit("3", "rows").words(4) == source.of_unit("3", "rows").words(4)
+    assert same.all()
+
+
+def test_a_destroyed_key_draws_nothing() -> None:
+    source = Keystream(7)
+    source.destroy()
+    for use in (lambda: source.words(1), lambda: source.unit_key("0", "rows")):
+        with pytest.raises(TypeError, match="destroyed"):
+            use()
+    with pytest.raises(TypeError, match="copied or pickled"):
+        pickle.dumps(Keystream(7).release)

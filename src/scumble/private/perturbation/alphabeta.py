@@ -214,11 +214,12 @@ class AlphaBeta(Publisher):
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The samplers are slow to import, and parameters are checked without them.
+        from scumble.private.engines.engine import open_engine
         from scumble.private.perturbation.tuple_views import FILE, TupleViews
         from scumble.private.tables.sorted_keys import true_tuples
 
-        schema = rows.schema
-        true = true_tuples(rows, self._duplicates, self._multiplicity)
+        schema, read = rows.schema, open_engine(rows, noise).batches
+        true = true_tuples(rows, self._duplicates, self._multiplicity, read)
         law = self.presence(schema, len(true))
         views = TupleViews(schema, law)
         views.write(folder, views.first(true, noise))

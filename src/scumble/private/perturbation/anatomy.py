@@ -22,6 +22,7 @@ from scumble.model.privacy.guarantee import Guarantee, exposure_at_most, percent
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Engine, open_engine
 from scumble.private.hooks import Claim, Study
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import anatomy_kernels
@@ -163,7 +164,7 @@ class Anatomy(Publisher):
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Groups:
 
         schema = rows.schema
-        table = _Table.read(rows)
+        table = _Table.read(open_engine(rows, noise))
         codes, size = table.values()
         counts = counted(codes, size)
         kept = counts
@@ -228,9 +229,9 @@ class _Table:
     batches: list[list[npt.NDArray[Any]]]
 
     @classmethod
-    def read(cls, rows: Rows) -> _Table:
-        names = [attribute.name for attribute in rows.schema.published]
-        return cls(rows.schema, list(rows.batches(names)))
+    def read(cls, engine: Engine) -> _Table:
+        names = [attribute.name for attribute in engine.rows.schema.published]
+        return cls(engine.rows.schema, list(engine.batches(names)))
 
     def values(self) -> tuple[npt.NDArray[Any], int]:
         """Return a number for the sensitive value of each row, and how many numbers there are."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,6 +26,7 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import ROWS, Made, Output, RowKernel, open_engine
 from scumble.private.perturbation.subset import counted, multiset_attributes, multiset_channel
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
@@ -37,8 +37,7 @@ from scumble.private.tables.writer import RECORDS, ViewWriter
 _COMPRESSION = "zstd"  # multisets are small numbers: half the size that other codecs need
 
 Codes = npt.NDArray[Any]
-# Identifiers (nulls without a private record), the columns that stay as they are, and the true
-# values.
+# Identifiers, the columns that stay as they are, and the true values.
 Batch = tuple[pa.Array, list[Codes], Codes]
 
 
@@ -47,19 +46,63 @@ def write(
 ) -> Records:
     """Write one view, and its private record if records have an identifier."""
     channel = _channel(rows.schema, law)
-    columns = shown_attributes(rows.schema, channel)
-    with ExitStack() as stack:
-        view = stack.enter_context(view_writer(folder, columns))
-        record = None
-        if identifier is not None:
-            record = stack.enter_context(PrivateRecordWriter(folder / BOOK, columns))
-        for people, others, true in batches(rows, identifier):
-            shown = [*others, *draw(noise, law, true).T]
-            view.add(shown)
-            if record is not None:
-                record.add(people, true, np.ones(len(true), bool), shown)
+    if identifier is None:
+        [number] = _mapped([law], rows, noise, [folder])
+    else:
+        number = _write_recorded(law, rows, identifier, noise, folder)
     _remark(rows, folder, channel)
-    return _records(rows.schema, channel, view.rows)
+    return _records(rows.schema, channel, number)
+
+
+def _write_recorded(
+    law: PoolLaw, rows: Rows, identifier: str, noise: Keystream, folder: Path
+) -> int:
+    """Write one view with its private record, and return the number of rows."""
+    columns = shown_attributes(rows.schema, _channel(rows.schema, law))
+    names, pack = _read_as(rows.schema)
+    stream, number = noise, -1
+    with (
+        view_writer(folder, columns) as view,
+        PrivateRecordWriter(folder / BOOK, columns) as record,
+    ):
+        for unit, people, codes in rows.identified_units(identifier, names):
+            if unit != number:
+                stream, number = noise.of_unit(str(unit), ROWS), unit
+            others, true = pack(codes)
+            shown = [*others, *draw(stream, law, true).T]
+            view.add(shown)
+            record.add(people, true, np.ones(len(true), bool), shown)
+    return view.rows
+
+
+@dataclass(frozen=True)
+class AromaKernel(RowKernel):
+    """Replaces the sensitive columns, which come last, by nested multisets: for each of `laws`, the
+    smallest first, one output.
+    """
+
+    schema: Schema
+    laws: tuple[PoolLaw, ...]
+
+    def perturb(self, stream: Keystream, columns: list[Codes]) -> Made:
+        others, true = _read_as(self.schema)[1](columns)
+        if len(self.laws) == 1:
+            return ([*others, *draw(stream, self.laws[0], true).T],)
+        multisets = draw_nested(stream, self.laws[-1], true, [law.size for law in self.laws])
+        return tuple([*others, *multiset.T] for multiset in multisets)
+
+
+def _mapped(
+    laws: Sequence[PoolLaw], rows: Rows, noise: Keystream, folders: Sequence[Path]
+) -> list[int]:
+    """Write a view for each law, and return the numbers of their rows."""
+    engine, schema = open_engine(rows, noise), rows.schema
+    outputs = [
+        Output(folder / RECORDS, shown_attributes(schema, _channel(schema, law)), _COMPRESSION)
+        for folder, law in zip(folders, laws, strict=True)
+    ]
+    engine.map(_read_as(schema)[0], AromaKernel(schema, tuple(laws)), outputs)
+    return [engine.sort(output) for output in outputs]
 
 
 def write_levels(
@@ -69,38 +112,27 @@ def write_levels(
     in those of the next.
     """
     sizes = [law.size for law in laws]
-    channels = [_channel(rows.schema, law) for law in laws]
-    with ExitStack() as stack:
-        views = [
-            stack.enter_context(view_writer(folders[size], shown_attributes(rows.schema, channel)))
-            for size, channel in zip(sizes, channels, strict=True)
-        ]
-        for _, others, true in batches(rows, None):
-            multisets = draw_nested(noise, laws[-1], true, sizes)
-            for view, multiset in zip(views, multisets, strict=True):
-                view.add([*others, *multiset.T])
+    numbers = _mapped(laws, rows, noise, [folders[size] for size in sizes])
     return {
-        size: _records(rows.schema, channel, view.rows)
-        for size, channel, view in zip(sizes, channels, views, strict=True)
+        law.size: _records(rows.schema, _channel(rows.schema, law), number)
+        for law, number in zip(laws, numbers, strict=True)
     }
 
 
-def batches(rows: Rows, identifier: str | None) -> Iterator[Batch]:
-    """Yield the rows in batches: identifiers, columns published as they are, and the sensitive
-    values of each row packed into one code.
+def _read_as(
+    schema: Schema,
+) -> tuple[list[str], Callable[[list[Codes]], tuple[list[Codes], Codes]]]:
+    """Return the attributes to read, and a function that divides their codes into columns published
+    as they are, and the sensitive values of each row packed into one code.
     """
-    schema = rows.schema
     sensitive = [attribute.name for attribute in schema.sensitive]
     others = [a.name for a in schema.published if a.role != "sensitive"]
-    names = [*others, *sensitive]
     radix = schema.cell_keys(sensitive)
-    stream: Iterator[tuple[pa.Array, list[Codes]]]
-    if identifier is None:
-        stream = ((pa.nulls(len(codes[0])), codes) for codes in rows.batches(names))
-    else:
-        stream = rows.identified(identifier, names)
-    for people, codes in stream:
-        yield people, codes[: len(others)], radix.pack(codes[len(others) :]).astype(np.int64)
+
+    def pack(codes: list[Codes]) -> tuple[list[Codes], Codes]:
+        return codes[: len(others)], radix.pack(codes[len(others) :]).astype(np.int64)
+
+    return [*others, *sensitive], pack
 
 
 def shown_attributes(schema: Schema, channel: MultisetChannel) -> tuple[Attribute, ...]:
@@ -387,7 +419,9 @@ def _checked(path: Path, view: Path) -> PrivateRecord:
 
 def _joined(rows: Rows, identifier: str) -> Batch:
     """Return all rows as one batch."""
-    found = [batch for batch in batches(rows, identifier) if len(batch[0])]
+    names, pack = _read_as(rows.schema)
+    read = rows.identified(identifier, names)
+    found = [(people, *pack(codes)) for people, codes in read if len(people)]
     if not found:
         raise SourceError("There are no records to insert.")
     people = pa.concat_arrays([people for people, _, _ in found])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model import parameters
-from scumble.model.errors import ParameterError, PromiseError, SchemaError, setting
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, SourceError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import ReplacedTuples
 from scumble.model.privacy.accounting import Neighbours
@@ -30,6 +30,7 @@ from scumble.model.privacy.guarantee import (
     read_share,
 )
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Engine, Made, RowKernel
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.guarantees import Secret
@@ -194,22 +195,27 @@ class Frapp(Publisher):
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.tables.writer import ViewWriter
+        from scumble.private.engines.engine import CHANGED, Output, open_engine
 
         schema = rows.schema
         keep = self.keep(schema)
         names = [attribute.name for attribute in schema.published]
+        engine = open_engine(rows, noise)
+        expected = None
         if self._reading == "published":
-            self._counts(schema, _number_of(rows, names))
-        with ViewWriter(folder / FILE, schema.published) as view:
-            for columns in rows.batches(names):
-                view.add(_replaced(columns, schema, keep, noise))
-        if view.rows * keep < 1 <= view.rows:
+            expected = _number_of(rows, names, engine)
+            self._counts(schema, expected)
+        output = Output(folder / FILE, schema.published)
+        engine.map(names, FrappKernel(schema, keep), [output])
+        number = engine.sort(output)
+        if expected not in (None, number):
+            raise SourceError(CHANGED)
+        if number * keep < 1 <= number:
             rows.remark(
                 "Less than one row is kept on average: answers say next to nothing. Publish fewer "
                 "attributes, or ask for less privacy."
             )
-        return Tuples(FILE, tuple(names), ReplacedTuples(view.rows, keep))
+        return Tuples(FILE, tuple(names), ReplacedTuples(number, keep))
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:
@@ -234,30 +240,34 @@ def _of_a_set(owner: str, given: Mapping[str, Any]) -> dict[str, Fraction]:
     return {"k": k, **parameters.numbers(owner, {"keep": given["keep"]})}
 
 
-def _number_of(rows: Rows, names: list[str]) -> int:
+def _number_of(rows: Rows, names: list[str], engine: Engine) -> int:
     """Return the number of rows that will be published."""
     # A row may be dropped for any of its columns; then all have to be read.
     read = names if rows.outside == "drop" else names[:1]
-    return sum(len(columns[0]) for columns in rows.batches(read))
+    return sum(len(columns[0]) for columns in engine.batches(read))
 
 
-def _replaced(
-    columns: list[npt.NDArray[Any]], schema: Schema, keep: Fraction, noise: Keystream
-) -> list[npt.NDArray[Any]]:
-    """Return the columns with each row kept with probability `keep`, or else replaced. Replacements
-    are drawn column by column, which makes every row of the domain equally likely.
+@dataclass(frozen=True)
+class FrappKernel(RowKernel):
+    """Keeps each row with probability `keep`, or else replaces it. Replacements are drawn column by
+    column, which makes every row of the domain equally likely.
     """
-    import numpy as np
 
-    from scumble.private.sampling.bits import bernoulli, integers
+    schema: Schema
+    keep: Fraction
 
-    lost = np.flatnonzero(bernoulli(noise, 1 - keep, len(columns[0])))
-    found = []
-    for column, attribute in zip(columns, schema.published, strict=True):
-        changed = column.copy()
-        changed[lost] = integers(noise, attribute.size, len(lost)).astype(column.dtype)
-        found.append(changed)
-    return found
+    def perturb(self, stream: Keystream, columns: list[npt.NDArray[Any]]) -> Made:
+        import numpy as np
+
+        from scumble.private.sampling.bits import bernoulli, integers
+
+        lost = np.flatnonzero(bernoulli(stream, 1 - self.keep, len(columns[0])))
+        found = []
+        for column, attribute in zip(columns, self.schema.published, strict=True):
+            changed = column.copy()
+            changed[lost] = integers(stream, attribute.size, len(lost)).astype(column.dtype)
+            found.append(changed)
+        return (found,)
 
 
 # The guarantees of Frapp: against an attacker who sees a person's own row (local), and against one

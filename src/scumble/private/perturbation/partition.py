@@ -6,6 +6,7 @@ The sub-tables are made in partition_groups.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -37,6 +38,7 @@ from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_f
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.counter import Occupied
     from scumble.private.tables.rows import Rows
 
 # Answers read every value of every sub-table.
@@ -167,27 +169,29 @@ class Partition(Publisher):
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.perturbation.partition_groups import Deal
-        from scumble.private.tables.writer import RECORDS, ViewWriter
+        from scumble.private.engines.engine import Output, open_engine
+        from scumble.private.perturbation.partition_groups import Deal, DealKernel
+        from scumble.private.tables.writer import RECORDS
 
         schema, attributes = rows.schema, rows.schema.published
         names = [attribute.name for attribute in attributes]
         sensitive = _sensitive(schema)
-        places = [names.index(name) for name in sensitive]
         radix = schema.cell_keys(sensitive)
-        parts = self._parts(_counts(rows, sensitive), radix.size, rows)
+        engine = open_engine(rows, noise)
+        # A row may be dropped for any of its columns; then all have to be read.
+        others = [name for name in names if name not in sensitive]
+        units = engine.units(sensitive, others if rows.outside == "drop" else ())
+        parts = self._parts(_counts(units), radix.size, rows)
         column = parameters.free_name("part", schema.names)
         numbered = Attribute(column, "insensitive", IntegerRange(0, len(parts) - 1))
         deal = Deal(parts, radix.size)
-        with ViewWriter(folder / RECORDS, (*attributes, numbered)) as view:
-            for columns in rows.batches(names):
-                types = [np.dtype(columns[place].dtype) for place in places]
-                cells = radix.pack([columns[place] for place in places])
-                numbers, shown = deal.through(noise, cells)
-                for place, codes in zip(places, radix.unpack(shown, types), strict=True):
-                    columns[place] = codes
-                view.add([*columns, numbers])
-            deal.finish()
+        shares = deal.shares(
+            noise.of_unit("driver", "urns"),
+            {unit: (cells.keys, cells.counts) for unit, cells in units.items()},
+        )
+        kernel = DealKernel(deal, radix, tuple(names.index(name) for name in sensitive))
+        output = Output(folder / RECORDS, (*attributes, numbered))
+        engine.map(names, kernel, [output], shares.get)
         channel = PartitionChannel(
             sensitive,
             column,
@@ -195,7 +199,7 @@ class Partition(Publisher):
             tuple(part.keep for part in parts),
             tuple(part.rows for part in parts),
         )
-        return Records(RECORDS, (*names, column), (channel,), view.rows)
+        return Records(RECORDS, (*names, column), (channel,), engine.sort(output))
 
     def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[Part]:
         """Return the split, or one part for all rows if the promise binds no value."""
@@ -258,21 +262,12 @@ def _gammas(channel: PartitionChannel) -> list[Fraction]:
     return [gamma_of(keep, len(domain)) for keep, domain in pairs]
 
 
-def _counts(rows: Rows, sensitive: Sequence[str]) -> dict[int, int]:
+def _counts(units: Mapping[int, Occupied]) -> dict[int, int]:
     """Return the number of rows of each sensitive value among those that will be published."""
-    # A row may be dropped for any of its columns; then all have to be read.
-    others = [a.name for a in rows.schema.published if a.name not in sensitive]
-    names = [*sensitive, *others] if rows.outside == "drop" else list(sensitive)
-    radix = rows.schema.cell_keys(sensitive)
-    counts = np.zeros(radix.size, np.int64)
-    for columns in rows.batches(names):
-        cells = radix.pack(columns[: len(sensitive)]).astype(np.int64)
-        if 4 * len(cells) >= len(counts):
-            counts += np.bincount(cells, minlength=len(counts))
-        else:
-            np.add.at(counts, cells, 1)
-    occurring = np.flatnonzero(counts)
-    return dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
+    counts: Counter[int] = Counter()
+    for cells in units.values():
+        counts.update(dict(zip(cells.keys.tolist(), cells.counts.tolist(), strict=True)))
+    return dict(sorted(counts.items()))
 
 
 # The guarantees of a partition, and their limits.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from scumble.model.errors import PromiseError, SourceError
 from scumble.model.privacy.guarantee import gamma_for_rho
-from scumble.model.schema.cell_keys import smallest_unsigned
+from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
+from scumble.private.engines.engine import CHANGED, Made
 from scumble.private.sampling.randomized_response import keep_or_replace
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import Urns
@@ -386,27 +387,27 @@ def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
 # Dealing: rows are assigned to the parts at random, and sent through the channel of their part.
 
 Cells = npt.NDArray[np.uint64]
-CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
 
 class Deal:
-    """Assigns the rows of a table, in batches and in any order, to the parts.
+    """Assigns the rows of a table to the parts.
 
     Each value has an urn with one ball for each row of that value in each part. Every row draws a
     ball from the urn of its value, so the rows of a value in a part are a uniformly random choice.
+    Units of work deal alone: first, `shares` draws the balls that each unit gets for its rows.
     """
 
     def __init__(self, parts: Sequence[Part], cells: int) -> None:
-        self._parts = parts
+        self._parts = list(parts)
         holders: dict[int, list[int]] = {}
         for number, part in enumerate(parts):
             for value in part.counts:
                 holders.setdefault(value, []).append(number)
         self._urn = np.full(cells, -1, np.int64)
         self._urn[list(holders)] = np.arange(len(holders))
-        self._urns = Urns(
-            [[parts[number].counts[value] for number in held] for value, held in holders.items()]
-        )
+        self._balls = [
+            [parts[number].counts[value] for number in held] for value, held in holders.items()
+        ]
         # For each compartment of an urn: a part, and the position of the value in its domain.
         pairs = [(number, value) for value, held in holders.items() for number in held]
         places = [{value: place for place, value in enumerate(part.domain)} for part in parts]
@@ -414,13 +415,38 @@ class Deal:
         largest = max(len(part.domain) for part in parts)
         self._place = np.array([places[n][value] for n, value in pairs], smallest_unsigned(largest))
 
-    def through(self, noise: Keystream, cells: Cells) -> tuple[npt.NDArray[Any], Cells]:
-        """Return the part of each row, and the cell that it shows."""
+    def shares(
+        self, source: Keystream, units: Mapping[int, tuple[Cells, Whole]]
+    ) -> dict[int, Whole]:
+        """Return for every unit the balls of its urns by compartment. `units` has the cells of each
+        unit and their numbers of rows, which must add up to the rows of the parts.
+
+        The balls of the first unit are drawn from the urns without replacement, then those of the
+        next one. The last unit gets what is left.
+        """
+        urns, found = Urns(self._balls), {}
+        for place, (unit, (cells, counts)) in enumerate(units.items(), start=1):
+            wanted = np.zeros(len(self._balls), np.int64)
+            wanted[self._urn[cells.astype(np.int64)]] = counts
+            found[unit] = urns.rest() if place == len(units) else urns.take(source, wanted)
+        return found
+
+    def urns(self, share: Whole) -> Urns:
+        """Return the urns of a unit, given its balls by compartment."""
+        ends = np.cumsum([len(urn) for urn in self._balls])[:-1]
+        return Urns([part.tolist() for part in np.split(share, ends)])
+
+    def through(
+        self, noise: Keystream, cells: Cells, balls: Urns
+    ) -> tuple[npt.NDArray[Any], Cells]:
+        """Return the part of each row, and the cell that it shows. `balls` are the urns of the unit
+        of these rows.
+        """
         urns = self._urn[cells.astype(np.int64)]
         if (urns < 0).any():
             raise SourceError(CHANGED)
         try:
-            drawn = self._urns.draw(noise, urns)
+            drawn = balls.draw(noise, urns)
         except LookupError:
             raise SourceError(CHANGED) from None
         numbers, places = self._part[drawn], self._place[drawn]
@@ -433,7 +459,30 @@ class Deal:
             shown[rows] = domain[kept]
         return numbers, shown
 
-    def finish(self) -> None:
-        """Raise SourceError if there were fewer rows than counted."""
-        if self._urns.left:
+
+@dataclass(frozen=True)
+class DealKernel:
+    """Deals the rows of a unit: `sensitive` are the places of the sensitive columns.
+
+    The part of a row becomes its last column.
+    """
+
+    deal: Deal
+    radix: CellKeys
+    sensitive: tuple[int, ...]
+
+    def __call__(
+        self, stream: Keystream, pieces: Iterator[list[npt.NDArray[Any]]], given: Whole | None
+    ) -> Iterator[Made]:
+        if given is None:  # a unit that had no rows when they were counted
+            raise SourceError(CHANGED)
+        urns = self.deal.urns(given)
+        for columns in pieces:
+            hidden = [columns[place] for place in self.sensitive]
+            numbers, shown = self.deal.through(stream, self.radix.pack(hidden), urns)
+            types = [np.dtype(column.dtype) for column in hidden]
+            for place, codes in zip(self.sensitive, self.radix.unpack(shown, types), strict=True):
+                columns[place] = codes
+            yield ([*columns, numbers],)
+        if urns.left:
             raise SourceError(CHANGED)

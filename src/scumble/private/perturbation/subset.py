@@ -5,6 +5,7 @@ probability; and the published columns of sets and multisets, which Aroma uses t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -27,6 +28,7 @@ from scumble.model.privacy.guarantee import (
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Made, RowKernel
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
 
@@ -166,23 +168,39 @@ class Subset(Publisher):
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.sampling.without_replacement import subsets
-        from scumble.private.tables.writer import RECORDS, ViewWriter
+        from scumble.private.engines.engine import Output, open_engine
+        from scumble.private.tables.writer import RECORDS
 
         schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
-        hidden = list(channel.attributes)
-        plain = [attribute for attribute in schema.published if attribute.name not in hidden]
+        plain = [a for a in schema.published if a.name not in channel.attributes]
         names = [attribute.name for attribute in plain]
-        radix = schema.cell_keys(hidden)
-        shown_as = [*plain, *multiset_attributes(channel, most=1)]
-        with ViewWriter(folder / RECORDS, shown_as) as view:
-            for columns in rows.batches([*names, *hidden]):
-                true = radix.pack(columns[len(names) :])
-                drawn = subsets(noise, true, law.values, law.size, law.inclusion)
-                shown = _listed(drawn) if channel.layout == "codes" else _marked(drawn, law.values)
-                view.add([*columns[: len(names)], *shown])
+        shown_as = (*plain, *multiset_attributes(channel, most=1))
+        engine = open_engine(rows, noise)
+        output = Output(folder / RECORDS, shown_as)
+        kernel = SubsetKernel(schema, channel, law)
+        engine.map([*names, *channel.attributes], kernel, [output])
         asked = tuple(attribute.name for attribute in schema.published)
-        return Records(RECORDS, asked, (channel,), view.rows)
+        return Records(RECORDS, asked, (channel,), engine.sort(output))
+
+
+@dataclass(frozen=True)
+class SubsetKernel(RowKernel):
+    """Replaces the sensitive columns, which come last, by a set of their combinations."""
+
+    schema: Schema
+    channel: MultisetChannel
+    law: SubsetLaw
+
+    def perturb(self, stream: Keystream, columns: list[npt.NDArray[Any]]) -> Made:
+        from scumble.private.sampling.without_replacement import subsets
+
+        law, hidden = self.law, self.channel.attributes
+        others = len(columns) - len(hidden)
+        true = self.schema.cell_keys(hidden).pack(columns[others:])
+        drawn = subsets(stream, true, law.values, law.size, law.inclusion)
+        coded = self.channel.layout == "codes"
+        shown = _listed(drawn) if coded else _marked(drawn, law.values)
+        return ([*columns[:others], *shown],)
 
 
 def spread(law: SubsetLaw) -> Fraction:

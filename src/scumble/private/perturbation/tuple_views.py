@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from itertools import pairwise
+from math import ceil, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,24 @@ Columns = list[npt.NDArray[Any]]
 Shares = Mapping[int, tuple[Fraction, ...]]
 
 
+# Tuples of a range that is drawn by itself; a change would change what a fixed seed publishes.
+RANGE_TUPLES = 1 << 20
+
+
+class KeyRange(NamedTuple):
+    """The keys whose first words are at least `begin` and below `end`."""
+
+    begin: int
+    end: int
+
+    def places(self, keys: Keys) -> slice:
+        """Return where the keys of this range are among sorted ones."""
+        words = keys if keys.ndim == 1 else keys[:, 0]
+        begin = int(np.searchsorted(words, np.uint64(self.begin)))
+        last = np.uint64(self.end - 1)  # the end itself may be 2^64
+        return slice(begin, int(np.searchsorted(words, last, side="right")))
+
+
 class TupleNoise:
     """Draws every tuple t of the domain independently with probability b(t) = mean · |D| · Π
     p_j(t_j). `sources` has the p_j of the columns that are not uniform.
@@ -52,20 +71,29 @@ class TupleNoise:
         self.smallest = mean * prod((len(p) * min(p) for p in self._sources.values()), start=1)
         self.largest = mean * prod((len(p) * max(p) for p in self._sources.values()), start=1)
 
-    def draw(self, source: Keystream) -> Keys:
-        """Return the keys of the tuples drawn, in ascending order."""
+    def draw(self, source: Keystream, part: KeyRange | None = None) -> Keys:
+        """Return the keys of the tuples drawn, in ascending order.
+
+        `part` limits them to a range of the domain. Ranges that cover the domain give, with
+        independent streams, the same law as one draw of all. Noise with sources has one range.
+        """
         from scumble.private.sampling.counts import poisson
 
-        count = poisson(source, self.total / (1 - self.largest))
+        first = self._radix.capacities[0]
+        part = KeyRange(0, first) if part is None else part
+        share = Fraction(part.end - part.begin, first)
+        count = poisson(source, share * self.total / (1 - self.largest))
         columns = self._columns(source, count) if self._sources else []
-        keys = self._radix.pack(columns) if self._sources else self._uniform(source, count)
+        keys = self._radix.pack(columns) if self._sources else self._uniform(source, count, part)
         return unique_keys(keys[self._staying(source, count, columns)])
 
-    def _uniform(self, source: Keystream, count: int) -> Keys:
+    def _uniform(self, source: Keystream, count: int, part: KeyRange) -> Keys:
         """Return uniform keys, drawn word by word; the columns of a word fill it completely."""
         from scumble.private.sampling.bits import integers
 
-        words = [integers(source, capacity, count) for capacity in self._radix.capacities]
+        _, *others = self._radix.capacities
+        words = [integers(source, part.end - part.begin, count) + np.uint64(part.begin)]
+        words += [integers(source, capacity, count) for capacity in others]
         return words[0] if len(words) == 1 else np.stack(words, axis=1)
 
     def _columns(self, source: Keystream, count: int) -> Columns:
@@ -133,10 +161,29 @@ class TupleViews:
         self._sources = {names.index(name): p for name, p in (law.sources or {}).items()}
 
     def first(self, true: Keys, source: Keystream) -> Keys:
-        """Return the keys of the first view."""
+        """Return the keys of the first view, given those of the table.
+
+        The domain is cut into ranges of keys, from public numbers alone. What is drawn in a range
+        is a function of its own keystream and of the true tuples in it, in their order.
+        """
         noise = self._noise(self._law.noise)
-        false = noise.draw(source)
-        return np.concatenate([true[self._kept(true, noise, source)], _without(false, true)])
+        found = [true[:0]]
+        for number, part in enumerate(self.ranges(len(true))):
+            own = true[part.places(true)]
+            stream = source.of_unit(f"range {number}", "tuples")
+            false = noise.draw(stream, part)
+            found += [own[self._kept(own, noise, stream)], _without(false, own)]
+        return np.concatenate(found)
+
+    def ranges(self, rows: int) -> list[KeyRange]:
+        """Return ranges of equal width that cover the domain, such that each has about
+        `RANGE_TUPLES` tuples, true and false ones, if they are spread evenly.
+        """
+        first = self.radix.capacities[0]
+        expected = rows + self._law.noise * self.radix.size
+        number = 1 if self._sources else min(first, ceil(expected / RANGE_TUPLES))
+        cuts = [first * place // max(number, 1) for place in range(max(number, 1) + 1)]
+        return [KeyRange(begin, end) for begin, end in pairwise(cuts)]
 
     def _noise(self, mean: Fraction) -> TupleNoise:
         return TupleNoise(self.radix, mean, self._sources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,7 @@ from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Made, RowKernel
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
 
@@ -151,19 +153,30 @@ class Uniform(Publisher):
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
-        from scumble.private.tables.writer import RECORDS, ViewWriter
+        from scumble.private.engines.engine import Output, open_engine
+        from scumble.private.tables.writer import RECORDS
 
-        schema = rows.schema
-        attributes = schema.published
-        names = [attribute.name for attribute in attributes]
-        channels = self.channels(schema)
-        with ViewWriter(folder / RECORDS, attributes) as view:
-            for columns in rows.batches(names):
-                for channel in channels:
-                    places = [names.index(name) for name in channel.attributes]
-                    _through(channel, columns, places, schema, noise)
-                view.add(columns)
-        return Records(RECORDS, tuple(names), channels, view.rows)
+        names = tuple(attribute.name for attribute in rows.schema.published)
+        channels = self.channels(rows.schema)
+        engine = open_engine(rows, noise)
+        output = Output(folder / RECORDS, rows.schema.published)
+        engine.map(names, UniformKernel(rows.schema, channels), [output])
+        return Records(RECORDS, names, channels, engine.sort(output))
+
+
+@dataclass(frozen=True)
+class UniformKernel(RowKernel):
+    """Sends the published columns of rows through all channels."""
+
+    schema: Schema
+    channels: tuple[UniformChannel, ...]
+
+    def perturb(self, stream: Keystream, columns: list[npt.NDArray[Any]]) -> Made:
+        names = [attribute.name for attribute in self.schema.published]
+        for channel in self.channels:
+            places = [names.index(name) for name in channel.attributes]
+            _through(channel, columns, places, self.schema, stream)
+        return (columns,)
 
 
 def _through(
@@ -171,17 +184,17 @@ def _through(
     columns: list[npt.NDArray[Any]],
     places: Sequence[int],
     schema: Schema,
-    noise: Keystream,
+    stream: Keystream,
 ) -> None:
     """Send some columns through a channel, in place of what they were."""
     from scumble.private.sampling.randomized_response import keep_or_replace
 
     size = schema.size(channel.attributes)
     if len(places) == 1:
-        columns[places[0]] = keep_or_replace(noise, columns[places[0]], size, channel.keep)
+        columns[places[0]] = keep_or_replace(stream, columns[places[0]], size, channel.keep)
         return
     radix = schema.cell_keys(channel.attributes)
-    drawn = keep_or_replace(noise, radix.pack([columns[p] for p in places]), size, channel.keep)
+    drawn = keep_or_replace(stream, radix.pack([columns[p] for p in places]), size, channel.keep)
     types = [np.dtype(columns[place].dtype) for place in places]
     for place, column in zip(places, radix.unpack(drawn, types), strict=True):
         columns[place] = column

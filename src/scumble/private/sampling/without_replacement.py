@@ -38,6 +38,19 @@ class Urns:
         """The number of balls in all urns."""
         return int(self._left.sum())
 
+    def rest(self) -> NDArray[np.int64]:
+        """Return the number of balls in each compartment."""
+        return self._balls.copy()
+
+    def take(self, source: Keystream, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw `counts[urn]` balls from every urn and return how many came from each compartment: a
+        multivariate hypergeometric variable for each urn.
+
+        Raises LookupError if an urn has too few balls.
+        """
+        drawn = self.draw(source, np.repeat(np.arange(len(counts)), counts))
+        return np.bincount(drawn, minlength=len(self._balls))
+
     def draw(self, source: Keystream, urns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw one ball from each element of `urns` in turn and return its compartment.
 

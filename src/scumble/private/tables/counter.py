@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import SchemaError
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.rows import Rows
@@ -160,16 +161,35 @@ def occupied(batches: Iterable[Keys]) -> Occupied:
         pieces.append(_grouped(keys, np.ones(len(keys), np.int64)))
         waiting += len(pieces[-1].keys)
         if waiting > _WAITING and (known is None or waiting > len(known.keys)):
-            known, pieces, waiting = _merged(known, pieces), [], 0
-    return _merged(known, pieces)
+            known, pieces, waiting = merged([*_given(known), *pieces]), [], 0
+    return merged([*_given(known), *pieces])
 
 
-def _merged(known: Occupied | None, pieces: list[Occupied]) -> Occupied:
-    all_ = pieces if known is None else [known, *pieces]
-    if len(all_) == 1:
-        return all_[0]
-    keys = np.concatenate([piece.keys for piece in all_])
-    return _grouped(keys, np.concatenate([piece.counts for piece in all_]))
+_DENSE = 1 << 20  # up to this number of cells, all are counted in one array
+
+
+def occupied_cells(radix: CellKeys, pieces: Iterable[Sequence[npt.NDArray[Any]]]) -> Occupied:
+    """Return the non-empty cells of `radix`, given the columns of the rows in pieces."""
+    packed = map(radix.pack, pieces)
+    if radix.size > _DENSE:
+        return occupied(packed)
+    counts = np.zeros(radix.size, np.int64)
+    for keys in packed:
+        _add(counts, keys.astype(np.int64))
+    cells = np.flatnonzero(counts)
+    return Occupied(cells.astype(np.uint64), counts[cells])
+
+
+def merged(pieces: Sequence[Occupied]) -> Occupied:
+    """Return the non-empty cells of one or more pieces of a table together."""
+    if len(pieces) == 1:
+        return pieces[0]
+    keys = np.concatenate([piece.keys for piece in pieces])
+    return _grouped(keys, np.concatenate([piece.counts for piece in pieces]))
+
+
+def _given(known: Occupied | None) -> list[Occupied]:
+    return [] if known is None else [known]
 
 
 def _grouped(keys: Keys, counts: Counts) -> Occupied:

@@ -8,8 +8,9 @@ import io
 import itertools
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,9 +22,11 @@ from pyarrow import parquet
 
 from scumble.model.errors import SourceError, setting
 from scumble.model.schema.arrow_values import is_bytes, is_text
+from scumble.private.tables import source
 from scumble.private.tables.source import (
     BATCH_ROWS,
     Source,
+    Unit,
     check_distinct,
     read_batches,
     read_safely,
@@ -155,33 +158,57 @@ class ParquetFiles(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns, text as dictionaries."""
+        return (batch for _, batch in self.unit_batches(columns))
+
+    def unit_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches with their units: row groups, see `_Part.units`."""
         self.require(columns)
         for part in self.parts:
             absent = next((name for name in columns if name not in part.columns), None)
             if absent is not None:  # without the path of the file: it may contain private values
                 raise SourceError(f"{self.description} has a file without the column {absent!r}.")
-        return read_batches(self.description, self._read_ahead(list(columns)))
+        return self._read_ahead(list(columns))
 
-    def _read_ahead(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def units(self) -> list[Unit] | None:
+        """Return the units of all files, one file after the other."""
+        found: list[Unit] = []
+        first = 0
+        for part in self.parts:
+            for groups in part.units():
+                found.append(RowGroups(self, part, groups, len(found), first))
+                first += part.rows_of(groups)
+        return found
+
+    def _read_ahead(self, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches piece by piece; the next piece is read while the caller uses the last one.
 
         Arrow's scanner of a whole dataset would read further and further ahead of a slow caller.
         """
         with ThreadPoolExecutor(1) as pool:
-            waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+            waiting: deque[tuple[int, Future[list[pa.RecordBatch]]]] = deque()
+            number = 0
             for part in self.parts:
-                for piece in part.pieces():
-                    waiting.append(pool.submit(part.read, piece, columns))
-                    if len(waiting) > 1:
-                        yield from waiting.popleft().result()
-            for future in waiting:
-                yield from future.result()
+                for unit in part.units():
+                    for piece in part.pieces(unit):
+                        waiting.append((number, pool.submit(part.read, piece, columns)))
+                        if len(waiting) > 1:
+                            yield from self._result(*waiting.popleft())
+                    number += 1
+            for each in waiting:
+                yield from self._result(*each)
+
+    def _result(
+        self, unit: int, future: Future[list[pa.RecordBatch]]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        batches = iter(read_safely(self.description, future.result))
+        return ((unit, batch) for batch in read_batches(self.description, batches))
 
 
 class _Part:
     """One Parquet file, and the values that the names of its folders give to all its rows."""
 
     def __init__(self, path: Path, base: Path | None) -> None:
+        self.opened = path, base
         self.given = {} if base is None else _folder_values(path.relative_to(base))
         self.path = str(path)
         with self._open() as file:
@@ -190,23 +217,36 @@ class _Part:
         self.text = [each.name for each in schema if is_text(each.type) or is_bytes(each.type)]
         self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
 
-    def pieces(self) -> Iterator[list[int]]:
-        """Yield the numbers of adjacent row groups with at least `BATCH_ROWS` rows together."""
-        groups: list[int] = []
-        rows = 0
-        for group in range(self.metadata.num_row_groups):
-            groups.append(group)
+    def units(self) -> list[list[int]]:
+        """Return the units of work: adjacent row groups with at least `UNIT_ROWS` rows."""
+        return self._runs(range(self.metadata.num_row_groups), source.UNIT_ROWS)
+
+    def pieces(self, unit: Sequence[int]) -> list[list[int]]:
+        """Return adjacent row groups of a unit with at least `BATCH_ROWS` rows together."""
+        return self._runs(unit, BATCH_ROWS)
+
+    def rows_of(self, groups: Sequence[int]) -> int:
+        """Return the number of rows in these row groups."""
+        return sum(self.metadata.row_group(group).num_rows for group in groups)
+
+    def _runs(self, groups: Iterable[int], least: int) -> list[list[int]]:
+        """Cut adjacent row groups into runs of at least this number of rows; the last may have
+        fewer.
+        """
+        runs: list[list[int]] = []
+        rows = least
+        for group in groups:
+            if rows >= least:
+                runs.append([])
+                rows = 0
+            runs[-1].append(group)
             rows += self.metadata.row_group(group).num_rows
-            if rows >= BATCH_ROWS:
-                yield groups
-                groups, rows = [], 0
-        if groups:
-            yield groups
+        return runs
 
     def read(self, groups: list[int], columns: list[str]) -> list[pa.RecordBatch]:
         """Return these columns of some row groups."""
         inside = [name for name in columns if name not in self.given]
-        rows = sum(self.metadata.row_group(group).num_rows for group in groups)
+        rows = self.rows_of(groups)
         with self._open(metadata=self.metadata, read_dictionary=self.text) as file:
             small = rows < _SMALL_GROUP * len(groups)
             read = file.iter_batches(
@@ -232,6 +272,41 @@ class _Part:
             for name in columns
         ]
         return pa.RecordBatch.from_arrays(arrays, names=columns)
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, base: Path | None) -> _Part:
+    """Return a file that was opened in another process; its metadata are read once."""
+    return _Part(path, base)
+
+
+class RowGroups(Unit):
+    """One unit of Parquet files: adjacent row groups of one file."""
+
+    def __init__(
+        self, whole: ParquetFiles, part: _Part, groups: list[int], number: int, first: int
+    ) -> None:
+        self.description = whole.description
+        self.columns = whole.columns
+        self.number, self.first = number, first
+        self._part: _Part | tuple[Path, Path | None] = part
+        self._groups = groups
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns of the row groups."""
+        self.require(columns)
+        if not isinstance(self._part, _Part):
+            path, base = self._part
+            self._part = read_safely(self.description, lambda: _opened(path, base))
+        part, names = self._part, list(columns)
+        for piece in part.pieces(self._groups):
+            found = iter(read_safely(self.description, partial(part.read, piece, names)))
+            yield from read_batches(self.description, found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send the path to another process, which opens the file itself."""
+        part = self._part
+        return {**self.__dict__, "_part": part.opened if isinstance(part, _Part) else part}
 
 
 class DatabaseTable(Source):

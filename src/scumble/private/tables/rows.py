@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,11 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import LIST_MARK, EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
+from scumble.private.tables.pieces import unit_pieces
 from scumble.private.tables.source import Source, read_safely
+
+if TYPE_CHECKING:
+    from scumble.private.engines.workers import Workers
 
 Outside = Literal["error", "drop", "missing"]
 
@@ -51,6 +55,7 @@ class Rows:
         self.progress = progress
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
+        self.workers: Workers | None = None  # processes that read units of the rows
         self._person: tuple[str, int] | None = None
         self._unique = False  # whether a second row of one person is an error
         self._remarks: list[str] = []
@@ -60,6 +65,10 @@ class Rows:
         """Return the column of the source that an attribute is read from."""
         base = self.schema.derived_from(name)
         return name if base is None else base.name
+
+    def source_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the source that these attributes are read from."""
+        return list(dict.fromkeys(map(self._column, names)))
 
     def limited(self, person: str, most: int) -> Rows:
         """Return these rows with only the first `most` of each person, in the order of the source.
@@ -109,7 +118,15 @@ class Rows:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[np.ndarray]]:
         """Yield the codes of these attributes, one array for each; each call is a new pass."""
-        return (codes for _, codes in self._stream(self._coded(names)))
+        return (codes for _, _, codes in self._stream(self._coded(names)))
+
+    def units(self, names: Sequence[str]) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """Yield the codes of these attributes with the number of their unit of work.
+
+        See `unit_pieces` about the sizes of the arrays.
+        """
+        found = unit_pieces(self._stream(self._coded(names)))
+        return ((unit, codes) for unit, _, codes in found)
 
     def lists(self, name: str) -> Iterator[EncodedLists]:
         """Yield the sets or sequences of the attribute `name`; each call is a new pass.
@@ -122,7 +139,7 @@ class Rows:
         self._require([name])
         self.outside_columns.clear()
         self.outside_counts.clear()
-        return (lists for _, [lists] in self._stream([attribute]))
+        return (lists for _, _, [lists] in self._stream([attribute]))
 
     def identified(
         self, person: str, names: Sequence[str]
@@ -132,18 +149,33 @@ class Rows:
         No two rows may have the same identifier. A row without one is treated as outside the
         domain.
         """
+        return ((people, codes) for _, people, codes in self.identified_units(person, names))
+
+    def identified_units(
+        self, person: str, names: Sequence[str]
+    ) -> Iterator[tuple[int, pa.Array, list[np.ndarray]]]:
+        """Yield the same with the number of the unit of work, in the pieces of `unit_pieces`."""
         rows = self.limited(person, 1)
         rows._unique = True
-        return rows._stream(rows._coded(names))
+        return unit_pieces(rows._stream(rows._coded(names)))
 
     def _coded(self, names: Sequence[str]) -> list[Attribute]:
         """Return these attributes and reset the counters for a new pass."""
-        attributes = [self.schema[name] for name in names]
-        for attribute in attributes:
-            self._check(attribute)
+        self.begin_pass(names)
+        return [self.schema[name] for name in names]
+
+    def begin_pass(self, names: Sequence[str]) -> None:
+        """Check these attributes and reset the counters of values outside of their domains."""
+        for name in names:
+            self._check(self.schema[name])
         self.outside_columns.clear()
         self.outside_counts.clear()
-        return attributes
+
+    def note_outside(self, columns: Iterable[str], counts: Mapping[str, int]) -> None:
+        """Add what another process found outside of the domains in a part of the rows."""
+        self.outside_columns.update(columns)
+        for name, count in counts.items():
+            self.outside_counts[name] = self.outside_counts.get(name, 0) + count
 
     def _check(self, attribute: Attribute) -> None:
         if attribute.domain is None:
@@ -162,9 +194,9 @@ class Rows:
         """Return whether an attribute is a list or derived from one."""
         return isinstance(self.schema[self._column(name)].domain, ListDomain)
 
-    def _stream(self, attributes: Sequence[Attribute]) -> Iterator[tuple[pa.Array, list[Any]]]:
-        """Yield the identifiers of the rows (nulls unless `identified`) and their codes; of lists
-        the `EncodedLists`.
+    def _stream(self, attributes: Sequence[Attribute]) -> Iterator[tuple[int, pa.Array, list[Any]]]:
+        """Yield units of work, identifiers of the rows (nulls unless `identified`) and codes; of
+        lists the `EncodedLists`.
         """
         columns = [self._column(attribute.name) for attribute in attributes]
         persons = None
@@ -172,8 +204,8 @@ class Rows:
             name, most = self._person
             persons = RowLimit(name, most)
             columns.append(name)
-        start = 0
-        for batch in self.source.batches(list(dict.fromkeys(columns))):
+        start = self.source.first
+        for unit, batch in self.source.unit_batches(list(dict.fromkeys(columns))):
             coded = self._encode_all(attributes, batch)
             kept = None
             if persons is not None:
@@ -189,7 +221,7 @@ class Rows:
             places = np.arange(batch.num_rows) if kept is None else kept
             if strays:
                 codes, places = self._handle_outside(attributes, codes, strays, places)
-            yield self._identifiers(batch, places), codes
+            yield unit, self._identifiers(batch, places), codes
             start += batch.num_rows
             if self.progress is not None:
                 self.progress(start)

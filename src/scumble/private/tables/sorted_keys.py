@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,21 @@ def sort_keys(keys: Keys) -> Keys:
 
 def merge_sorted(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
     """Yield all keys of sorted runs in order, in pieces of `chunk` keys."""
-    return _regrouped(runs if len(runs) == 1 else _ranges(runs, chunk), chunk)
+    return regrouped(runs if len(runs) == 1 else _ranges(runs, chunk), chunk)
+
+
+def merge_ranges(runs: Sequence[Keys], size: int) -> list[list[int]]:
+    """Return places that cut all sorted runs into ranges of about `size` keys in all.
+
+    Each element has one place for every run. Keys before it are smaller than all after it. The
+    first places are 0 and the last ones the lengths of the runs.
+    """
+    step = max(1, size // (4 * len(runs)))
+    samples = sort_keys(np.concatenate([run[::step] for run in runs]))
+    cuts = np.unique(samples[4 * len(runs) :: 4 * len(runs)], axis=0)
+    places = [_places(run, cuts, "left") for run in runs]
+    inner = [[int(own[place]) for own in places] for place in range(len(cuts))]
+    return [[0] * len(runs), *inner, [len(run) for run in runs]]
 
 
 def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
@@ -55,7 +69,7 @@ def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
         yield sort_keys(np.concatenate([run[end[place] : stop[place]] for run, end, stop in parts]))
 
 
-def _regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
+def regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
     """Yield the same keys in pieces of exactly `chunk`; the last one may be shorter."""
     waiting: list[Keys] = []
     missing = chunk
@@ -115,8 +129,15 @@ def isin_sorted(keys: Keys, others: Keys) -> Mask:
     return found
 
 
-def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
+def true_tuples(
+    rows: Rows,
+    duplicates: Duplicates,
+    multiplicity: int,
+    batches: Callable[[Sequence[str]], Iterator[list[npt.NDArray[Any]]]] | None = None,
+) -> Keys:
     """Return the table as a set of tuples over its published columns, as sorted keys.
+
+    `batches` reads the codes; without it, the rows do.
 
     With a `multiplicity` above 1, equal rows are numbered, and the number is one more column.
     Otherwise, equal rows are an error, or are counted once if `duplicates` is "collapse".
@@ -125,7 +146,7 @@ def true_tuples(rows: Rows, duplicates: Duplicates, multiplicity: int) -> Keys:
     names = [attribute.name for attribute in attributes]
     plain = rows.schema.cell_keys(names)
     none = plain.pack([np.empty(0, attribute.code_type) for attribute in attributes])
-    keys = sort_keys(np.concatenate([none, *map(plain.pack, rows.batches(names))]))
+    keys = sort_keys(np.concatenate([none, *map(plain.pack, (batches or rows.batches)(names))]))
     firsts = _firsts(keys)
     if multiplicity > 1:
         numbered = CellKeys([*plain.sizes, multiplicity])

@@ -18,6 +18,9 @@ from scumble.model.errors import ParameterError, SourceError
 from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
+# Rows of a unit of work: of a Parquet file, the adjacent row groups that reach this number; of all
+# other sources, blocks of exactly this number. A change would change what a fixed seed publishes.
+UNIT_ROWS = 1 << 20
 
 _READ_ERRORS = (
     *(duckdb.Error, pa.ArrowException, OSError),
@@ -48,17 +51,30 @@ class Source(ABC):
 
     `description` names it in messages. `rows` is its exact number of rows, if it is known without
     reading; it is private and for progress bars only. `hint` is added to the message about a
-    missing column.
+    missing column. `first` is the number of rows of the table before the first one of this source,
+    for messages that name a row.
     """
 
     description: str
     columns: list[str]
     rows: int | None = None
     hint: str = ""
+    first: int = 0
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns in the order of the rows, in batches of at most `BATCH_ROWS` rows."""
+
+    def unit_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches with the number of the unit of work that each belongs to.
+
+        Units are numbered from 0 in the order of the rows. Here they are blocks of `UNIT_ROWS`.
+        """
+        return blocks(self.batches(columns), UNIT_ROWS)
+
+    def units(self) -> list[Unit] | None:
+        """Return the units of work, if each can be read by itself in another process."""
+        return None
 
     def require(self, columns: Sequence[str], *, reveal: bool = False) -> None:
         """Raise `SourceError` if the table lacks one of the columns.
@@ -82,6 +98,32 @@ class Source(ABC):
         lower = {name.lower() for name in absent}
         near = [name for name in self.columns if name.lower() in lower]
         return f" Upper and lower case count: it has {_listed(near)}." if near else ""
+
+
+class Unit(Source):
+    """A stable piece of a table that can be read by itself, and be sent to another process.
+
+    `number` is its place among the units of the table, from 0.
+    """
+
+    number: int
+
+    def unit_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield all batches with the number of this unit."""
+        return ((self.number, batch) for batch in self.batches(columns))
+
+
+def blocks(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Cut batches at every multiple of `size` rows; yield each piece with the number of its
+    block.
+    """
+    start = 0
+    for batch in batches:
+        offset = 0
+        while offset < batch.num_rows:
+            taken = min(batch.num_rows - offset, size - start % size)
+            yield start // size, batch.slice(offset, taken)
+            offset, start = offset + taken, start + taken
 
 
 def check_distinct(description: str, names: Sequence[str], hint: str = "") -> list[str]:

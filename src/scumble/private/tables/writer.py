@@ -59,12 +59,22 @@ class ViewWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.discard()
+
+    def finish(self) -> None:
+        """Write the file, and remove the runs."""
         try:
-            if kind is None:
-                self._write()
+            self._write()
         finally:
-            for run in self._runs:
-                run.unlink(missing_ok=True)
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove the runs."""
+        for run in self._runs:
+            run.unlink(missing_ok=True)
 
     def _sorted_waiting(self) -> Keys:
         empty = self._cell_keys.pack([np.empty(0, a.code_type) for a in self._attributes])

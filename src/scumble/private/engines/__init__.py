@@ -1,0 +1,1 @@
+"""Engines: where the units of work of a table are read, counted and perturbed."""

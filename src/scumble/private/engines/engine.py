@@ -1,0 +1,150 @@
+"""The protocol of engines: a table as units of work, counts of cells, and perturbed rows.
+
+A unit of work is a stable piece of the table: adjacent row groups of a Parquet file, or a block of
+a fixed number of rows. What is drawn for the rows of a unit is a function of the key of the unit
+and of its codes in the order of the file, so that it does not matter where, when or how often the
+unit is worked on. `local.py` does it in this process, `pool.py` in several.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    # What reads tables is slow to import, and mechanisms check their parameters without it.
+    from scumble.model.privacy.accounting import PrivacyUnit
+    from scumble.model.schema.attribute import Attribute
+    from scumble.model.schema.lists import EncodedLists
+    from scumble.model.schema.schema import Schema
+    from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.counter import Counts, Occupied
+    from scumble.private.tables.rows import Rows
+
+Codes = npt.NDArray[Any]
+# One list of columns for each output.
+Made = Sequence[Sequence[Codes]]
+# From the stream of a unit, the pieces of its codes, and what the driver gives to this unit.
+Kernel = Callable[["Keystream", Iterator[list[Codes]], Any], Iterator[Made]]
+Given = Callable[[int], Any]
+
+ROWS = "rows"  # the purpose of the keystream that perturbs the rows of a unit
+CHANGED = "The table changed while it was read; publish a copy that stays as it is."
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file of published rows: its path, its columns, and how it is compressed."""
+
+    path: Path
+    attributes: tuple[Attribute, ...]
+    compression: str = "snappy"
+
+
+class RowKernel(ABC):
+    """A kernel that perturbs every row by itself. It must be possible to pickle it."""
+
+    @abstractmethod
+    def perturb(self, stream: Keystream, columns: list[Codes]) -> Made:
+        """Return the rows of one piece of a unit as they are published, for each output."""
+
+    def __call__(
+        self, stream: Keystream, pieces: Iterator[list[Codes]], given: Any = None
+    ) -> Iterator[Made]:
+        return (self.perturb(stream, columns) for columns in pieces)
+
+
+class Engine(Protocol):
+    """What a mechanism asks of the place where the rows are read."""
+
+    @property
+    def rows(self) -> Rows: ...
+
+    def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        """Return the counts of all cells of each set of attributes, the last attribute fastest."""
+        ...
+
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        """Return the non-empty cells of a product of attributes."""
+        ...
+
+    def units(self, names: Sequence[str], others: Sequence[str] = ()) -> dict[int, Occupied]:
+        """Return the non-empty cells of a product of attributes in each unit of work, by the number
+        of the unit. Units without rows are left out.
+
+        `others` are attributes that are read as well, because rows may be dropped for them. A later
+        `map` raises SourceError if the codes of a unit are no longer the same.
+        """
+        ...
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Codes]]:
+        """Yield the codes of these attributes, in the order of the rows."""
+        ...
+
+    def map(
+        self,
+        names: Sequence[str],
+        kernel: Kernel,
+        outputs: Sequence[Output],
+        given: Given | None = None,
+    ) -> None:
+        """Send the codes of these attributes through `kernel`, unit by unit.
+
+        `given` returns what the kernel of a unit gets from the driver, by the number of the unit.
+        """
+        ...
+
+    def sort(self, output: Output) -> int:
+        """Write all rows of an output in the order of their published values; return their
+        number.
+        """
+        ...
+
+
+class EngineCounter:
+    """The counts of an engine, as the meter reads them (`CellCounter`)."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.counted = 0
+
+    @property
+    def schema(self) -> Schema:
+        return self._engine.rows.schema
+
+    @property
+    def selects(self) -> bool:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).selects
+
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        found = self._engine.count([*sets, ()], unit)
+        self.counted = int(found.pop()[0])  # the cell of no attributes has all rows
+        return found
+
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        found = self._engine.occupied(names, unit)
+        self.counted = int(found.counts.sum())
+        return found
+
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).lists(name, unit)
+
+
+def open_engine(rows: Rows, noise: Keystream) -> Engine:
+    """Return the engine for these rows: a pool if they have workers, else this process."""
+    from scumble.private.engines.local import LocalEngine
+
+    if rows.workers is None:
+        return LocalEngine(rows, noise)
+    from scumble.private.engines.pool import PoolEngine
+
+    return PoolEngine(rows, noise, rows.workers)

@@ -1,0 +1,62 @@
+"""Fingerprints of units of work: whether a unit is still what it was when it was read before.
+
+A fingerprint is an HMAC under a key of the release over the codes of one column of a unit: exactly
+what its noise is drawn for. A plain hash would let somebody confirm a guess about the rows. They
+stay in the memory of the process that publishes and are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.errors import SourceError
+from scumble.private.engines.engine import CHANGED
+
+Codes = npt.NDArray[Any]
+Fingerprint = Mapping[str, bytes]  # by column
+
+
+class Fingerprinter:
+    """Computes the fingerprint of a unit while its pieces pass through `watch`."""
+
+    def __init__(self, key: bytes, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._macs = [hmac.new(key, name.encode() + b"\0", hashlib.sha256) for name in names]
+
+    def watch(self, pieces: Iterator[list[Codes]]) -> Iterator[list[Codes]]:
+        """Yield the same pieces."""
+        for columns in pieces:
+            for mac, column in zip(self._macs, columns, strict=True):
+                mac.update(np.ascontiguousarray(column).view(np.uint8).data)
+            yield columns
+
+    def result(self) -> dict[str, bytes]:
+        """Return the fingerprint of all pieces that have passed."""
+        return {name: mac.digest() for name, mac in zip(self._names, self._macs, strict=True)}
+
+
+class Fingerprints:
+    """The fingerprints of the units that were read so far in one release."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[str, bytes]] = {}
+
+    def knows(self, unit: int) -> bool:
+        return unit in self._known
+
+    def check(self, unit: int, found: Fingerprint) -> None:
+        """Remember a fingerprint. Raise SourceError if a column had another one before."""
+        known = self._known.setdefault(unit, {})
+        if any(known.setdefault(name, code) != code for name, code in found.items()):
+            raise SourceError(CHANGED)
+
+    def check_units(self, units: set[int]) -> None:
+        """Raise SourceError if other units had rows before."""
+        if self._known and set(self._known) != units:
+            raise SourceError(CHANGED)

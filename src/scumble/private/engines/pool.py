@@ -1,0 +1,240 @@
+"""The engine of several processes on one machine: `jobs=4`, or `--jobs 4`.
+
+Workers read the units of Parquet files themselves. Of other sources the driver, which is the
+process that publishes, reads blocks and sends them. What cannot be divided (the rows of each person
+in the order of the table) is done in the driver. The result is that of one process, bit for bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scumble.model.errors import ScumbleError
+from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.cell_keys import CellKeys
+from scumble.private.engines import tasks
+from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
+from scumble.private.engines.fingerprints import Fingerprints
+from scumble.private.engines.local import LocalEngine
+from scumble.private.engines.workers import Job, Task, Workers
+from scumble.private.sampling.source import FINGERPRINT
+from scumble.private.tables import writer
+from scumble.private.tables.counter import Counts, Occupied, merged
+from scumble.private.tables.rows import Rows
+from scumble.private.tables.sorted_keys import Keys, merge_ranges, regrouped
+from scumble.private.tables.source import Unit
+
+if TYPE_CHECKING:
+    from scumble.private.sampling.source import Keystream
+
+_RANGE = 1 << 21  # rows of a range of the merge, about
+
+
+class PoolEngine:
+    """Works on units in worker processes."""
+
+    def __init__(self, rows: Rows, noise: Keystream, workers: Workers) -> None:
+        self.rows = rows
+        self._noise = noise
+        self._workers = workers
+        self._fingerprints = Fingerprints()
+        self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
+        self._staging: Path | None = None
+        self._runs: dict[Output, list[str]] = {}
+
+    def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        if unit.column is not None:
+            return self._local().count(sets, unit)
+        named = tuple(tuple(each) for each in sets)
+        read = [name for each in named for name in each] or [self.rows.schema.published[0].name]
+        found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
+        job = tasks.CountJob(self._reading, named, unit)
+        for _, parts in self._read(job, read, lambda each, _: each):
+            for counts, part in zip(found, parts, strict=True):
+                if isinstance(part, Occupied):
+                    counts[part.keys.astype(np.int64)] += part.counts
+                else:
+                    counts += part
+        return found
+
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        if unit.column is not None:
+            return self._local().occupied(names, unit)
+        job = tasks.OccupiedJob(self._reading, tuple(names), unit)
+        found: list[Occupied] = []
+        for _, part in self._read(job, names, lambda each, _: each):
+            found.append(part)
+            # Pairs of about the same size: no cell is merged more than a few times.
+            while len(found) > 1 and len(found[-2].keys) < 2 * len(found[-1].keys):
+                found.append(merged([found.pop(), found.pop()]))
+        radix = self.rows.schema.cell_keys(names)
+        none = radix.pack([np.empty(0, self.rows.schema[name].code_type) for name in names])
+        return merged([Occupied(none, np.empty(0, np.int64)), *found])
+
+    def units(self, names: Sequence[str], others: Sequence[str] = ()) -> dict[int, Occupied]:
+        job = tasks.UnitCellsJob(self._reading, tuple(names), tuple(others))
+        found: dict[int, Occupied] = {}
+        read = self._read(
+            job, [*names, *others], lambda unit, _: (unit, self._key(unit.number, FINGERPRINT))
+        )
+        for task, (cells, print_) in read:
+            if len(cells.keys):
+                self._fingerprints.check(task.number, print_)
+                found[task.number] = cells
+        return dict(sorted(found.items()))
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Codes]]:
+        job = tasks.CodesJob(self._reading, tuple(names))
+        waiting: dict[int, list[list[Codes]]] = {}
+        following = 0
+        for task, pieces in self._read(job, names, lambda unit, _: unit):
+            waiting[task.number] = pieces
+            while following in waiting:
+                yield from waiting.pop(following)
+                following += 1
+
+    def map(
+        self,
+        names: Sequence[str],
+        kernel: Kernel,
+        outputs: Sequence[Output],
+        given: Given | None = None,
+    ) -> None:
+        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=outputs[0].path.parent))
+        self._staging = staging
+        columns = tuple(output.attributes for output in outputs)
+        job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging)
+
+        def content(unit: Unit, attempt: int) -> tasks.UnitToMap:
+            number = unit.number
+            share = None if given is None else given(number)
+            keys = (self._key(number, ROWS), self._key(number, FINGERPRINT))
+            return tasks.UnitToMap(unit, *keys, share, f"unit{number}-{attempt}")
+
+        self._runs = {output: [] for output in outputs}
+        seen = set()
+        try:
+            for task, files in self._read(job, names, content):
+                for print_ in task.notes:
+                    self._fingerprints.check(task.number, print_)
+                _accept(staging, task, files)
+                for output, own in zip(outputs, files, strict=True):
+                    self._runs[output] += own
+                if any(files):
+                    seen.add(task.number)
+            self._fingerprints.check_units(seen)
+        except BaseException:
+            self._clear()
+            raise
+
+    def sort(self, output: Output) -> int:
+        try:
+            found = self._sorted(output, self._runs.pop(output))
+        except BaseException:
+            self._clear()
+            raise
+        if not self._runs:
+            self._clear()
+        return found
+
+    def _sorted(self, output: Output, runs: list[str]) -> int:
+        radix = CellKeys([attribute.size for attribute in output.attributes])
+        written = 0
+        with writer.table_writer(
+            output.path, output.attributes, compression=output.compression
+        ) as file:
+            for keys in regrouped(self._merged(runs, radix), writer.CHUNK):
+                file.write_batch(writer.decoded(output.attributes, radix.unpack(keys)))
+                written += len(keys)
+        return written
+
+    def _merged(self, runs: list[str], radix: CellKeys) -> Iterator[Keys]:
+        """Yield all keys in order. Workers merge ranges of them while the caller writes."""
+        staging = self._staging
+        if not runs or staging is None:
+            return
+        keys: list[Keys] = [np.load(staging / run, mmap_mode="r") for run in runs]
+        places = merge_ranges(keys, _RANGE)
+        del keys
+
+        def task(number: int, begins: Sequence[int], ends: Sequence[int]) -> Task:
+            parts = zip(runs, begins, ends, strict=True)
+            wanted = [(name, int(b), int(e)) for name, b, e in parts if b < e]
+            content = tasks.RangeToMerge(wanted, f"{runs[0]}-range{number}")
+            return Task(number, lambda _: content)
+
+        all_ = [task(n, b, e) for n, (b, e) in enumerate(pairwise(places))]
+        waiting: dict[int, str] = {}
+        following = 0
+        for done, name in self._workers.run(tasks.MergeJob(staging), all_):
+            waiting[done.number] = name
+            while following in waiting:
+                path = staging / waiting.pop(following)
+                merged_keys: Keys = np.fromfile(path, np.uint64)
+                path.unlink()
+                yield merged_keys if radix.words == 1 else merged_keys.reshape(-1, radix.words)
+                following += 1
+
+    def _read(
+        self, job: Job, columns: Sequence[str], content: Callable[[Unit, int], Any]
+    ) -> Iterator[tuple[Task, Any]]:
+        """Yield the tasks of all units with their answers, and tell progress and remarks."""
+        self.rows.begin_pass(columns)
+        read = 0
+        for task, answer in self._workers.run(job, self._tasks(columns, content)):
+            *found, seen = answer
+            read += seen.rows
+            self.rows.note_outside(seen.outside_columns, seen.outside_counts)
+            if self.rows.progress is not None:
+                self.rows.progress(read)
+            yield task, found[0] if len(found) == 1 else tuple(found)
+
+    def _tasks(self, columns: Sequence[str], content: Callable[[Unit, int], Any]) -> Iterator[Task]:
+        source = self.rows.source
+        units = source.units()
+        named = self.rows.source_columns(columns)
+        for unit in self._blocks(named) if units is None else units:
+            yield Task(unit.number, lambda attempt, unit=unit: content(unit, attempt))  # type: ignore[misc]
+
+    def _blocks(self, columns: list[str]) -> Iterator[Unit]:
+        """Yield the blocks of a source that only the driver can read."""
+        source, first = self.rows.source, 0
+        for number, parts in groupby(source.unit_batches(columns), key=itemgetter(0)):
+            batches = [batch for _, batch in parts]
+            yield tasks.Block(source, columns, number, first, batches)
+            first += sum(batch.num_rows for batch in batches)
+
+    def _key(self, unit: int, purpose: str) -> bytes:
+        return self._noise.unit_key(str(unit), purpose)
+
+    def _local(self) -> LocalEngine:
+        return LocalEngine(self.rows, self._noise)
+
+    def _clear(self) -> None:
+        """Remove the staging folder."""
+        if self._staging is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+        self._staging = None
+
+
+def _accept(staging: Path, task: Task, files: list[list[str]]) -> None:
+    """Accept one attempt at a unit. What earlier ones have completed must be the same."""
+    for name in (name for own in files for name in own):
+        _, _, rest = name.split("-", 2)
+        for attempt in range(task.attempt):
+            other = staging / f"unit{task.number}-{attempt}-{rest}"
+            if other.exists():
+                if other.read_bytes() != (staging / name).read_bytes():
+                    raise ScumbleError(
+                        "Two attempts at the same part of the table drew different noise, which "
+                        "must not happen; nothing was published."
+                    )
+                other.unlink()

@@ -1,0 +1,263 @@
+"""What workers do: read a unit of work, count or perturb its rows, and merge sorted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Codes, Kernel
+from scumble.private.engines.fingerprints import Fingerprinter
+from scumble.private.sampling.source import STREAM, Keystream
+from scumble.private.tables import writer
+from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
+from scumble.private.tables.rows import Outside, Rows
+from scumble.private.tables.sorted_keys import Keys, merge_sorted, sort_keys
+from scumble.private.tables.source import Source, Unit
+
+Note = Callable[[Any], None]
+
+
+class Block(Unit):
+    """A block of rows that the driver has read, for sources that only one process can read."""
+
+    def __init__(
+        self, whole: Source, columns: Sequence[str], number: int, first: int, rows: list[Any]
+    ) -> None:
+        self.description, self.hint = whole.description, whole.hint
+        self.columns = whole.columns
+        self.number, self.first = number, first
+        self._sent = list(columns)
+        self._rows: list[pa.RecordBatch] = rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns, which must be among those that the driver has read."""
+        return (batch.select(list(columns)) for batch in self._rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_rows": [_packed(batch) for batch in self._rows]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._rows = [batch for data in state["_rows"] for batch in pa.ipc.open_stream(data)]
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as an Arrow stream: only its own rows, and not all of its buffers."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+class Seen(NamedTuple):
+    """What reading a unit has shown, for the progress and the remarks of the owner."""
+
+    rows: int
+    outside_columns: frozenset[str]
+    outside_counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a unit are read: the settings of `Rows`."""
+
+    schema: Schema
+    outside: Outside
+    reveal: bool
+
+    def rows(self, unit: Unit) -> tuple[Rows, Callable[[], Seen]]:
+        """Return the rows of a unit, and a function that returns what reading them has shown."""
+        last = [unit.first]
+
+        def progress(row: int) -> None:
+            last[0] = row
+
+        rows = Rows(unit, self.schema, outside=self.outside, reveal=self.reveal, progress=progress)
+
+        def seen() -> Seen:
+            columns = frozenset(rows.outside_columns)
+            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts))
+
+        return rows, seen
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """Counts the cells of sets of attributes in a unit."""
+
+    reading: Reading
+    sets: tuple[tuple[str, ...], ...]
+    unit: PrivacyUnit
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[Counts | Occupied], Seen]:
+        rows, seen = self.reading.rows(content)
+        found = RowCounter(rows).counts(self.sets, self.unit)
+        return [_shorter(counts) for counts in found], seen()
+
+
+def _shorter(counts: Counts) -> Counts | Occupied:
+    """Return only the cells that have rows if these take less memory."""
+    cells = np.flatnonzero(counts)
+    if 2 * len(cells) >= len(counts):
+        return counts
+    return Occupied(cells.astype(np.uint64), counts[cells])
+
+
+@dataclass(frozen=True)
+class OccupiedJob:
+    """Finds the non-empty cells of a product of attributes in a unit."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    unit: PrivacyUnit
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[Occupied, Seen]:
+        rows, seen = self.reading.rows(content)
+        return RowCounter(rows).occupied(self.names, self.unit), seen()
+
+
+@dataclass(frozen=True)
+class CodesJob:
+    """Returns the codes of a unit."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
+        rows, seen = self.reading.rows(content)
+        return list(rows.batches(self.names)), seen()
+
+
+@dataclass(frozen=True)
+class UnitCellsJob:
+    """Finds the non-empty cells of a unit, and its fingerprint."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    staging: None = None
+
+    def run(
+        self, content: tuple[Unit, bytes], note: Note
+    ) -> tuple[Occupied, dict[str, bytes], Seen]:
+        unit, key = content
+        rows, seen = self.reading.rows(unit)
+        print_ = Fingerprinter(key, [*self.names, *self.others])
+        pieces = print_.watch(codes for _, codes in rows.units([*self.names, *self.others]))
+        radix = self.reading.schema.cell_keys(self.names)
+        cells = occupied_cells(radix, (each[: len(self.names)] for each in pieces))
+        return cells, print_.result(), seen()
+
+
+class UnitToMap(NamedTuple):
+    """A unit to perturb: its keys, what the driver gives it, and the beginning of the names of the
+    files that this attempt writes.
+    """
+
+    unit: Unit
+    stream: bytes
+    fingerprint: bytes
+    given: Any
+    name: str
+
+
+@dataclass(frozen=True)
+class MapJob:
+    """Perturbs the rows of a unit, and writes them as sorted runs of packed rows.
+
+    The fingerprint is told before anything is written. A file gets its name when it is complete.
+    The answer has the files of each output.
+    """
+
+    reading: Reading
+    names: tuple[str, ...]
+    kernel: Kernel
+    outputs: tuple[tuple[Attribute, ...], ...]
+    staging: Path
+
+    def run(self, content: UnitToMap, note: Note) -> tuple[list[list[str]], Seen]:
+        rows, seen = self.reading.rows(content.unit)
+        print_ = Fingerprinter(content.fingerprint, self.names)
+        pieces = print_.watch(codes for _, codes in rows.units(self.names))
+        stream = Keystream.derived(content.stream, STREAM)
+        runs = [
+            _Runs(self.staging, f"{content.name}-{place}", attributes)
+            for place, attributes in enumerate(self.outputs)
+        ]
+        for made in self.kernel(stream, pieces, content.given):
+            for each, columns in zip(runs, made, strict=True):
+                each.add(columns)
+        note(print_.result())
+        return [each.finish() for each in runs], seen()
+
+
+class _Runs:
+    """Collects packed rows, and writes them as sorted runs."""
+
+    def __init__(self, folder: Path, name: str, attributes: Sequence[Attribute]) -> None:
+        self._folder, self._name = folder, name
+        self._radix = CellKeys([attribute.size for attribute in attributes])
+        self._waiting: list[Keys] = []
+        self._rows = 0
+        self._files: list[str] = []
+
+    def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
+        self._waiting.append(self._radix.pack(columns))
+        self._rows += len(self._waiting[-1])
+        if self._rows >= writer.RUN:
+            self._spill()
+
+    def finish(self) -> list[str]:
+        """Return the names of all runs."""
+        if self._waiting:
+            self._spill()
+        return self._files
+
+    def _spill(self) -> None:
+        name = f"{self._name}-{len(self._files)}.npy"
+        part = self._folder / f"{name}.part"
+        with part.open("wb") as file:
+            np.save(file, sort_keys(np.concatenate(self._waiting)))
+        part.rename(self._folder / name)
+        self._files.append(name)
+        self._waiting, self._rows = [], 0
+
+
+class RangeToMerge(NamedTuple):
+    """A range of keys: for every run, its file and the places where the range begins and ends."""
+
+    runs: list[tuple[str, int, int]]
+    name: str
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    """Merges the keys of a range of all runs into one file."""
+
+    staging: Path
+
+    def run(self, content: RangeToMerge, note: Note) -> str:
+        runs: list[Keys] = [
+            np.load(self.staging / name, mmap_mode="r")[begin:end]
+            for name, begin, end in content.runs
+        ]
+        part = self.staging / f"{content.name}.part"
+        with part.open("wb") as file:
+            for keys in merge_sorted(runs, writer.CHUNK):
+                keys.tofile(file)
+        part.rename(self.staging / content.name)
+        return content.name

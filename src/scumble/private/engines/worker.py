@@ -1,0 +1,123 @@
+"""A worker process: it gets jobs and tasks on its standard input, and answers on its output.
+
+Messages are pickled, each after its length. Keys of units arrive here and nowhere else: not on a
+command line, in the environment or in a file. If the driver ends, whatever the reason, the input
+ends, and the worker removes the staging folder and stops at once.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import shutil
+import sys
+import threading
+from typing import IO, Any, NamedTuple
+
+from scumble.model.errors import ParameterError, setting
+
+_LENGTH = 8
+
+# Runs before anything of the package is imported; the first message is the path of modules.
+BOOT = (
+    "import sys, pickle; size = int.from_bytes(sys.stdin.buffer.read(8), 'big'); "
+    "sys.path[:] = pickle.loads(sys.stdin.buffer.read(size)); "
+    "from scumble.private.engines.worker import main; main()"
+)
+
+
+class Failure(NamedTuple):
+    """An error of a task: its class, its sentence, and its attributes. `again` says that the task
+    may be tried again.
+    """
+
+    kind: type[BaseException]
+    text: str
+    attributes: dict[str, Any]
+    again: bool
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        again = isinstance(error, OSError | MemoryError)
+        return cls(type(error), str(error), dict(error.__dict__), again)
+
+    def error(self) -> BaseException:
+        """Return the error as it was raised in the worker."""
+        found = self.kind.__new__(self.kind)
+        found.args = (self.text,)
+        found.__dict__.update(self.attributes)
+        return found
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    """Write one message."""
+    data = pickle.dumps(message, protocol=5)
+    pipe.write(len(data).to_bytes(_LENGTH, "big"))
+    pipe.write(data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """Return the next message, or None at the end of the input."""
+    head = pipe.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return None
+    size = int.from_bytes(head, "big")
+    data = pipe.read(size)
+    # Both ends of the pipe are processes of one release.
+    return pickle.loads(data) if len(data) == size else None  # noqa: S301
+
+
+def main() -> None:
+    """Answer tasks until the input ends."""
+    import pyarrow as pa
+
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    pa.set_cpu_count(1)  # the other workers use the other cores
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
+    job: Any = None
+    while True:
+        kind, content = inbox.get()
+        if kind == "unreadable":
+            job = _Unreadable()
+            continue
+        if kind == "job":
+            job = content
+            _staging[:] = [job.staging] if job.staging is not None else []
+            continue
+        try:
+            found = job.run(content, lambda note: send(answers, ("note", note)))
+        except BaseException as error:
+            send(answers, ("failure", Failure.of(error)))
+        else:
+            send(answers, ("done", found))
+
+
+_staging: list[Any] = []
+
+
+class _Unreadable:
+    """Stands for a job that could not be unpickled here."""
+
+    def run(self, _: object, __: object) -> None:
+        raise ParameterError(
+            "This mechanism cannot be sent to another process. Define it in a module that can be "
+            f"imported, or publish with {setting('jobs', 1)}."
+        )
+
+
+def _listen(inbox: queue.SimpleQueue[Any]) -> None:
+    while True:
+        try:
+            message = receive(sys.stdin.buffer)
+        except Exception:  # what cannot be unpickled can raise anything
+            message = ("unreadable", None)
+        if message is None:
+            break
+        inbox.put(message)
+    for folder in _staging:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)

@@ -1,0 +1,211 @@
+"""Every mechanism on every engine: the same bits for the same key, whatever happens to a unit."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import nullcontext
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from scumble.private.engines import tasks, workers
+from scumble.private.engines.engine import Output
+from scumble.private.engines.pool import PoolEngine
+from scumble.private.mechanism import Publisher
+from scumble.private.perturbation import partition_groups
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables import source
+from scumble.private.tables.rows import Rows
+from tests.support import faults
+from tests.support.mechanisms.conformance_cases import cases
+from tests.support.people import people, schema
+
+CASES = cases()
+PUBLISHERS = [name for name, case in CASES.items() if isinstance(case.make(), Publisher)]
+MAPPED = [name for name in PUBLISHERS if name.split(",")[0] not in ("anatomy", "alphabeta")]
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """Two workers for all tests: starting them takes longer than all they do."""
+    with workers.Workers(2) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def small_units(shared, monkeypatch):
+    monkeypatch.setattr(source, "UNIT_ROWS", 100)
+    monkeypatch.setattr(workers, "Workers", lambda jobs: nullcontext(shared))
+
+
+def digest(release: sc.Release) -> dict[str, str]:
+    """Every file of a release; nothing else may be in its folder."""
+    assert sorted(p.name for p in release.folder.iterdir()) == sorted(release.evidence.files)
+    return {
+        name: hashlib.sha256((release.folder / name).read_bytes()).hexdigest()
+        for name in release.evidence.files
+    }
+
+
+def published(name: str, table, *, jobs: int, seed: int = 1) -> sc.Release:
+    case = CASES[name]
+    return sc.publish(table, case.schema, case.make(), seed=seed, jobs=jobs)
+
+
+def parquet(name: str, folder) -> str:
+    path = folder / "people.parquet"
+    pq.write_table(CASES[name].table("ordinary"), path, row_group_size=50)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_engines_publish_the_same_bits(name: str, tmp_path) -> None:
+    path, table = parquet(name, tmp_path), CASES[name].table("ordinary")
+    local = published(name, path, jobs=1)
+    pool = published(name, path, jobs=2)
+    assert digest(local) == digest(pool)
+    assert local.remarks == pool.remarks
+    assert local.manifest.report == pool.manifest.report
+    # A frame has blocks of 100 rows; the file has units of two row groups: the same ones.
+    assert digest(published(name, table, jobs=2)) == digest(local)
+    assert digest(published(name, path, jobs=2, seed=2)) != digest(local)
+
+
+@pytest.mark.parametrize("name", MAPPED)
+@pytest.mark.parametrize("fault", ["fails", "order"])
+def test_faults_change_nothing(name: str, fault: str, shared, tmp_path, monkeypatch) -> None:
+    path = parquet(name, tmp_path)
+    local = digest(published(name, path, jobs=1))
+    if fault == "fails":
+        monkeypatch.setattr(tasks, "MapJob", faults.Fails)
+    else:
+        monkeypatch.setattr(shared, "order", lambda tasks: tasks[::-1])
+    assert digest(published(name, path, jobs=2)) == local
+    assert digest(published(name, path, jobs=2, seed=2)) != local
+
+
+@pytest.mark.parametrize("name", ["uniform", "partition"])
+def test_killed_workers_change_nothing(name: str, shared, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(source, "UNIT_ROWS", 200)
+    path = parquet(name, tmp_path)
+    local = digest(published(name, path, jobs=1))
+    before = set(shared.processes())
+    monkeypatch.setattr(tasks, "MapJob", faults.Dies)
+    assert digest(published(name, path, jobs=2)) == local
+    assert before - set(shared.processes()), "a worker was killed"
+
+
+def test_a_file_that_changes_before_a_unit_is_read_again(tmp_path, monkeypatch) -> None:
+    path = parquet("uniform", tmp_path)
+    monkeypatch.setattr(tasks, "MapJob", faults.Changes)
+    with pytest.raises(sc.SourceError, match="changed while it was read"):
+        published("uniform", path, jobs=2)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_file_that_changes_between_the_passes(jobs: int, tmp_path, monkeypatch) -> None:
+    """The values change places within a unit, so that all counts stay what they were."""
+    path, shares = tmp_path / "people.parquet", partition_groups.Deal.shares
+    table = CASES["partition"].table("ordinary")
+
+    def write(rows):
+        plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+        pq.write_table(table.take(rows), path, row_group_size=50, **plain)
+
+    def swapped(*given):
+        write([*range(50)[::-1], *range(50, 400)])
+        return shares(*given)
+
+    write([*range(400)])
+
+    monkeypatch.setattr(partition_groups.Deal, "shares", swapped)
+    with pytest.raises(sc.SourceError, match="changed while it was read"):
+        published("partition", path, jobs=jobs)
+
+
+def test_an_attempt_with_other_noise_is_not_accepted(shared, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tasks, "MapJob", faults.Fails)
+    rows = Rows(people(400, schema()), schema())
+    engine = PoolEngine(rows, Keystream(1), shared)
+    output = Output(tmp_path / "view.parquet", schema().published)
+    with pytest.raises(sc.ScumbleError, match="drew different noise"):
+        engine.map(["age", "sex", "job"], faults.Fresh(), [output])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_name_the_first_row_that_is_wrong(jobs: int) -> None:
+    table = people(400, schema())
+    jobs_ = table["job"].to_pylist()
+    jobs_[230] = jobs_[333] = "astronaut"
+    wrong = table.set_column(2, "job", pa.array(jobs_))
+    with pytest.raises(sc.DomainError, match="row 231:") as error:
+        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), jobs=jobs)
+    assert (error.value.column, error.value.row) == ("job", 231)
+    with pytest.raises(sc.DomainError, match="astronaut"):
+        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), jobs=jobs, reveal=True)
+    told = sc.publish(wrong, schema(), sc.Uniform(epsilon=1), outside="drop", jobs=jobs)
+    assert told.remarks == ("Rows with a value of 'job' outside its domain were left out.",)
+
+
+@pytest.mark.parametrize("levels", [[3, 7]])
+def test_levels_and_records(levels: list[int]) -> None:
+    """Nested views have two outputs of one pass; a private record is written in the driver."""
+    table, aroma = people(400, schema()), sc.Aroma(k=7)
+    named = [sc.Attribute("id", "identifier"), *schema()]
+    numbered = table.append_column("id", pa.array(range(400)))
+    recorded = sc.Aroma(k=7, identifier="id")
+    found = []
+    for jobs in (1, 2):
+        views = aroma.publish_levels(table, schema(), levels=levels, seed=1, jobs=jobs)
+        kept = sc.publish(numbered, sc.Schema(named), recorded, seed=1, jobs=jobs)
+        files = [each.folder / "records.parquet" for each in (*views, kept)]
+        found.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "gzip", "duckdb", "part"])
+def test_other_sources(kind: str, tmp_path) -> None:
+    """Blocks of rows that the driver reads, and rows of persons that it limits."""
+    import duckdb
+    from pyarrow import csv
+
+    table = people(400, schema()).append_column("id", pa.array([n // 3 for n in range(400)]))
+    named = sc.Schema([sc.Attribute("id", "identifier"), *schema()])
+    path, more = tmp_path / f"people.{kind}", {}
+    if kind == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("people", table)
+            connection.execute("CREATE TABLE t AS FROM people")
+    else:
+        stream = pa.CompressedOutputStream if kind == "gzip" else None
+        path = tmp_path / ("people.csv.gz" if stream else "people.csv")
+        with stream(str(path), "gzip") if stream else path.open("wb") as sink:
+            csv.write_csv(table, sink)
+    if kind == "part":
+        sc.Ledger.create(tmp_path / "ledger", neighbours="add_remove", parts="sex")
+        more = {"ledger": tmp_path / "ledger", "part": "f"}
+    limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=2)
+    for mechanism in (sc.Histogram(["age", "job"], epsilon=1, neighbours="add_remove"), limited):
+        found = [
+            digest(sc.publish(path, named, mechanism, seed=1, jobs=jobs, **more)) for jobs in (1, 2)
+        ]
+        assert found[0] == found[1]
+    if kind != "part":
+        uniform = sc.Uniform(epsilon=1)
+        found = [digest(sc.publish(path, named, uniform, seed=1, jobs=jobs)) for jobs in (1, 2)]
+        assert found[0] == found[1]
+
+
+def test_progress_counts_all_rows() -> None:
+    seen: list[int] = []
+    sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=2, progress=seen.append)
+    assert seen == [100, 200, 300, 400]
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True, 10**6])
+def test_bad_numbers_of_jobs(jobs) -> None:
+    with pytest.raises(sc.ParameterError, match="jobs"):
+        sc.publish(people(4, schema()), schema(), sc.Uniform(epsilon=1), jobs=jobs)

@@ -1,0 +1,64 @@
+"""A driver that is stopped: nothing half-published, no stray process, and the charge stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from tests.support import faults
+from tests.support.people import people, schema
+
+
+def _wait(condition, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def _named(folder) -> list[int]:
+    """The workers that have said that they are there."""
+    return [int(path.name.split("-")[1]) for path in folder.glob("worker-*")]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_driver_that_is_stopped(number: signal.Signals, tmp_path) -> None:
+    pq.write_table(people(400, schema()), tmp_path / "people.parquet", row_group_size=100)
+    sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    driver = subprocess.Popen(
+        [sys.executable, faults.__file__, str(tmp_path)],
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait(lambda: len(_named(tmp_path)) == 2 or driver.poll() is not None, 60)
+        workers = _named(tmp_path)
+        assert len(workers) == 2
+        assert list(tmp_path.glob("scumble-*/staging-*"))
+        driver.send_signal(number)
+        driver.wait(5 if number == signal.SIGINT else 1)
+    finally:
+        driver.kill()
+        driver.wait()
+    assert _wait(lambda: not any(map(_alive, workers)), 5)
+    assert not list(tmp_path.glob("scumble-*/staging-*"))
+    if number == signal.SIGINT:
+        assert not list(tmp_path.glob("scumble-*"))
+    assert not (tmp_path / "release").exists()
+    assert len(sc.Ledger.open(tmp_path / "ledger").charges) == 1

@@ -1,0 +1,90 @@
+"""Jobs of the pool that go wrong once at every unit, after its noise was drawn and written; and a
+process that publishes slowly, to be stopped from outside.
+
+faults.py FOLDER     publishes FOLDER/people.parquet with a ledger; names its workers
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import scumble as sc
+from scumble.private.engines import tasks
+from scumble.private.engines.engine import RowKernel
+from scumble.private.tables import source
+from tests.support.people import schema
+
+
+class Fails(tasks.MapJob):
+    """Every unit fails once."""
+
+    def run(self, content: tasks.UnitToMap, note: Any) -> Any:
+        answer = super().run(content, note)
+        mark = self.staging / f"mark-{content.unit.number}"
+        if not mark.exists():
+            mark.touch()
+            self.fail(content)
+        mark.unlink()
+        return answer
+
+    def fail(self, content: tasks.UnitToMap) -> None:
+        raise OSError("the disk is full")
+
+
+class Dies(Fails):
+    """The worker of every unit is killed once."""
+
+    def fail(self, content: tasks.UnitToMap) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Changes(Fails):
+    """The file is another one when a unit is read again."""
+
+    def fail(self, content: tasks.UnitToMap) -> None:
+        path = content.unit._part.opened[0]
+        table = pq.read_table(path)
+        rest = table.num_rows - 1
+        new = path.with_name(f"new-{os.getpid()}")
+        pq.write_table(table.take([rest, *range(rest)]), new, row_group_size=50)
+        new.replace(path)
+        raise OSError("the disk is full")
+
+
+@dataclass(frozen=True)
+class Fresh(RowKernel):
+    """Noise that is drawn anew at every attempt, which must not happen."""
+
+    def perturb(self, stream: Any, columns: Any) -> Any:
+        columns[2] = (columns[2] + secrets.randbelow(5)) % 5
+        return ([column.astype("u1") for column in columns],)
+
+
+class Waits(tasks.MapJob):
+    """Tells which process it is in, and takes forever."""
+
+    def run(self, content: tasks.UnitToMap, note: Any) -> Any:
+        answer = super().run(content, note)
+        (self.staging.parent.parent / f"worker-{os.getpid()}").touch()
+        time.sleep(600)
+        return answer
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    source.UNIT_ROWS = 100
+    from tests.support import faults  # the workers know it by this name
+
+    tasks.MapJob = faults.Waits  # type: ignore[misc]
+    sc.publish(
+        place / "people.parquet", schema(), sc.Frapp(epsilon=2), jobs=2, ledger=place / "ledger"
+    ).save(place / "release")
