@@ -153,7 +153,7 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
     if isinstance(values, pa.DictionaryArray):
         values = arrow_values.unwrap(values.dictionary_decode())
     garbled = np.zeros(len(values), bool)
-    if not _is_list(values.type):
+    if not is_list(values.type):
         values, wrong = arrow_values.decode_text(values)
         if wrong is not None:
             garbled |= wrong
@@ -203,7 +203,8 @@ def _split_texts(values: pa.Array, separator: str) -> pa.Array:
     return pc.split_pattern(text, separator)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a list."""
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )

@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, nextafter
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,9 @@ from scumble.model import errors
 from scumble.model.errors import ParameterError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.schema import Schema
-from scumble.model.schema.toml import KINDS, Role
+from scumble.model.schema.toml import KINDS, AnyDomain, Role
 from scumble.private.tables.open import open_source
 from scumble.private.tables.profiles import FEW, STEPS, Profile
 from scumble.private.tables.source import check_distinct, read_safely
@@ -66,6 +68,15 @@ _CODES = (
 _SPELLINGS = (
     " Some values look like one value spelled in several ways (upper and lower case, spaces, one "
     "letter for a word): clean the file, or they count as different values."
+)
+_LIST_NOTE = (
+    "Read from the data: list every member that is possible, and the largest length to tell. A "
+    "sequence keeps order and repetition, a set does not. If it is ordinary text, make it an "
+    "identifier."
+)
+_MANY_MEMBERS = (
+    "Lists of too many different members to list: never published until you give it a role and a "
+    "type with fewer."
 )
 _EMPTY = "No value to learn from: never published until you give it a role and a type."
 _STRANGE = "Values of a kind that cannot be published; never published until they are converted."
@@ -169,6 +180,8 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
         return Attribute(name, "identifier", note=note)
     if kind is None:
         note += _hint(name, domain, profile, limit)
+    if isinstance(domain, ListDomain):
+        return Attribute(name, "quasi", domain, from_data=True, note=note)
     # "unknown" may be a value of a category; among numbers, codes or dates it means missing.
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
@@ -188,10 +201,13 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
         return Attribute(name, "identifier", note=f"Never published as it is. {error}")
 
 
-def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
+def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the proposed domain and a note on what to check, or None and the reason."""
     if not profile.seen:
         return None, _EMPTY
+    if profile.lists.likely and (profile.lists.declared or profile.endless(limit)):
+        lists = profile.lists.domain(limit)
+        return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
     for kind in ("truth", "integer", "number", "date"):
         if profile.whole(kind):
             return _of_kind(kind, profile)
@@ -203,7 +219,7 @@ def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
         return None, _STRANGE
     if profile.unique:
         return None, _SINGULAR
-    if profile.many or len(profile.seen) > limit:
+    if profile.endless(limit):
         return None, _ENDLESS + (_CODES if profile.coded else "")
     if profile.coded:
         return Category(tuple(sorted(values - profile.blanks))), _NOTES["category"] + _CODES
@@ -211,7 +227,7 @@ def _domain(profile: Profile, limit: int) -> tuple[Domain | None, str]:
     return Category(tuple(sorted(values))), _NOTES["category"] + hint
 
 
-def _has(domain: Domain, word: str) -> bool:
+def _has(domain: AnyDomain, word: str) -> bool:
     return isinstance(domain, Category) and word in domain.values
 
 
@@ -229,8 +245,11 @@ def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
     return domain, _NOTES[domain.kind]
 
 
-def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[Domain | None, str]:
+def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the domain of a type that the owner gave, or None and why there is none."""
+    if kind in ("set", "sequence"):
+        lists = profile.lists.domain(limit, cast(ListKind, kind))
+        return lists, _LIST_NOTE if lists is not None else _no_lists(profile)
     if kind == "category":
         if profile.many or len(profile.seen) > limit:
             return None, f"There are more than {limit:,} different values, too many to list."
@@ -253,7 +272,11 @@ def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[Domain | No
     return domain, f"{_NOTES[kind]} {strays}".strip()
 
 
-def _hint(name: str, domain: Domain, profile: Profile, limit: int) -> str:
+def _no_lists(profile: Profile) -> str:
+    return _MANY_MEMBERS if profile.lists.total else "No lists were found in it."
+
+
+def _hint(name: str, domain: AnyDomain, profile: Profile, limit: int) -> str:
     """Return what else the owner may mean by numbers, and how to say it; or nothing."""
     steps = _STEPS if isinstance(domain, Bins) and _skewed(profile) else ""
     if not profile.whole("integer"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scumble.model.schema import arrow_values
+from scumble.private.tables.list_profiles import ListProfile
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
@@ -46,6 +47,7 @@ class Profile:
     """
 
     def __init__(self) -> None:
+        self.lists = ListProfile()
         self.filled = 0  # values that are not null
         self.missing = False
         self.words: set[str] = set()  # the words for missing that occur
@@ -68,6 +70,7 @@ class Profile:
 
     def update(self, values: pa.Array) -> None:
         """Add the next batch."""
+        self.lists.update(values)
         values = arrow_values.unwrap(values)
         if pa.types.is_nested(values.type):
             self.seen.add(values.type)
@@ -96,6 +99,10 @@ class Profile:
         """Whether every value occurs once; of 20 values or more, nearly every one."""
         share = 0.9 if self.filled >= 20 else 0.999
         return self.filled >= 4 and len(self.seen) > share * self.filled
+
+    def endless(self, limit: int) -> bool:
+        """Return whether there are too many distinct values to list."""
+        return self.unique or self.many or len(self.seen) > limit
 
     def whole(self, kind: str) -> bool:
         """Return whether all values, except words for missing, are of one type."""
