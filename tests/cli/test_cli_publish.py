@@ -267,3 +267,16 @@ def test_an_owner_is_told_that_a_filter_hides_nearly_everything(place, tmp_path)
     assert "Note: The published cells hold about" in done.err
     assert "--rule threshold answers without that bias" in done.err
     assert "hold about" not in (tmp_path / "v" / "manifest.json").read_text()
+
+
+def test_answers_that_say_nothing_are_warned_of(place, tmp_path):
+    """Once, before anything is read; programs are told after the work."""
+    words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
+    words += ("-m", "histogram", "-a", "age,region", "-e", "0.001")
+    for folder, more in {"v": (), "w": ("--json",)}.items():
+        done = run("publish", *words, "-o", tmp_path / folder, *more)
+        assert done.code == 0, done.err
+        assert done.err.count("may be off by more than itself") == 1
+        assert "WARNING: An answer about a tenth of the rows may be off" in done.err
+    done = run("publish", *words, "-e", "10", "-o", tmp_path / "x")
+    assert "WARNING" not in done.err

@@ -64,6 +64,9 @@ def publish(
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
     rows = open_source(source, table=table)
+    warning = _noise_warning(mechanism, known, rows.rows)
+    if not as_json:  # a program that fails wants one object on stderr
+        _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
     named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
@@ -77,8 +80,10 @@ def publish(
             folders = {output / f"k{each.manifest.parameters['k']}": each for each in found}
         for folder, release in folders.items():
             release.save(folder, **saving)
+    if as_json:
+        _warn(warning)
     for folder, release in folders.items():
-        _show(release, folder, as_json, said=said)
+        _show(release, folder, as_json, said=(*said, warning))
 
 
 @options.expand_groups
@@ -153,9 +158,11 @@ def _show(
     said: Sequence[str] = (),
 ) -> None:
     """Print a new release, after the remarks for its owner that are not in `said`."""
+    from scumble.private.expectation import LOUD
+
     for remark in (*release.remarks, *printing.warnings(release)):
         if remark not in said:
-            console.say(f"Note: {remark}")
+            console.say(f"{'WARNING' if remark.startswith(LOUD) else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(folder)})
     else:
@@ -167,12 +174,28 @@ def _show_outlook(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
 
     The cautions are remarks of the release as well, and are not printed twice.
     """
+    from scumble.private.expectation import expectation
+
     cautions = mechanism.cautions(schema)
     for sentence in cautions:
         console.say(f"Note: {sentence}")
-    for sentence in mechanism.outlook(schema):
+    for sentence in expectation(mechanism, schema):
         console.say(sentence)
     return cautions
+
+
+def _noise_warning(mechanism: Mechanism, schema: Schema, rows: int | None) -> str:
+    """Return a warning if answers about a tenth of the rows will say nothing, or an empty text.
+    `rows` is the number of rows of the source, if it is known.
+    """
+    from scumble.private.expectation import hopeless, public_rows
+
+    return hopeless(mechanism, schema, public_rows(mechanism, rows))
+
+
+def _warn(warning: str) -> None:
+    if warning:
+        console.say(f"WARNING: {warning}")
 
 
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:

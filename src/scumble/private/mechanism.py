@@ -69,6 +69,13 @@ class Mechanism(ABC):
         """Sentences about the errors to expect, where parameters and schema determine them."""
         return ()
 
+    def expected_error(self, schema: Schema, rows: int) -> float | None:
+        """The standard error of a count of a tenth of `rows` rows, by a formula of parameters and
+        schema. The condition holds for a tenth of the values of an attribute. None where no
+        formula gives it: `expectation.py` then tries the mechanism on made-up rows.
+        """
+        return None
+
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Warnings for the owner before rows are read, from parameters and schema."""
         first = self.guarantee(schema)[0]  # what was asked for; others only follow from it

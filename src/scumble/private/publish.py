@@ -20,6 +20,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import EngineCounter, open_engine
+from scumble.private.expectation import hopeless
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import manifest_of, new_folder, remarks_of
@@ -266,6 +267,7 @@ def _owned(
         *mechanism.cautions(rows.schema),
         *remarks_of(rows, evidence),
         *mechanism.noticed(rows.schema, evidence, folder),
+        *_too_noisy(mechanism, rows.schema, evidence),
     )
     return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
 
@@ -279,6 +281,14 @@ def _left_out(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
         "from it, such as contains(x, 'a'), can be published when the schema lists them."
         for attribute in schema.lists
     )
+
+
+def _too_noisy(mechanism: Mechanism, schema: Schema, evidence: Evidence) -> tuple[str, ...]:
+    """A warning from the published number of rows, where a formula gives the error to expect."""
+    if not evidence.rows or mechanism.expected_error(schema, evidence.rows) is None:
+        return ()
+    found = hopeless(mechanism, schema, evidence.rows)
+    return (found,) if found else ()
 
 
 def _part_read(rows: Rows) -> dict[str, str]:

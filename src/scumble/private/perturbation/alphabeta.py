@@ -196,6 +196,17 @@ class AlphaBeta(Publisher):
         collapsed = self._duplicates == "collapse"  # as a rule: whether it happened is private
         return replace(found, multiplicity=self._multiplicity, collapsed=collapsed)
 
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        """That of the first view: true rows are kept with probability a, false ones inserted with
+        c, and the variance is (n/10·a(1−a) + |D|/10·c(1−c))/(a−c)².
+        """
+        if rows > self.size(schema):
+            raise PromiseError(f"The domain has fewer than {rows} different rows.")
+        found = self.presence(schema, rows)
+        kept, noise = found.kept, found.noise
+        spread = rows * kept * (1 - kept) + self.size(schema) * noise * (1 - noise)
+        return sqrt(spread / 10) / float(kept - noise)
+
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         asked = self._asked
         if rows is None and asked.k is not None and asked.gamma is not None:

@@ -32,7 +32,7 @@ from scumble.private.hooks import SECRET_VALUES, Claim, Study
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import aroma_guarantee
 from scumble.private.perturbation.aroma_guarantee import k_for
-from scumble.private.perturbation.guarantees import outlook_drawn
+from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
 
 if TYPE_CHECKING:
     from scumble.private.owner import OwnedRelease
@@ -262,6 +262,11 @@ class Aroma(Publisher):
             return ()  # the error depends on the value
         names = [attribute.name for attribute in schema.sensitive]
         return (outlook_drawn(names, self.k - 1, 1 / schema.size(names)),)
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        """That of values whose draws from the pool come as often as those of a tenth of them."""
+        values = schema.size(attribute.name for attribute in schema.sensitive)
+        return drawn_error(rows, self.k - 1, tenth(values))
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         return ()  # there is no ε, and the profile takes time to compute

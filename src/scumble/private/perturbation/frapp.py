@@ -33,7 +33,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Engine, Made, RowKernel
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import Secret
+from scumble.private.perturbation.guarantees import Secret, tenth_error
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -173,6 +173,9 @@ class Frapp(Publisher):
         counts = Counts(rows, schema.size(), self.keep(schema))
         require(self._numbers["k"], self._posterior(schema), counts)
         return counts
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        return tenth_error(schema.size(), float(self.keep(schema)), rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         size, rows, keep = schema.size(), evidence.rows or 0, self.keep(schema)

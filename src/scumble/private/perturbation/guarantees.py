@@ -144,6 +144,21 @@ def drawn_error(asked: float, draws: int, chance: float) -> float:
     return math.sqrt(draws * asked * chance * (1 - chance))
 
 
+def tenth_error(values: int, keep: float, rows: int) -> float:
+    """The standard error of a count of a tenth of `rows` rows, by a tenth of the values, if a value
+    is kept with probability `keep` and is else drawn uniformly from all `values`.
+    """
+    other = (1 - keep) * tenth(values)
+    own = keep + other
+    spread = rows / 10 * own * (1 - own) + rows * 9 / 10 * other * (1 - other)
+    return math.sqrt(spread) / keep  # which own − other would round to 0 in a large domain
+
+
+def tenth(values: int) -> float:
+    """The share of a tenth of a number of values, at least one."""
+    return -(-values // 10) / values
+
+
 def outlook_shown(names: Sequence[str], own: float, other: float) -> str:
     """The error to expect of a count, in a sentence; `own` and `other` as for `shown_error`."""
     return _sentence(names, shown_error(_HAVING, _ASKED, own, other))

@@ -34,6 +34,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, Study, posterior_of
 from scumble.private.mechanism import Publisher
+from scumble.private.perturbation.guarantees import tenth_error
 from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_for, split
 
 if TYPE_CHECKING:
@@ -143,6 +144,11 @@ class Partition(Publisher):
             restricted(_sensitive(schema), self._rho1, self._rho2, gammas),
             amplification(names, max(gammas)),
         )
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        """That of one sub-table, which is among the choices."""
+        cells = schema.size(_sensitive(schema))
+        return tenth_error(cells, float(keep_for(self._gamma, cells)), rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         from scumble.private.perturbation.partition_groups import error_bound

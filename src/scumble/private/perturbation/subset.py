@@ -4,6 +4,7 @@ probability; and the published columns of sets and multisets, which Aroma uses t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -136,6 +137,13 @@ class Subset(Publisher):
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         law, names = self.law(schema), [attribute.name for attribute in schema.sensitive]
         return (outlook_shown(names, float(law.inclusion), float(law.chance)),)
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        law = self.law(schema)
+        asked = (np.arange(law.values) < -(-law.values // 10)).astype(np.float64)
+        spread = law.covariances(asked, asked)
+        inside, outside = float(spread[0]), float(spread[-1])
+        return math.sqrt(rows * (inside + 9 * outside) / 10) / float(law.inclusion - law.chance)
 
     def channel(self, schema: Schema) -> MultisetChannel:
 

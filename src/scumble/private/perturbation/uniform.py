@@ -19,7 +19,7 @@ from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Made, RowKernel
 from scumble.private.mechanism import Publisher
-from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
+from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values, tenth_error
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -113,6 +113,12 @@ class Uniform(Publisher):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         return tuple(self._expected(schema, channel) for channel in self.channels(schema))
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        return max(
+            tenth_error(schema.size(channel.attributes), float(channel.keep), rows)
+            for channel in self.channels(schema)
+        )
 
     def _expected(self, schema: Schema, channel: UniformChannel) -> str:
         keep, values = float(channel.keep), schema.size(channel.attributes)

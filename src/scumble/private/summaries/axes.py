@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import prod, sqrt
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +24,7 @@ from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, 
 from scumble.model.schema.schema import Schema
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import OFTEN, WithDelta, of_product
+from scumble.private.summaries.base import OFTEN, WithDelta, of_product, product_moments
 
 MOST_NUMBERS = 10**8
 _MOST_FORESEEN = 10**7
@@ -124,6 +124,18 @@ class AxisSummary(WithDelta):
         if listed:
             sentence += f", one over the middle half of {listed} within {of_product(design, half)}"
         return (f"{sentence}.",)
+
+    def expected_error(self, schema: Schema, rows: int) -> float | None:
+        """That of the middle tenth of the values of the largest attribute."""
+        if schema.size(self.names) > _MOST_FORESEEN:
+            return None
+        sizes = [schema[name].size for name in self.names]
+        asked = sizes.index(max(sizes))
+        weights = [
+            _middle(size, -(-size // 10) if place == asked else size)
+            for place, size in enumerate(sizes)
+        ]
+        return sqrt(product_moments(self.design(schema), weights)[0])
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Return the number of sums, and how many there are along each attribute at each level."""

@@ -237,6 +237,13 @@ def of_product(design: Product, weights: Sequence[Floats]) -> str:
     """Return the error of a sum of cells, as ±number. The weights of the cells are products of
     `weights`, one factor for each axis.
     """
+    return _reach(noise_half_width(*product_moments(design, weights), _LEVEL))
+
+
+def product_moments(design: Product, weights: Sequence[Floats]) -> tuple[float, float, float]:
+    """Return the variance and the fourth cumulant of the error of a sum of cells, and the largest
+    weight of a noise in it; `weights` as for `of_product`.
+    """
     variance, fourth, largest = design.variances, design.fourths, 1.0
     for place, along in enumerate(weights):
         found = design.coefficients([place], along)
@@ -244,7 +251,7 @@ def of_product(design: Product, weights: Sequence[Floats]) -> str:
         variance = np.tensordot([float((each**2).sum()) for each in found], variance, 1)
         fourth = np.tensordot([float((each**4).sum()) for each in found], fourth, 1)
         largest *= max(float(np.abs(each).max()) for each in found)
-    return _reach(noise_half_width(float(variance), float(fourth), largest, _LEVEL))
+    return float(variance), float(fourth), largest
 
 
 def _reach(far: float) -> str:

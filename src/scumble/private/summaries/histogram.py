@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -73,6 +74,10 @@ class Histogram(AttributeSummary):
             many = of_cells(law, tenth)
             sentence += f", the sum of a tenth of all {cells:,} cells within {many}"
         return (f"{sentence}.",)
+
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
+        return math.sqrt(-(-schema.size(self.names) // 10) * float(law.variance))
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)

@@ -89,6 +89,10 @@ class Workload(WithDelta):
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         return tuple(self.forecast(schema).sentences())
 
+    def expected_error(self, schema: Schema, rows: int) -> float:
+        """The root mean square over the questions of the workload."""
+        return self.forecast(schema).rmse
+
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow.parquet as pq
 
