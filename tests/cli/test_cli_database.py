@@ -133,6 +133,26 @@ def test_groups(place, fresh):
     ]
 
 
+def test_several_numbers_and_side_tables(place, fresh, tmp_path):
+    (tmp_path / "r.csv").write_text("sex,label\nfemale,F\nmale,M\n")
+    sql = "SELECT r.label, COUNT(*) AS n, AVG(age) AS old FROM t JOIN r USING (sex) GROUP BY 1"
+    given = ("--with", f"r={tmp_path / 'r.csv'}")
+    source = ("--source", place / "people.parquet")
+    found = run("db", "cost", fresh, *source, sql, *given, "--json").json
+    assert (found["status"], found["new numbers"], set(found["parts"])) == (
+        "answered", 4, {"n", "old"},
+    )  # fmt: skip
+    done = ask(place, fresh, sql, *given)
+    assert done.code == 0, done.err
+    assert done.out.split("\n")[0].split()[:2] == ["label", "n"]
+    assert "Answered as asked." in done.out
+    [first, _] = ask(place, fresh, sql, *given, "--json").json
+    assert (first["label"], first["n"]["status"], first["old"]["status"]) == (
+        "F", "repeated", "repeated",
+    )  # fmt: skip
+    assert ask(place, fresh, sql).code == 5  # no side table was given
+
+
 def test_a_column_may_be_called_status(tmp_path):
     """The groups of a table have to stand beside what is told about each answer."""
     (tmp_path / "t.csv").write_text("status,age\n" + "single,30\nmarried,40\n" * 50)
