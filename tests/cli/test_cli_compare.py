@@ -231,3 +231,18 @@ def test_a_table_without_rows(words: list[str], place: Path, tmp_path: Path) -> 
     done = run(*words, "-m", "uniform", "-e", "1", "-o", tmp_path / "c.html")
     assert done.code == 2
     assert "The table has no rows" in done.err
+
+
+def test_the_time_is_limited(words: list[str], tmp_path: Path) -> None:
+    """The first run is made; the others are named, and made by --resume."""
+    page = tmp_path / "c.html"
+    given = (*words, "-m", "uniform,histogram", "-e", "1,3", "-o", page)
+    done = run(*given, "--time", "0")
+    assert done.code == 0, done.err
+    assert "After --time 0 seconds 7 of 8 runs are not made. Left out: uniform, ε = 3;" in done.err
+    assert "--resume goes on" in done.err
+    assert len(json.loads(page.with_suffix(".json").read_text("utf-8"))["points"]) == 1
+    again = run(*given, "--resume")
+    assert again.code == 0, again.err
+    assert "--time" not in again.err
+    assert len(json.loads(page.with_suffix(".json").read_text("utf-8"))["points"]) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing, nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,6 +37,7 @@ def compare(
     table: options.Table = None,
     outside: options.Outside = "error",
     jobs: Jobs = None,
+    time: Time = 300.0,
     resume: Resume = False,
     force: options.Force = False,
     as_json: options.Json = False,
@@ -74,7 +76,7 @@ def compare(
     if fewer(results):
         console.say(f"Questions: {fewer(results)}.")
     try:
-        stopped = _run(comparison, results, jobs or usable_cores())
+        stopped = _run(comparison, results, jobs or usable_cores(), time)
     except Exception:  # an error must not cost hours of work
         if results.runs:
             write(results, measure, output)
@@ -171,8 +173,12 @@ def _results(
     return found
 
 
-def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
-    """Run what is not done yet; return whether it was stopped before the end."""
+def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) -> bool:
+    """Run what is not done yet; return whether it was stopped from outside before the end.
+
+    No run begins in this process after `seconds`. The first one is always made.
+    """
+    end = monotonic() + seconds
     total = len(comparison.choices) * comparison.repeats
     why = "Stopped"
     with console.progress("Comparing", total) as progress:
@@ -181,6 +187,9 @@ def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
                 for done in runs:
                     if progress is not None:
                         progress(done)
+                    if monotonic() >= end and results.runs:
+                        break
+            _say_what_is_open(comparison, results, seconds)
             return False
         except KeyboardInterrupt:
             pass
@@ -188,6 +197,23 @@ def _run(comparison: Comparison, results: Results, jobs: int) -> bool:
             why = str(error)
     console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
     return True
+
+
+def _say_what_is_open(comparison: Comparison, results: Results, seconds: float) -> None:
+    """Say what the time did not suffice for, if anything."""
+    tried = [choice for choice in comparison.choices if choice.name not in results.left_out]
+    made = results.made()
+    wanted = [(c.method, c.words, n) for c in tried for n in range(comparison.repeats)]
+    still = sum(each not in made for each in wanted)
+    if not still:
+        return
+    seen = {(method, words) for method, words, _ in made}
+    lost = [choice.name for choice in tried if (choice.method, choice.words) not in seen]
+    without = f" Left out: {'; '.join(lost)}." if lost else ""
+    console.say(
+        f"After --time {seconds:g} seconds {still} of {len(wanted)} runs are not made.{without} "
+        "--resume goes on; fewer --repeats, --questions or methods take less time."
+    )
 
 
 def _show(results: Results, measure: str, output: Path, *, as_json: bool) -> None:
@@ -300,6 +326,15 @@ Jobs = Annotated[
         min=1,
         help="Processes that make releases; as many as there are processors, if none is said. The "
         "results are the same.",
+    ),
+]
+Time = Annotated[
+    float,
+    typer.Option(
+        "--time",
+        metavar="SECONDS",
+        min=0,
+        help="No run begins later than this; what is left is named, and --resume goes on.",
     ),
 ]
 Resume = Annotated[

@@ -17,6 +17,7 @@ from scumble.compare.runs import Material, Run, Runner, RunOrReason, Task, Worke
 from scumble.compare.settings import Choice
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
+from scumble.compare.worth import worthless
 from scumble.model.errors import ParameterError
 
 FORMAT = 3
@@ -128,6 +129,11 @@ class Comparison:
         every = product(range(self.repeats), self.choices)
         tasks = [Task(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
         there = results.made()
+        reasons = (
+            (each.name, worthless(each, self.table.schema, self.table.rows))
+            for each in self.choices
+        )
+        results.left_out |= {name: reason for name, reason in reasons if reason}
         results.settings |= {choice.name: _recorded_parameters(choice) for choice in self.choices}
         todo = [t for t in tasks if (t.choice.method, t.choice.words, t.repeat) not in there]
         done = len(tasks) - len(todo)
