@@ -22,7 +22,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -30,8 +29,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Processor seconds to import numba and read one loop from the cache (0.51 measured; 0.91 where it is
-# compiled), and for a further loop (0.01 to read it, 0.19 to compile a short one). Measured on the
+# Processor seconds to import numba and read one loop from the cache (0.51 measured; 0.91 where it
+# is compiled), and for a further loop (0.01 to read it, 0.19 to compile a short one). Measured on the
 # machine on which the `nanoseconds` of the kernels were measured.
 STARTING = 0.5
 LOADING = 0.1
@@ -210,7 +209,9 @@ def _keep(dispatcher: Any, function: FunctionType, digest: str) -> None:
     Compiled code is trusted when it is read, so that a folder of another user is not used. Without
     a folder that can be written, each process compiles for itself.
     """
-    caching: Any = import_module("numba.core.caching")
+    import numba.core.caching
+
+    caching: Any = numba.core.caching
 
     class Locator(caching._CacheLocator):  # type: ignore[misc]
         def get_cache_path(self) -> str:
