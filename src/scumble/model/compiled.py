@@ -30,8 +30,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Processor seconds to import numba and read one loop from the cache (0.51 measured; 0.91 where it
-# is compiled), and for a further loop (0.01 to read it, 0.19 to compile a short one). Measured on the
-# machine on which the `nanoseconds` of the kernels were measured.
+# is compiled), and for a further loop (0.01 to read it, 0.19 to compile a short one), measured on
+# the machine on which the `nanoseconds` of the kernels were measured.
 STARTING = 0.5
 LOADING = 0.1
 
