@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import duckdb
@@ -48,6 +50,41 @@ def test_no_function_makes_a_large_value(release, condition) -> None:
         release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
     assert time.perf_counter() - start < 10
     assert limits.memory_in_use() - before < 500_000_000
+
+
+PEAK = """
+import resource, sys
+import scumble as sc
+from tests.support import people
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
+
+schema = people.schema()
+release = sc.publish(people.people(300, schema), schema, sc.Uniform(epsilon=1), seed=1)
+release.answer("SELECT COUNT(*) FROM t WHERE length(repeat('x', 10)) > age")
+before = peak()
+try:
+    release.answer("SELECT COUNT(*) FROM t WHERE length(repeat('x', 1000000000)) > age")
+    sys.exit("answered")
+except sc.QueryError:
+    asked = peak()
+bytearray(200 << 20).replace(b"x", b"y")  # what the measure must see
+print(asked - before, peak() - asked)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux only")
+def test_the_peak_of_memory_of_a_greedy_question() -> None:
+    """In a process of its own. A shell in between: the peak of a process includes that of the one
+    that it was forked from.
+    """
+    command = ["sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, PEAK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    question, control = map(float, done.stdout.split())
+    assert question < 50  # MB, where the text alone would take 1,000
+    assert control > 150
 
 
 SAME = [

@@ -2,6 +2,7 @@
 
 import gzip
 from datetime import date
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.model.errors import ParameterError, SourceError
+from scumble.public import side_tables
 from scumble.public.side_tables import side_table
 
 KINDS = {
@@ -91,3 +93,36 @@ def test_a_long_header_is_refused(tmp_path, header):
     path.write_text(header + "\n1,2\n")
     with pytest.raises(SourceError, match="65,536 characters or more"):
         side_table(path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "folder"])
+def test_many_rows_and_columns_are_refused(tmp_path, monkeypatch, name):
+    """Of a file before it is read, by its metadata or lines; exactly the most is allowed."""
+    monkeypatch.setattr(side_tables, "MOST_ROWS", 3)
+    monkeypatch.setattr(side_tables, "MOST_COLUMNS", 2)
+
+    def written(rows: int, columns: int) -> Path:
+        table = pa.table({f"c{number}": list(range(rows)) for number in range(columns)})
+        place = tmp_path / name
+        if name == "folder":
+            place.mkdir(exist_ok=True)
+            pq.write_table(table.slice(0, 2), place / "1.parquet")
+            pq.write_table(table.slice(2), place / "2.parquet")
+        elif name == "t.parquet":
+            pq.write_table(table, place)
+        else:
+            text = table.to_pandas().to_csv(index=False).rstrip("\n").encode()
+            place.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+        return place
+
+    assert side_table(written(3, 2)).num_rows == 3
+    with pytest.raises(SourceError, match="has more than 3 rows, which is the most that a side"):
+        side_table(written(4, 2))
+    with pytest.raises(SourceError, match="has more than 2 columns, which is the most"):
+        side_table(written(3, 3))
+
+
+def test_a_large_table_in_memory_is_refused():
+    wide = pa.table({f"c{number}": [1] for number in range(1001)})
+    with pytest.raises(SourceError, match=r"^The side table has more than 1,000 columns"):
+        side_table(wide)
