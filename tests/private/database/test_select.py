@@ -204,6 +204,83 @@ def test_generated_questions_mean_what_duckdb_says(noiseless: sc.Database, part:
     assert len(refused) <= 1, refused
 
 
+def test_a_sum_of_zeros_is_refused_and_charges_nothing(tmp_path: Path) -> None:
+    """Its noise would have the scale 0."""
+    nothing = "WHERE age * length(sex) = 0"
+    with database(tmp_path / "db") as db:
+        db.answer(count(0, 2))  # the noise of single counts is drawn in advance
+        for numbers in ("SUM(age)", "AVG(age)", "COUNT(*), SUM(age)"):
+            with pytest.raises(sc.QueryError, match="0 for every value that satisfies"):
+                db.answer(f"SELECT {numbers} FROM t {nothing}")
+        assert math.isnan(db.answer("SELECT SUM(age) FROM t WHERE age + length(sex) < 0").value)
+        assert len(given(tmp_path / "db")) == 1
+
+
+def test_conversions_that_fail_for_some_numbers_are_refused_before(tmp_path: Path) -> None:
+    """Estimates may be negative or large: a conversion to fewer bits is no question of luck."""
+    sql = "SELECT age, sex, COUNT(*) AS n FROM t GROUP BY age, sex "
+    with database(tmp_path / "db") as db:
+        for rest in ("HAVING CAST(n AS UTINYINT) > 1", "ORDER BY CAST(100 * n AS SMALLINT)"):
+            with pytest.raises(sc.QueryError, match="out of range"):
+                db.answer(sql + rest)
+        assert db.history() == []
+        assert len(db.answer(sql + "HAVING CAST(n AS INTEGER) < 1000 ORDER BY sqrt(n)")) == 12
+        # A sum can be larger than the numbers that are tried out.
+        large = "SELECT SUM(age * 10000000000) AS s FROM t HAVING CAST(s AS INTEGER) > 1"
+        with pytest.raises(sc.QueryError, match="free of charge"):
+            db.answer(large)
+        paid = len(given(tmp_path / "db"))
+        assert db.answer("SELECT SUM(age * 10000000000) AS s FROM t").status == "repeated"
+        assert len(given(tmp_path / "db")) == paid
+
+
+def test_the_variance_of_no_rows(tmp_path: Path) -> None:
+    sql = "SELECT VAR_POP(age) FILTER (WHERE age > 4) v FROM t WHERE age < 3 GROUP BY ROLLUP (sex)"
+    with database(tmp_path / "db") as db:
+        for rest in ("", " ORDER BY v"):
+            assert [math.isnan(each.value) for _, each in db.answer(sql + rest)] == [True] * 3
+        assert given(tmp_path / "db") == []
+
+
+def test_a_relaxed_part_is_repeated_as_it_was(tmp_path: Path) -> None:
+    """The women of age 0 have one answer left, the men none. All women meet the answers planned for
+    other ages, and are relaxed; asked again alone, they would have room.
+    """
+    sql = "SELECT age, sex, COUNT(*) AS n FROM t GROUP BY GROUPING SETS ((age), (sex))"
+    quotas = {"one": 2.0, "other": 2.0}
+    with database(tmp_path / "db", quotas=quotas) as db:
+        for what in ("COUNT(*)", "SUM(age + 1)", "SUM(age + 2)"):
+            db.answer(f"SELECT {what} FROM t WHERE age = 0", analyst="one")
+        db.answer(count(0, 0, "m"), analyst="one")
+        first = db.answer(sql, analyst="one")
+        assert first[None, "f"].status == "relaxed"
+        paid = len(given(tmp_path / "db"))
+        assert db.cost(sql, analyst="one")["new numbers"] == 0
+        again = db.answer(sql, analyst="one")
+        assert [each.value for _, each in again] == [each.value for _, each in first]
+        twice = "COUNT(*) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE sex < 'm')"
+        both = db.answer(f"SELECT {twice} FROM t", analyst="one")
+        assert {each.value for _, row in both.rows for each in row} == {first[None, "f"].value}
+        assert len(given(tmp_path / "db")) == paid
+        # Another analyst did not get that answer, and there is room.
+        assert db.answer(count(0, 5, "f"), analyst="other").status == "answered"
+    assert most_popular(tmp_path / "db") == 4
+
+
+def test_sums_by_columns_with_commas_in_their_names(tmp_path: Path) -> None:
+    """The sums by the column "a, b" are not those by a and b."""
+    sizes = {"a, b": 4, "a": 2, "b": 2}
+    schema = sc.Schema(
+        [sc.Attribute(name, "quasi", sc.IntegerRange(0, size - 1)) for name, size in sizes.items()]
+    )
+    rows = pa.table({"a, b": [3] * 900, "a": [0] * 900, "b": [0] * 900})
+    with database(tmp_path / "db", rows, schema=schema) as db:
+        assert db.answer('SELECT SUM("a, b" / 2.0) FROM t').value > 1000
+        answer = db.answer("SELECT SUM(2 * a + b) FROM t")
+        assert answer.status == "answered"
+        assert abs(answer.value) < 300
+
+
 @pytest.mark.slow
 def test_coverage_of_quantiles_and_variances(tmp_path: Path) -> None:
     """60 databases, 95 % intervals of 240 numbers. With a coverage of 95 %, fewer than 210 hits

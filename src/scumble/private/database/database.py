@@ -219,7 +219,11 @@ class Database:
         return self.terms.guarantee()
 
     def status(self) -> dict[str, Any]:
-        """Return ε and the noise, the answers that cover the most popular point, and counts."""
+        """Return ε and the noise, the answers that cover the most popular point, and counts.
+
+        "answered", "repeated" and "relaxed" count the entries of the journal by status, as
+        `history` lists them. A repeated answer is an entry only if it was asked with a key.
+        """
         with self._session.state() as state:
             return summary(state)
 

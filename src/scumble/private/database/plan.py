@@ -106,6 +106,7 @@ class BatchPlan:
     _batch: Batch = field(init=False)
     _counts: list[int] = field(default_factory=list)  # indices of the new answers that are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _relaxed_pieces: dict[bytes, Piece] = field(default_factory=dict)  # by box
     _layers: list[int] = field(default_factory=list)  # of the new answers: see `_layers_at`
     _boxes: Boxes = field(init=False)  # of the new answers; longer than needed
 
@@ -123,6 +124,9 @@ class BatchPlan:
             number = self._places.get((kind, box.tobytes()))
         if number is not None:
             return self._piece(kind, box, "repeated", {number: 1})
+        known = self._known_relaxed(box) if kind == COUNT and not strict else None
+        if known is not None:
+            return known
         if self.admits(box):
             return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
         if strict:
@@ -137,7 +141,20 @@ class BatchPlan:
             raise PromiseError(TOO_MANY)
         piece = {**self._relaxed(box), "manner": self.options.name}
         self.changes = self.changes or bool(piece["terms"])
+        self._relaxed_pieces[box.tobytes()] = piece
         return piece
+
+    def _known_relaxed(self, box: Box) -> Piece | None:
+        """Return the relaxed piece that the same analyst got for a box, if any.
+
+        It is found before there is room for the box, and so the answer to a repeated question is
+        the same: `admits` may find room that it did not see among the boxes planned with this one.
+        """
+        if self.options.relax == "refuse":
+            return None
+        past = self._batch.relaxed_for.get((self.analyst, self.options.name, box.tobytes()))
+        known = self._relaxed_pieces.get(box.tobytes(), past)
+        return None if known is None or known["error"] > self.options.most_error else known
 
     def admits(self, box: Box) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned."""

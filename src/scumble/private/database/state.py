@@ -65,6 +65,7 @@ class DatabaseState:
                     asked = np.array(piece["asked"], np.int64)
                     batch = self.batches[batch_of(piece) - 1]
                     batch.relaxed[piece["manner"], asked.tobytes()] = piece
+                    batch.relaxed_for[analyst, piece["manner"], asked.tobytes()] = piece
         self.status_counts[payload["status"]] += 1
 
 
@@ -79,6 +80,8 @@ class Batch:
         self._terms, self._space = terms, space
         # Relaxed pieces, by the name of the options and the box.
         self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}
+        # The same, by the analyst too: another one may have a quota left.
+        self.relaxed_for: dict[tuple[str | None, str, bytes], dict[str, Any]] = {}
         self.tracker = self._tracker(terms.limit)
         self.of_analysts: dict[str, Tracker] = {
             name: self._tracker(terms.limit_of(part)) for name, part in terms.quotas.items()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression
+from scumble.model.query import Expression, quoted
 from scumble.private.database.space import Box, Space
 from scumble.public.sandbox import Sandbox
 
@@ -64,11 +64,16 @@ class Amounts:
 
         It is made of the amounts and not of SQL, whose meaning depends on side tables.
         """
-        names = ", ".join(space.names[axis] for axis in self.axes)
+        names = ", ".join(_plain_or_quoted(space.names[axis]) for axis in self.axes)
         if len(self.values) <= _LISTED:
             return f"sum by {names}: {' '.join(map(str, self.values.tolist()))}"
         digest = hashlib.blake2b(np.ascontiguousarray(self.values).tobytes(), digest_size=16)
         return f"sum by {names}: digest {digest.hexdigest()}"
+
+
+def _plain_or_quoted(name: str) -> str:
+    """Return a name that can be told from others in a list, in quotes where it needs them."""
+    return quoted(name) if set(name) & set(',:"') else name
 
 
 def amounts_of(

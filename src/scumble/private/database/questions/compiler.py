@@ -56,15 +56,15 @@ class Compiler:
         amounts: dict[str, Amounts] = {}
         if query.aggregate == "count" and not joint:
             return Question(query, groups)
-        if query.aggregate != "count":
-            kind, found = self._amounts(query, joint)
-            amounts[kind] = found
         count = COUNT
         if joint:
             ones = amounts_of(None, joint, self.space, self.engine())
             count = ones.name(self.space)
             if not ones.largest:  # no point satisfies the conditions
-                return Question(query, _emptied(query, groups), tuple(amounts) or (COUNT,))
+                return Question(query, _emptied(query, groups))
+        if query.aggregate != "count":
+            kind, found = self._amounts(query, joint)
+            amounts[kind] = found
         if joint and query.aggregate != "sum":
             amounts[count] = ones
         kinds = (*amounts, COUNT) if query.aggregate == "mean" and not joint else tuple(amounts)
@@ -155,8 +155,9 @@ class Compiler:
             return amounts_of(argument, joint, self.space, engine)
 
         found = self.sums.get_or_make(argument.sql, 1, make) if plain else make()
-        if not found.largest and not joint:
-            raise QueryError(f"{argument.sql} is 0 for every value.")
+        if not found.largest:  # its noise would have the scale 0
+            where = " that satisfies the condition" if joint else ""
+            raise QueryError(f"{argument.sql} is 0 for every value{where}.")
         if plain and found.scale == 1:
             return f"sum {argument.sql}", found
         return found.name(self.space), found

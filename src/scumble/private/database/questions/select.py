@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Query
@@ -33,6 +34,12 @@ from scumble.public.estimation.selecting.selection import (
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.select_plan import UNARRANGED, SelectPlan
+
+# Numbers for which HAVING and ORDER BY are tried out. The largest ones are still an INTEGER.
+_MADE_UP = (1.0, 0.0, 0.25, -2e9, 2e9)
+_PAID = (
+    "The numbers are paid for: the question without HAVING and ORDER BY gives them free of charge."
+)
 
 
 class SelectQuestion:
@@ -71,7 +78,11 @@ class SelectQuestion:
         self, builder: EstimateBuilder, outcome: Outcome
     ) -> Estimate | Estimates | EstimateTable:
         """Return the answer, given the outcome of the questions."""
-        return self._table(builder, outcome).answer()
+        table = self._table(builder, outcome)
+        try:
+            return table.answer()
+        except QueryError as error:  # numbers beyond the made-up ones
+            raise QueryError(f"{error.message} {_PAID}") from None
 
     def parts(
         self, builder: EstimateBuilder, outcome: Outcome
@@ -125,17 +136,19 @@ class SelectQuestion:
         return found
 
     def _check_arrangement(self) -> None:
-        """Evaluate HAVING and ORDER BY on made-up numbers.
+        """Evaluate HAVING and ORDER BY on made-up numbers, small, large and negative ones.
 
-        Types that do not fit are so refused before anything is charged.
+        Types that do not fit, and conversions that fail for some numbers, are so refused before
+        anything is charged.
         """
         if self.plan.arrangement != UNARRANGED:
-            self._rows(self._asker(self._made_up)).answer()
+            for value in _MADE_UP:
+                self._rows(self._asker(partial(self._made_up, value=value))).answer()
 
-    def _made_up(self, queries: Sequence[Query]) -> list[Answers]:
-        """Return 1 for every group of some questions."""
-        one = Estimate(1.0, Exact(), "")
-        return [{group.key: one for group in self.question(each)[1].groups} for each in queries]
+    def _made_up(self, queries: Sequence[Query], value: float = 1.0) -> list[Answers]:
+        """Return the same value for every group of some questions."""
+        same = Estimate(value, Exact(), "")
+        return [{group.key: same for group in self.question(each)[1].groups} for each in queries]
 
 
 @dataclass(frozen=True)

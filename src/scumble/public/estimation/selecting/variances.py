@@ -115,7 +115,9 @@ class Products:
         return found[0], found[1]
 
     def product(self, key: KeyValues) -> Estimate | None:
-        """Return AVG((x - c)(y - d))."""
+        """Return AVG((x - c)(y - d)); None if no value of the domain satisfies the condition."""
+        if math.isnan(sum(map(sum, self.limits))):
+            return None
         return self.selection.ask(self.product_query(self.centres(key))).get(key)
 
     def product_query(self, centres: tuple[float, float]) -> Query:
