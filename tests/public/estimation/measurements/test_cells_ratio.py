@@ -10,7 +10,12 @@ import pytest
 
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.public.estimation.measurements.cells import CellsRatio
+from scumble.public.estimation.measurements.cells import CellsRatio, NoisyCells
+
+
+def _cells(noise: DiscreteLaplace) -> NoisyCells:
+    """Cells with this noise, in a table whose number of rows is not known."""
+    return NoisyCells(noise, 0, None)
 
 
 def _coverage(noise: DiscreteLaplace, counts: tuple[int, int], weights: tuple[float, float]):
@@ -22,7 +27,7 @@ def _coverage(noise: DiscreteLaplace, counts: tuple[int, int], weights: tuple[fl
         for second in window:
             noisy = np.array([counts[0] + first, counts[1] + second], float)
             total, count = float(noisy @ weights), float(noisy.sum())
-            law = CellsRatio(total, count, noise.variance, np.array(weights), np.ones(2))
+            law = CellsRatio(total, count, _cells(noise), np.array(weights), np.ones(2))
             for level in covered:
                 low, high = law.interval(law.value, level) if count else (-math.inf, math.inf)
                 if low <= truth + 1e-9 and truth - 1e-9 <= high:
@@ -50,7 +55,7 @@ def test_error_of_a_ratio_against_the_exact_law(epsilon: str, terms: dict[int, i
     noise = DiscreteLaplace(1 / Fraction(epsilon))
     exact = NoiseSum(noise, terms)
     weights, cells = (np.array(list(part), float) for part in (terms, terms.values()))
-    law = CellsRatio(0.0, 1.0, noise.variance, weights, cells)
+    law = CellsRatio(0.0, 1.0, _cells(noise), weights, cells)
     for level in (0.5, 0.8, 0.9, 0.95, 0.99, 0.999):
         reach = law.half_width(0.0, level)
         outside = 2 * exact.cdf(math.ceil(-reach) - 1)
@@ -58,11 +63,15 @@ def test_error_of_a_ratio_against_the_exact_law(epsilon: str, terms: dict[int, i
 
 
 def test_a_count_that_may_be_zero_leaves_all_that_an_average_can_be() -> None:
-    law = CellsRatio(10.0, 2.0, 50.0, np.array([0.0, 10.0]), np.array([5.0, 5.0]))
+    law = CellsRatio(
+        10.0, 2.0, _cells(DiscreteLaplace(Fraction(5))), np.array([0.0, 10.0]), np.array([5.0, 5.0])
+    )
     assert law.interval(law.value, 0.95) == (0.0, 10.0)
     assert law.notes
 
 
 def test_cells_of_one_weight_have_their_average_exactly() -> None:
-    law = CellsRatio(30.0, 10.0, 2.0, np.array([3.0]), np.array([7.0]))
+    law = CellsRatio(
+        30.0, 10.0, _cells(DiscreteLaplace(Fraction(1))), np.array([3.0]), np.array([7.0])
+    )
     assert law.interval(law.value, 0.95) == (3.0, 3.0)
