@@ -194,3 +194,27 @@ def test_numbers_that_are_none(words, sentence):
 
 def test_a_number_that_is_none_for_publish(place):
     check(publish(place, "-m", "uniform", "-e", "abc"), 2, "--epsilon must be a number. Got 'abc'")
+
+
+def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
+    """What a newcomer gets wrong: the sentence names the file, or what was meant."""
+    table, schema = place / "people.parquet", place / "people.toml"
+    (tmp_path / "people.csv").write_text("age,sex\n1,f\n")
+    cases = {
+        ("publish", table, "-s", schema, "-m", "unifrom", "-e", "1", "-o", tmp_path / "v"): (
+            "Got 'unifrom' instead. Did you mean 'uniform'?"
+        ),
+        ("compare", table, "-s", schema, "-m", "subst", "-e", "1", "-o", tmp_path / "c.html"): (
+            "Got 'subst' instead. Did you mean 'subset'?"
+        ),
+        ("publish", table, "-s", tmp_path / "people.csv", "-m", "uniform", "-e", "1", "-o", "v"): (
+            "people.csv' is not valid TOML: line 1"
+        ),
+        ("show", tmp_path / "nothing"): "There is no folder",
+        ("show", tmp_path / "people.csv"): "people.csv is not a folder",
+    }
+    for words, sentence in cases.items():
+        done = run(*words)
+        assert done.code != 0
+        assert sentence in done.err
+    assert not (tmp_path / "v").exists()

@@ -188,10 +188,12 @@ def test_a_manifest_that_makes_no_sense_is_refused(saved: Path, change) -> None:
         sc.open(saved)
 
 
-@pytest.mark.parametrize("path", ["nowhere", "file"])
-def test_what_is_no_folder(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "sentence"), [("nowhere", "There is no folder .*nowhere"), ("file", "is not a folder")]
+)
+def test_what_is_no_folder(tmp_path: Path, path: str, sentence: str) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(sc.ReleaseError, match="is not a folder"):
+    with pytest.raises(sc.ReleaseError, match=sentence):
         sc.open(tmp_path / path)
 
 

@@ -68,7 +68,7 @@ def test_tables(tmp_path):
     [
         ("none.csv", None, "There is no file"),
         ("t.csv", b"a,b\n1\n", "not a readable CSV or Parquet"),
-        ("t.csv", b"", "not a readable CSV or Parquet"),
+        ("t.csv", b"", "is empty: it has no header line"),
         ("t.csv", b"a\n\xff\n", "not a readable CSV or Parquet"),
         ("t.csv.gz", b"a\n1\n", "not a readable CSV or Parquet"),
         ("t.parquet", b"a\n1\n", "not a readable CSV or Parquet"),

@@ -23,7 +23,7 @@ class Done(NamedTuple):
     def complaint(self) -> str:
         """What was said beside the errors to expect, which are told before anything is read."""
         lines = self.err.splitlines(keepends=True)
-        return "".join(line for line in lines if not line.startswith("To expect: "))
+        return "".join(line for line in lines if not line.startswith(("To expect: ", "WARNING: ")))
 
     @property
     def json(self) -> Any:

@@ -214,10 +214,11 @@ def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_jso
     elif seal is None:
         console.echo("\n".join(findings))
     else:
-        console.say(f"The ledger is whole, with {seal.partition(' ')[0]} entries. Its seal:")
+        what = "journal" if verify.startswith("db ") else "ledger"
+        console.say(f"The {what} is whole, with {seal.partition(' ')[0]} entries. Its seal:")
         console.echo(seal)
         command = f"scumble {verify} --seal '...'"
-        console.say(f"Keep it elsewhere: {command} compares the ledger with it.")
+        console.say(f"Keep it elsewhere: {command} compares the {what} with it.")
     if findings:
         raise typer.Exit(LedgerError.exit_code)
 

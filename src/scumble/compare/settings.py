@@ -17,6 +17,7 @@ from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
 from scumble.model.errors import ParameterError
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.toml import nearest
 from scumble.private.hooks import Study
 from scumble.private.mechanism import Mechanism, create, mechanisms
 
@@ -66,7 +67,8 @@ class Settings:
         for method in methods:
             if method not in known:
                 allowed = f"names among {', '.join(known)}"
-                raise ParameterError.of("compare", "methods", allowed, method)
+                refused = ParameterError.of("compare", "methods", allowed, method)
+                raise ParameterError(f"{refused}{nearest(method, known)}")
             found += self._choices(known[method], epsilons, given.get(method))
         unused = sorted(set(given) - set(methods))
         if unused:

@@ -22,6 +22,7 @@ from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.toml import nearest
 from scumble.private.hooks import Claim, Study
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ def mechanisms() -> dict[str, type[Mechanism]]:
 def create(name: str, **parameters: Any) -> Mechanism:
     """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
     if name not in REGISTRY:
-        raise ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
+        refused = ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
+        raise ParameterError(f"{refused}{nearest(name, REGISTRY)}")
     mechanism = _load(name)
     known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
     names = [p.name for p in known]

@@ -341,7 +341,8 @@ def load(folder: str | Path) -> Release:
     """Open a release folder; raise `ReleaseError` if it is damaged or was changed."""
     path = Path(folder).resolve()
     if not path.is_dir():
-        raise ReleaseError(f"{path} is not a folder. Give the folder that `publish` wrote.")
+        what = f"{path} is not a folder" if path.exists() else f"There is no folder {path}"
+        raise ReleaseError(f"{what}. Give the folder that `publish` wrote.")
     try:
         text = stored.read_regular(path / MANIFEST).decode("utf-8")
     except (OSError, ValueError):

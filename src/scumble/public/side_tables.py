@@ -85,6 +85,8 @@ def _csv_table(path: Path) -> pa.Table:
         raise SourceError(
             f"The header of the side table '{path}' has {_LONGEST_HEADER:,} characters or more."
         )
+    if not header.strip():
+        raise SourceError(f"The side table '{path}' is empty: it has no header line.")
     mark = max(_DELIMITERS, key=header.count)
     names = next(csv.reader([header], delimiter=mark), [])
     _refuse_large(f"The side table '{path}'", _lines(opener, path) - 1, len(names))

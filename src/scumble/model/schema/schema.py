@@ -266,7 +266,13 @@ class Schema:
         except (OSError, UnicodeDecodeError) as error:
             reason = "it is not UTF-8 text" if isinstance(error, ValueError) else error.strerror
             raise SchemaError(f"The schema file '{path}' cannot be read: {reason}.") from None
-        return cls.loads(text)
+        try:
+            return cls.loads(text)
+        except SchemaError as error:
+            if not str(error).startswith(_NO_TOML):
+                raise
+            found = str(error).removeprefix(_NO_TOML)
+        raise SchemaError(f"The schema file '{path}' is not valid TOML{found}")
 
     @classmethod
     def loads(cls, text: str) -> Schema:
@@ -275,7 +281,7 @@ class Schema:
             document = tomllib.loads(text)
             stored.check_nesting(document)
         except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"The schema is not valid TOML: {_located(str(error))}.") from None
+            raise SchemaError(f"{_NO_TOML}: {_located(str(error))}.") from None
         except (ValueError, RecursionError):  # also a number of more digits than Python reads
             raise SchemaError(
                 "The schema is not valid: a list is nested too deep, or a number is too long."
@@ -384,6 +390,7 @@ class Schema:
         )
 
 
+_NO_TOML = "The schema is not valid TOML"
 _UNCHECKED = "read from the data; list what is possible, then delete the from_data line."
 
 

@@ -88,9 +88,9 @@ class Source(ABC):
             shown = f", among them {_listed(found)}" if found else ""
             shown = f": {_listed(self.columns)}" if reveal else shown
             count = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
+            hint = self._case_hint(absent) or f" Check the spelling.{self.hint}"
             raise SourceError(
-                f"{self.description} has no column {_listed(absent)}. "
-                f"It has {count}{shown}.{self._case_hint(absent) or self.hint}"
+                f"{self.description} has no column {_listed(absent)}. It has {count}{shown}.{hint}"
             )
 
     def _case_hint(self, absent: Sequence[str]) -> str:
