@@ -280,3 +280,16 @@ def test_answers_that_say_nothing_are_warned_of(place, tmp_path):
         assert "WARNING: An answer about a tenth of the rows may be off" in done.err
     done = run("publish", *words, "-e", "10", "-o", tmp_path / "x")
     assert "WARNING" not in done.err
+
+
+def test_a_table_of_unknown_size_is_warned_of_once(place, tmp_path):
+    """The rows of a CSV file are not known beforehand: the first warning speaks of 10,000."""
+    words = (place / "people.csv", "-s", place / "people.toml", "-m", "uniform", "-o")
+    done = run("publish", *words, tmp_path / "v", "-e", "0.01")
+    assert done.code == 0, done.err
+    assert done.err.count("WARNING: An answer about a tenth of the rows") == 1
+    assert "of 10,000 rows" in done.err
+    # Enough for 10,000 rows and not for these, which are told by the release.
+    done = run("publish", *words, tmp_path / "w", "-e", "0.8")
+    assert done.err.count("WARNING: An answer about a tenth of the rows") == 1
+    assert "of 3,000 rows" in done.err.partition("WARNING")[2]

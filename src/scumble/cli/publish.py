@@ -160,9 +160,11 @@ def _show(
     """Print a new release, after the remarks for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
 
+    warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
-        if remark not in said:
-            console.say(f"{'WARNING' if remark.startswith(LOUD) else 'Note'}: {remark}")
+        loud = remark.startswith(LOUD)
+        if remark not in said and not (loud and warned):
+            console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(folder)})
     else:
