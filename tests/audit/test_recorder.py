@@ -103,6 +103,26 @@ def test_a_release_that_states_less_noise_than_its_method_takes_is_refuted():
         assert found.verdict == verdict, found.sentence
 
 
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_others(name):
+    """Whether it was changed in the manifest or published by mistake does not matter."""
+    protected = [
+        {"neighbours": "add_remove"},
+        {"neighbours": "replace", "contribution": 2},
+        {"neighbours": "replace"},
+    ]
+    for given, outside in [(each, "error") for each in protected] + [(protected[2], "drop")]:
+        mechanism = SUMMARIES[name](epsilon=0.7, **given)
+        release = sc.publish(ROWS, SCHEMA, mechanism, seed=1, outside=outside)
+        kept = given == protected[2] and outside == "error"
+        assert release.evidence.rows == (3 if kept else None)
+        assert [found.verdict for found in summary_findings(release)] == ["exact"]
+        evidence = replace(release.evidence, rows=3)
+        release.manifest = replace(release.manifest, evidence=evidence)
+        verdicts = {found.check: found.verdict for found in summary_findings(release)}
+        assert verdicts.get("number of rows") == (None if kept else "refuted")
+
+
 def test_a_release_that_states_other_sums_is_not_judged():
     releases = [
         sc.publish(ROWS, SCHEMA, sc.Histogram(names, epsilon=0.7, neighbours="replace"), seed=1)

@@ -151,3 +151,13 @@ def test_numbers_of_users_are_read_with_the_same_limits(epsilon, tmp_path) -> No
         sc.Uniform(epsilon=epsilon)
     with pytest.raises(sc.ParameterError):
         sc.Ledger.create(tmp_path / "l", neighbours="replace", epsilon=epsilon)
+
+
+@pytest.mark.parametrize("rows", [-1, (1 << 53) + 1, "60", True, [60], 61.5, {"n": 1}])
+def test_a_number_of_rows_that_is_none_is_refused(tmp_path, rows: Any) -> None:
+    schema = people.schema()
+    mechanism = sc.Histogram(["sex"], epsilon=1, neighbours="replace")
+    folder = sc.publish(people.people(60, schema), schema, mechanism).save(tmp_path / "r")
+    rewrite(folder, lambda data: data["evidence"].update(rows=rows))
+    with pytest.raises(ReleaseError):
+        sc.open(folder)

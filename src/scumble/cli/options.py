@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
@@ -149,15 +150,26 @@ Report = Annotated[
 OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
 
 
+_CONTAINS = re.compile(
+    r"""(?:^|(?<=,))\s*(contains\([^()"',]+,\s*(?:'(?:[^']|'')*'|[+-]?\d+)\s*\))\s*(?=,|$)""",
+    re.IGNORECASE,
+)
+
+
+def _in_quotes(found: re.Match[str]) -> str:
+    return '"' + found[1].replace('"', '""') + '"'
+
+
 def columns(given: list[str] | None) -> list[str]:
     """Return column names that were given one by one or as A,B.
 
-    A name with a comma stands in double quotes.
+    A name with a comma stands in double quotes, except for columns derived from lists.
 
-    >>> columns(["age,sex", '"Weight, kg"'])
-    ['age', 'sex', 'Weight, kg']
+    >>> columns(["age,sex", '"Weight, kg"', "zip,contains(items, 'milk')"])
+    ['age', 'sex', 'Weight, kg', 'zip', "contains(items, 'milk')"]
     """
-    lines = csv.reader(given or (), skipinitialspace=True)
+    derived = (_CONTAINS.sub(_in_quotes, each) for each in given or ())
+    lines = csv.reader(derived, skipinitialspace=True)
     return [name.strip() for line in lines for name in line if name.strip()]
 
 

@@ -11,7 +11,7 @@ import pytest
 from scumble.model.errors import SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Boolean, Category, IntegerRange
-from scumble.model.schema.lists import DerivedName, EncodedLists, ListDomain
+from scumble.model.schema.lists import Derivation, DerivedName, EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 
 LETTERS = Category(("a", "b", "c"))
@@ -181,3 +181,42 @@ def test_names_of_derived_columns() -> None:
     assert DerivedName.read("contains(x, -3)") == DerivedName("contains", "x", -3)
     for name in ("first", "first()", "first(x, 'a')", "median(x)", "contains(x, y)"):
         assert DerivedName.read(name) is None
+
+
+@pytest.mark.parametrize("text", ["a\u3000b", "a\x0bb", "a\x1fb", "a\u00a0b", "a\x02b", "a\x01b"])
+@pytest.mark.parametrize("separator", [" ", "\x02", ";"])
+def test_codes_of_a_text_do_not_depend_on_whether_another_row_is_marked_as_list(
+    text: str, separator: str
+) -> None:
+    lists = ListDomain("set", LETTERS, separator)
+    alone, beside = (lists.encode(pa.array([text, other])) for other in ("c", "\x01c"))
+    assert listed(alone) == listed(beside)
+    assert alone.outside.tolist() == beside.outside.tolist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([{"x": "a"}]),
+        pa.array([["a"]], pa.list_view(pa.string())),
+        pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())),
+    ],
+)
+def test_values_that_cannot_be_read_are_outside_and_not_empty_lists(values: pa.Array) -> None:
+    assert ListDomain("set", LETTERS).encode(values).outside.tolist() == [True]
+
+
+def test_members_may_be_stored_by_a_dictionary() -> None:
+    members = pa.array(["a", None, "b"]).dictionary_encode()
+    lists = ListDomain("set", LETTERS).encode(pa.ListArray.from_arrays([0, 2, 3], members))
+    assert listed(lists) == [[0], [1]]
+    assert not lists.outside.any()
+
+
+def test_hostile_names_are_read_at_once_and_refused() -> None:
+    assert DerivedName.read("first(" + " " * 3000) is None
+    assert DerivedName.read(f"contains(x, {'9' * 5000})") is None
+    name = DerivedName.read(f"contains(x, {'9' * 40})")
+    assert name is not None
+    with pytest.raises(SchemaError, match="no such value"):
+        Derivation.of(name, ListDomain("set", IntegerRange(0, 5)))

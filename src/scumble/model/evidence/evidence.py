@@ -209,8 +209,12 @@ class Measurements:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurements:
         rows = None if data.get("rows") is None else stored.whole(data["rows"])
+        if rows is not None and rows > _EXACT:
+            raise ValueError("more rows than answers can state exactly")
         return cls(_file(data["file"]), _names(data), design_from_dict(data["design"]), rows)
 
+
+_EXACT = 1 << 53  # up to here every whole number is a float
 
 Evidence = Records | Tuples | Groups | Measurements
 _KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Tuples, Groups, Measurements)}

@@ -134,7 +134,8 @@ class EncodedLists:
 class SplitLists:
     """The values of lists, one after the other, and the list that each belongs to.
 
-    `garbled` marks the lists that have a value which is not UTF-8 text; it is left out.
+    `garbled` marks the lists that have a value which cannot be read, such as a struct or text that
+    is not UTF-8; it is left out.
     """
 
     values: pa.Array
@@ -157,10 +158,14 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
         values, wrong = arrow_values.decode_text(values)
         if wrong is not None:
             garbled |= wrong
-        values = _split_texts(values, separator)
+        values, unread = _split_texts(values, separator)
+        garbled |= unread
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    flat, wrong = arrow_values.decode_text(pc.list_flatten(values))
+    flat = pc.list_flatten(values)
+    if isinstance(flat, pa.DictionaryArray):
+        flat = flat.dictionary_decode()
+    flat, wrong = arrow_values.decode_text(flat)
     if wrong is not None:
         garbled[owners[wrong]] = True
     kept = flat.is_valid()
@@ -184,23 +189,25 @@ def list_text(members: Sequence[bytes]) -> bytes:
     return (LIST_MARK.encode() + _MEMBER.encode().join(members)) if members else b""
 
 
-def _split_texts(values: pa.Array, separator: str) -> pa.Array:
-    """Split texts at the separator, and those of `list_text` into their members."""
-    text, unread = arrow_values.texts(values)
-    if unread is not None:
-        text = pc.if_else(pa.array(unread), None, text)
-    lists = pc.starts_with(text, LIST_MARK)
-    if pc.any(lists).as_py():
-        plain = pc.replace_substring(text, _MEMBER, LIST_MARK)
-        if separator.isspace():
-            plain = pc.replace_substring_regex(plain, r"\s+", _MEMBER)
-        else:
-            plain = pc.replace_substring(plain, separator, _MEMBER)
-        members = pc.utf8_slice_codeunits(text, 1)
-        return pc.split_pattern(pc.if_else(lists, members, plain), _MEMBER)
-    if separator.isspace():
-        return pc.utf8_split_whitespace(text)
-    return pc.split_pattern(text, separator)
+def _split_texts(values: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Split texts at the separator, and those of `list_text` into their members.
+
+    Returns a mask of the values that are no texts, too.
+    """
+    text, failed = arrow_values.texts(values)
+    unread = np.zeros(len(values), bool)
+    if failed is not None:
+        text = pc.if_else(pa.array(failed), None, text)
+        unread = failed & values.is_valid().to_numpy(zero_copy_only=False)
+    by_space = separator.isspace()
+    plain = pc.utf8_split_whitespace(text) if by_space else pc.split_pattern(text, separator)
+    marked = pc.fill_null(pc.starts_with(text, LIST_MARK), False).to_numpy(zero_copy_only=False)
+    if not marked.any():
+        return plain, unread
+    # The other texts are split in the same way, whether or not there are such lists among them.
+    members = pc.split_pattern(pc.utf8_slice_codeunits(text, 1), _MEMBER)
+    places = np.arange(len(text)) + len(text) * marked
+    return pa.concat_arrays([plain, members]).take(pa.array(places)), unread
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -229,7 +236,7 @@ def _distinct(
 # Columns with one value per row that are computed from a list.
 
 _FORM = re.compile(
-    r"\s*(first|last|length|contains)\s*\(\s*(.+?)\s*(?:,\s*('(?:[^']|'')*'|[+-]?\d+)\s*)?\)\s*",
+    r"\s*(first|last|length|contains)\s*\((.+?)(?:,\s*('(?:[^']|'')*'|[+-]?\d{1,40})\s*)?\)\s*",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -253,8 +260,8 @@ class DerivedName:
         if found is None:
             return None
         function = cast(Function, found[1].lower())
-        base, argument = found[2].strip('"'), found[3]
-        if (argument is None) == (function == "contains"):
+        base, argument = found[2].strip().strip('"'), found[3]
+        if not base or (argument is None) == (function == "contains"):
             return None
         if argument is not None and argument.startswith("'"):
             return cls(function, base, argument[1:-1].replace("''", "'"))
@@ -290,7 +297,7 @@ class Derivation:
             )
         if name.function != "contains":
             return cls(name.function, lists)
-        codes, outside = lists.members.encode(pa.array([name.argument]))
+        codes, outside = lists.members.encode(pa.array([str(name.argument)]))
         if outside[0]:
             raise SchemaError(
                 f"contains({name.base}, {name.argument!r}): there is no such value "

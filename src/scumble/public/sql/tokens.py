@@ -337,7 +337,7 @@ def _derived_call(tokens: Tokens, at: int) -> tuple[DerivedName, int] | None:
     if kinds[2] is not T.COMMA or len(rest) < 5 + sign or kinds[4 + sign] is not T.R_PAREN:
         return None
     value: str | int = rest[3 + sign].text
-    if kinds[3 + sign] is T.NUMBER and str(value).isdigit():
+    if kinds[3 + sign] is T.NUMBER and str(value).isdigit() and len(str(value)) <= 40:
         value = -int(value) if sign else int(value)
     elif kinds[3] is not T.STRING:
         return None
