@@ -179,6 +179,8 @@ def test_names_of_derived_columns() -> None:
     assert DerivedName.read("first(a b)") == DerivedName("first", "a b")
     assert DerivedName.read("contains(x, 'it''s')") == DerivedName("contains", "x", "it's")
     assert DerivedName.read("contains(x, -3)") == DerivedName("contains", "x", -3)
+    assert DerivedName.read('first("a b")') == DerivedName("first", "a b")
+    assert DerivedName.read('first(a "b")') == DerivedName("first", 'a "b"')
     for name in ("first", "first()", "first(x, 'a')", "median(x)", "contains(x, y)"):
         assert DerivedName.read(name) is None
 

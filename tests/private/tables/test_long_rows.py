@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -99,3 +101,29 @@ def test_a_row_without_a_basket_is_refused() -> None:
 
 def test_an_empty_table_has_no_baskets() -> None:
     assert grouped(table(ROWS).slice(0, 0), lists=["item"]) == []
+
+
+@pytest.mark.parametrize("names", [("b", "B"), ("scumble row", "o")])
+def test_names_that_grouping_cannot_tell_apart_are_refused(names) -> None:
+    basket, order = names
+    rows = pa.table({basket: [1, 1], order: [2, 1], "item": ["a", "b"]})
+    with pytest.raises(sc.SourceError, match="names differ in case only"):
+        sc.publish(
+            rows,
+            SCHEMA,
+            sc.Histogram(["first(item)"], epsilon=1, neighbours="add_remove"),
+            basket=basket,
+            order=order,
+        )
+
+
+def test_lists_inside_of_lists_are_outside_however_deep() -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    domain = SCHEMA.select(["item"])
+    mechanism = sc.Histogram(["contains(item, 'a')"], epsilon=1, neighbours="add_remove")
+    for value in (loop, [["a"]], np.array("a"), np.array([["a"]])):
+        cells = np.empty(1, object)
+        cells[0] = value
+        with pytest.raises(sc.DomainError, match="outside the domain"):
+            sc.publish(pd.DataFrame({"item": pd.Series(cells)}), domain, mechanism)

@@ -260,7 +260,9 @@ class DerivedName:
         if found is None:
             return None
         function = cast(Function, found[1].lower())
-        base, argument = found[2].strip().strip('"'), found[3]
+        base, argument = found[2].strip(), found[3]
+        if len(base) > 1 and base[0] == base[-1] == '"':
+            base = base[1:-1].replace('""', '"')
         if not base or (argument is None) == (function == "contains"):
             return None
         if argument is not None and argument.startswith("'"):

@@ -159,7 +159,9 @@ def _object_text(value: object) -> bytes | None:
         case str():
             return value.encode("utf-8", "surrogatepass")
         case list() | tuple() | set() | frozenset() | np.ndarray():
-            members = [_object_text(member) for member in value]
+            if isinstance(value, np.ndarray) and value.ndim != 1:
+                return arrow_values.UNREADABLE
+            members = [_member_text(member) for member in value]
             return list_text([member for member in members if member is not None])
         case bytes() | bytearray():
             return bytes(value)
@@ -169,6 +171,12 @@ def _object_text(value: object) -> bytes | None:
             text = value.isoformat() if isinstance(value, date | time) else str(value)
             return None if text == "NaT" else text.encode()
     return None if value is None or type(value).__name__ == "NAType" else arrow_values.UNREADABLE
+
+
+def _member_text(value: object) -> bytes | None:
+    """Return the text of a member of a list; lists inside of lists are not read."""
+    nested = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
+    return arrow_values.UNREADABLE if nested else _object_text(value)
 
 
 def _number_text(number: float | Decimal) -> bytes | None:

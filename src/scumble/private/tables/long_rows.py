@@ -40,6 +40,7 @@ class LongRows(Source):
         keys = [basket] if order is None else [basket, order]
         source.require(keys)
         self.columns = [name for name in source.columns if name != order]
+        _check_case(source.description, [*keys, *self.columns])
         self.lists = self._differing() if lists is None else tuple(lists)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -113,6 +114,17 @@ class LongRows(Source):
             nothing = [pa.array([], pa.string()) for _ in columns]
             none = pa.array([], pa.int64())
             yield pa.RecordBatch.from_arrays([*nothing, none], names=[*columns, _ROW])
+
+
+def _check_case(description: str, columns: Sequence[str]) -> None:
+    """Refuse names that are the same but for case, or reserved: grouping could not tell them."""
+    seen = {_ROW: _ROW}
+    for name in columns:
+        if seen.setdefault(name.lower(), name) != name or name == _ROW:
+            raise SourceError(
+                f"{description} has columns whose names differ in case only, or one named "
+                f"'{_ROW}', so that its rows cannot be grouped. Rename one."
+            )
 
 
 def _plain(column: pa.Array) -> pa.Array:
