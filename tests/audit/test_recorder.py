@@ -123,6 +123,15 @@ def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_other
         assert verdicts.get("number of rows") == (None if kept else "refuted")
 
 
+def test_an_exact_number_of_rows_of_a_part_is_refuted():
+    """A replacement can move a person to another part."""
+    mechanism = SUMMARIES["histogram"](epsilon=0.7, neighbours="replace")
+    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+    release.manifest = replace(release.manifest, report={"only rows with": "a = 1"})
+    verdicts = {found.check: found.verdict for found in summary_findings(release)}
+    assert verdicts["number of rows"] == "refuted"
+
+
 def test_a_release_that_states_other_sums_is_not_judged():
     releases = [
         sc.publish(ROWS, SCHEMA, sc.Histogram(names, epsilon=0.7, neighbours="replace"), seed=1)

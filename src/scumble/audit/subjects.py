@@ -27,6 +27,7 @@ from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
+from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
@@ -285,6 +286,7 @@ def _rows_finding(release: Release, mechanism: Summary) -> Iterator[Finding]:
     """Refute a release that states the exact number of rows where neighbouring tables differ."""
     unit = getattr(mechanism, "unit", None)
     same = unit is not None and unit.keeps_rows and release.manifest.outside != "drop"
+    same = same and PART_OF_TABLE not in release.manifest.report
     if release.evidence.rows is not None and not same:
         claim = "nothing is published exactly that a neighbouring table has otherwise"
         sentence = "It states the exact number of rows, which the promise covers."

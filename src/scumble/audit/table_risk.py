@@ -177,7 +177,8 @@ def classes(rows: Rows, quasi: Sequence[str], sensitive: str | None) -> Classes:
     """
     if not quasi:
         raise SchemaError(
-            "No attribute has the role quasi: name what an attacker may know in the schema."
+            "No attribute with one value per row has the role quasi: name what an attacker may "
+            "know in the schema; of a list, a column derived from it, such as length(x)."
         )
     names = [*quasi, *([sensitive] if sensitive else [])]
     parts = [[column.astype(np.int64) for column in batch] for batch in rows.batches(names)]

@@ -141,6 +141,7 @@ def schema_to_compare(schema: Schema) -> Schema:
     if not schema.sensitive:
         raise ParameterError(
             "Comparing needs a sensitive attribute: it says what an attacker wants to learn. Write "
-            'role = "sensitive" in the schema.'
+            'role = "sensitive" in the schema; for a list, at a column derived from it, such as '
+            "contains(x, 'a')."
         )
     return schema.select([attribute.name for attribute in schema.published])

@@ -23,7 +23,7 @@ from scumble.private.engines.engine import EngineCounter, open_engine
 from scumble.private.expectation import hopeless
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
-from scumble.private.manifest import manifest_of, new_folder, remarks_of
+from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
@@ -295,4 +295,4 @@ def _part_read(rows: Rows) -> dict[str, str]:
     """For the report: which part of the table was read, if it was not all of it."""
     if not isinstance(rows.source, PartOfSource):
         return {}
-    return {"only rows with": f"{rows.source.attribute.name} = {rows.source.label}"}
+    return {PART_OF_TABLE: f"{rows.source.attribute.name} = {rows.source.label}"}

@@ -42,6 +42,14 @@ def test_lists_are_proposed_from_every_form(form, repeats) -> None:
     assert sc.Schema.loads(schema.dumps()) == schema
 
 
+def test_a_small_file_of_lists() -> None:
+    rng = random.Random(6)
+    lists = [" ".join(rng.choices("12345", k=rng.randrange(1, 4))) for _ in range(120)]
+    found = sc.Schema.infer(pa.table({"x": lists}))["x"].domain
+    assert isinstance(found, ListDomain)
+    assert found.members == IntegerRange(1, 5)
+
+
 def test_columns_that_are_not_lists_stay_what_they_are() -> None:
     rng = random.Random(5)
     people = [f"{rng.choice('ABCDEFG')}nna {rng.choice('XYZ')}mith{i}" for i in range(300)]

@@ -205,7 +205,7 @@ def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the proposed domain and a note on what to check, or None and the reason."""
     if not profile.seen:
         return None, _EMPTY
-    if profile.lists.likely and (profile.lists.declared or profile.endless(limit)):
+    if profile.has_lists(limit):
         lists = profile.lists.domain(limit)
         return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
     for kind in ("truth", "integer", "number", "date"):

@@ -104,6 +104,15 @@ class Profile:
         """Return whether there are too many distinct values to list."""
         return self.unique or self.many or len(self.seen) > limit
 
+    def has_lists(self, limit: int) -> bool:
+        """Return whether the values are lists: of a list type, or texts that are put together from
+        far fewer different members.
+        """
+        if not self.lists.likely:
+            return False
+        several = len(self.seen) > max(FEW, 2 * len(self.lists.members))
+        return self.lists.declared or several or self.endless(limit)
+
     def whole(self, kind: str) -> bool:
         """Return whether all values, except words for missing, are of one type."""
         return self._can_be(kind) and not self.strays[kind]
