@@ -35,6 +35,7 @@ def _coverage(noise: DiscreteLaplace, counts: tuple[int, int], weights: tuple[fl
     return covered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["1", "2.28", "2.5", "3"])
 @pytest.mark.parametrize(
     ("counts", "weights"),

@@ -87,6 +87,7 @@ def _covered(answer: sc.Estimates, truth: float, level: float) -> tuple[int, int
     return covered, narrower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("kind", ["uniform", "histogram"])

@@ -173,6 +173,7 @@ def _copies(name: str) -> tuple[sc.Release, pa.Table]:
     return release(domain, [channel], table), one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("name", LAWS)
 def test_coverage(name: str, question: str) -> None:

@@ -85,6 +85,7 @@ def test_one_attribute(question: str, truth: int) -> None:
     assert estimated == pytest.approx(variance, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [EACH, COMPOUND], ids=["each", "compound"])
 @pytest.mark.parametrize(("question", "truth"), ON_TWO)
 def test_two_attributes(question: str, truth: int, channels) -> None:

@@ -79,6 +79,7 @@ def test_sums_of_hundreds_of_rows(
     assert _width(estimates) <= (1.7 if name == "both signs" else 1.3)
 
 
+@pytest.mark.slow
 def test_sums_of_a_perturbed_value() -> None:
     """The amount of each row is then unknown, and each shown value has a weight of its own."""
     domain = schema()
@@ -94,6 +95,7 @@ def test_sums_of_a_perturbed_value() -> None:
     assert _width(estimates) <= 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [2, 10, 1000])
 @pytest.mark.parametrize("keep", [0.2, 0.5, 0.8, 0.95])
 def test_sums_of_two_amounts(keep: float, values: int) -> None:

@@ -125,6 +125,7 @@ def copies() -> dict[str, tuple[sc.Release, list]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_coverage_of_many_copies(kind: str, question: str, copies) -> None:
@@ -219,6 +220,7 @@ def test_exact_coverage_of_bags(question: str) -> None:
         assert covered >= level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [Fraction(1, 41), Fraction(1, 2)], ids=str)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_coverage_of_many_multisets(question: str, keep: Fraction) -> None:
