@@ -164,6 +164,7 @@ def found(laboratory) -> experiments.Study:
     return dict(study(laboratory))
 
 
+@pytest.mark.slow
 def test_the_study_is_whole(found):
     said = list(verdicts(found))
     assert len(said) == 24
@@ -178,6 +179,7 @@ def test_the_study_is_whole(found):
     assert same[1]["exposure"] == pytest.approx(same[0]["exposure"], abs=0.001)
 
 
+@pytest.mark.slow
 def test_command(tmp_path, monkeypatch, found):
     """The command line: figures, rows and one line for each verdict."""
     monkeypatch.setattr(experiments, "study", lambda _: iter(found.items()))

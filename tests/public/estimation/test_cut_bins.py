@@ -309,7 +309,7 @@ def _adversarial(seed: int) -> pa.Table:
     return pa.table({"age": ages, "when": days, "s": names, "wage": pay})
 
 
-QUICK = {"uniform", "anatomy"}  # a few seconds each; the others take more
+QUICK = {"anatomy"}  # a few seconds; the others take more
 CASES = [
     pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MECHANISMS
 ]
