@@ -79,6 +79,7 @@ def check(folder: Path, told: dict[str, str]) -> None:
     assert max(accumulate(changes)) == status["used"] <= LIMIT
 
 
+@pytest.mark.slow
 def test_killed_a_hundred_times(nursery, tmp_path):
     crash(nursery, tmp_path / "db", rounds=100, seed=1)
 
