@@ -1,9 +1,27 @@
-"""HTML for notebooks: what `_repr_html_` of tables, guarantees and mechanisms returns."""
+"""Tables as text, and HTML for notebooks: what `__repr__` and `_repr_html_` return."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+
+
+def text_table(head: Sequence[str], body: Iterable[Sequence[str]], text_columns: int) -> list[str]:
+    """Return the lines of a table; the first `text_columns` columns are aligned left, the others
+    right.
+
+    >>> text_table(["sex", "value"], [["f", "3"]], 1)
+    ['sex  value', 'f        3']
+    """
+    lines = [head, *body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place < text_columns else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
 
 
 def html_table(head: Sequence[str], body: Iterable[Sequence[str]], text_columns: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
-from scumble.model.notebook import html_notes, html_table
+from scumble.model.notebook import html_notes, html_table, text_table
 
 if TYPE_CHECKING:
     import pandas
@@ -321,16 +321,7 @@ class Estimates:
         return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
 
     def __repr__(self) -> str:
-        header, body = self._cells()
-        widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-        names = len(self.groups)
-        lines = [
-            "  ".join(
-                cell.ljust(width) if place < names else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [header, *body]
-        ]
+        lines = text_table(*self._cells(), len(self.groups))
         count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
         return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.notebook import html_notes, html_table
+from scumble.model.notebook import html_notes, html_table, text_table
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
     LEVEL,
@@ -192,16 +192,7 @@ class EstimateTable:
         return head, body
 
     def __repr__(self) -> str:
-        head, body = self._shortened()
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        names = len(self.groups)
-        lines = [
-            "  ".join(
-                cell.ljust(width) if place < names else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [head, *body]
-        ]
+        lines = text_table(*self._shortened(), len(self.groups))
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
