@@ -139,5 +139,7 @@ def test_only_a_public_number_of_rows_is_used():
     assert expectation.public_rows(sc.Histogram(OVER, **WHO), 123) == expectation.TYPICAL
     replaced = sc.Histogram(OVER, epsilon=1, neighbours="replace")
     assert expectation.public_rows(replaced, 123) == 123
+    several = sc.Histogram(OVER, epsilon=1, neighbours="replace", contribution=2)
+    assert expectation.public_rows(several, 123) == expectation.TYPICAL
     assert expectation.public_rows(sc.Uniform(epsilon=1), 123) == 123
     assert expectation.public_rows(sc.Uniform(epsilon=1), None) == expectation.TYPICAL

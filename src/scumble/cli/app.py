@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,9 +23,6 @@ from scumble.cli import (
     printing,
     publish,
 )
-
-if TYPE_CHECKING:
-    pass
 
 app = console.application(
     "scumble",

@@ -38,7 +38,7 @@ _PARTS, _MOST_VALUES = 5, 100
 def public_rows(mechanism: Mechanism, rows: int | None) -> int:
     """Return the number of rows to speak of: the true one if the release tells it, or 10,000."""
     unit = getattr(mechanism, "unit", None)
-    told = isinstance(mechanism, Publisher) or (unit is not None and unit.neighbours == "replace")
+    told = isinstance(mechanism, Publisher) or (unit is not None and unit.keeps_rows)
     return rows if told and rows is not None else TYPICAL
 
 
