@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
+from scumble.model import arrow_compute as pc
 from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.query import Expression, Query, place, quoted
@@ -393,7 +394,7 @@ def _values(expression: Expression, column: pa.ChunkedArray) -> Values:
             f"{expression.sql} is of type {column.type}: it is neither a condition nor a number."
         )
     kind, nothing = (pa.float64(), 0.0) if category == "a number" else (pa.bool_(), False)
-    found: Values = column.cast(kind).fill_null(nothing).to_numpy()
+    found: Values = pc.fill_null(pc.cast(column, kind), nothing).to_numpy()
     return found
 
 
@@ -440,7 +441,7 @@ class CellAxis:
         if size > _KEPT_VALUES:
             return cls(size, names, lambda at: [attribute.decode(at.astype(kind))], domain=True)
         values = attribute.decode(np.arange(size).astype(kind))
-        return cls(size, names, lambda at: [values.take(pa.array(at))], domain=True)
+        return cls(size, names, lambda at: [pc.take(values, pa.array(at))], domain=True)
 
     @classmethod
     def of_rows(cls, frame: pa.Table) -> CellAxis:

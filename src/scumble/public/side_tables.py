@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import ParameterError, SourceError
 
 _DELIMITERS = ",;\t|"
@@ -70,6 +68,8 @@ def _refuse_large(what: str, rows: int, columns: int) -> None:
 
 
 def _parquet_table(path: Path) -> pa.Table:
+    from pyarrow import parquet
+
     files = list(path.rglob("*.parquet")) if path.is_dir() else [path]
     known = [parquet.read_metadata(each) for each in files]
     rows, columns = sum(each.num_rows for each in known), [each.num_columns for each in known]
@@ -78,6 +78,8 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _csv_table(path: Path) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
         header = text.readline(_LONGEST_HEADER)
@@ -120,7 +122,7 @@ def _typed(text: pa.Array) -> pa.Array:
     if text.null_count == len(text):
         return text
     for pattern, kind in _WRITTEN:
-        if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
+        if pc.all_true(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
             try:
                 return text.cast(kind)
             except pa.ArrowInvalid:  # such as the 30th of February

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
+
+from scumble.model import arrow_compute as pc
 
 Unread = np.ndarray | None
 
@@ -59,11 +60,11 @@ def unwrap(values: pa.Array) -> pa.Array:
         return unwrap(pc.run_end_decode(values))
     small = values.nbytes < 2**30
     if types.is_large_string(kind) or types.is_string_view(kind):
-        return values.cast(pa.string() if small else pa.large_string())
+        return pc.cast(values, pa.string() if small else pa.large_string())
     if is_bytes(kind) and not types.is_binary(kind):
-        return values.cast(pa.binary() if small else pa.large_binary())
+        return pc.cast(values, pa.binary() if small else pa.large_binary())
     if types.is_decimal(kind) and kind.bit_width < 128:
-        return values.cast(pa.decimal128(kind.precision, kind.scale))
+        return pc.cast(values, pa.decimal128(kind.precision, kind.scale))
     return values
 
 
@@ -77,13 +78,13 @@ def decode_text(values: pa.Array) -> tuple[pa.Array, Unread]:
     if not (is_text(values.type) or is_bytes(values.type)):
         return values, None
     large = types.is_large_string(values.type) or types.is_large_binary(values.type)
-    raw = values.cast(pa.large_binary() if large else pa.binary())
+    raw = pc.cast(values, pa.large_binary() if large else pa.binary())
     text = pa.large_string() if large else pa.string()
     try:
-        return raw.cast(text), None
+        return pc.cast(raw, text), None
     except pa.ArrowInvalid:
         garbled = np.array([not _is_utf8(word) for word in raw.to_pylist()], bool)
-    return pc.if_else(pa.array(garbled), None, raw).cast(text), garbled
+    return pc.cast(pc.if_else(pa.array(garbled), None, raw), text), garbled
 
 
 def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
@@ -92,14 +93,14 @@ def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
     if types.is_integer(kind):
         return _numpy(values, 0), None
     if types.is_floating(kind):
-        return _whole(_numpy(values.cast(pa.float64(), safe=False), 0.0))
+        return _whole(_numpy(pc.cast(values, pa.float64(), safe=False), 0.0))
     if types.is_decimal(kind):
-        values, kind = values.cast(pa.string()), pa.string()
+        values, kind = pc.cast(values, pa.string()), pa.string()
     if is_text(kind):
         text = pc.utf8_trim_whitespace(values)
         short = pc.match_substring_regex(text, _SHORT_INTEGER)
         digits = pc.replace_substring_regex(text, r"^\+|\.0*$", "")
-        found = _numpy(pc.if_else(short, digits, None).cast(pa.int64()), 0)
+        found = _numpy(pc.cast(pc.if_else(short, digits, None), pa.int64()), 0)
         return _rest(text, short, found, _long_integer)
     return np.zeros(len(values), np.int64), _all(values)
 
@@ -108,11 +109,11 @@ def numbers(values: pa.Array) -> tuple[np.ndarray, Unread]:
     """Read numbers as float64."""
     kind = values.type
     if _is_number(kind):
-        return _numpy(values.cast(pa.float64(), safe=False), 0.0), None
+        return _numpy(pc.cast(values, pa.float64(), safe=False), 0.0), None
     if is_text(kind):
         text = pc.utf8_trim_whitespace(values)
         good = pc.match_substring_regex(text, _NUMBER)
-        found = _numpy(pc.if_else(good, text, None).cast(pa.float64()), 0.0)
+        found = _numpy(pc.cast(pc.if_else(good, text, None), pa.float64()), 0.0)
         return found, ~_numpy(good, True)
     return np.zeros(len(values)), _all(values)
 
@@ -127,10 +128,10 @@ def days(values: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
     if types.is_timestamp(kind) and kind.tz is not None:
         values, kind = pc.local_timestamp(values), pa.timestamp(kind.unit)
     if types.is_date32(kind):
-        return _numpy(values.cast(pa.int32()), 0), None
+        return _numpy(pc.cast(values, pa.int32()), 0), None
     if types.is_date64(kind) or types.is_timestamp(kind):
         ticks = _TICKS["ms" if types.is_date64(kind) else kind.unit]
-        return _numpy(values.cast(pa.int64()), 0) // ticks, None
+        return _numpy(pc.cast(values, pa.int64()), 0) // ticks, None
     if by == "year" and _is_number(kind):
         values, _ = texts(values)
         kind = values.type
@@ -160,13 +161,13 @@ def texts(values: pa.Array) -> tuple[pa.Array, Unread]:
     if is_text(kind):
         return values, None
     if types.is_integer(kind) or types.is_boolean(kind):
-        return values.cast(pa.string()), None
+        return pc.cast(values, pa.string()), None
     if types.is_floating(kind):
         whole, broken = integers(values)
-        text = pa.array(whole).cast(pa.string())
+        text = pc.cast(pa.array(whole), pa.string())
         if broken is not None:
-            text = pc.if_else(pa.array(broken), values.cast(pa.string()), text)
-        return pc.if_else(values.is_null(), None, text), None
+            text = pc.if_else(pa.array(broken), pc.cast(values, pa.string()), text)
+        return pc.if_else(pc.is_null(values), None, text), None
     if types.is_decimal(kind):
         found = [None if value is None else decimal_text(value) for value in values.to_pylist()]
         return pa.array(found, pa.string()), None
@@ -222,13 +223,13 @@ def _rest(
     """
     left = text.is_valid()
     if done is not None:
-        left = pc.and_(left, pc.invert(done.fill_null(True)))
+        left = pc.and_(left, pc.invert(pc.fill_null(done, True)))
     places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
     if not len(places):
         return found, None
     unread = np.zeros(len(text), bool)
     found = found.copy()
-    for place, word in zip(places, text.take(pa.array(places)).to_pylist(), strict=True):
+    for place, word in zip(places, pc.take(text, pa.array(places)).to_pylist(), strict=True):
         value = read(word)
         if value is None:
             unread[place] = True
@@ -240,7 +241,7 @@ def _rest(
 def _days_of_text(text: pa.Array, by: str) -> tuple[np.ndarray, Unread]:
     """Cut off the time, then read each distinct day once: there are few of them."""
     timed = pc.match_substring_regex(text, _DAY_AND_TIME)
-    cut = pc.if_else(timed, pc.utf8_slice_codeunits(text, 0, 10), text).dictionary_encode()
+    cut = pc.dictionary_encode(pc.if_else(timed, pc.utf8_slice_codeunits(text, 0, 10), text))
     words = cut.dictionary
     found, unread = _rest(words, None, np.zeros(len(words), np.int64), lambda word: _day(word, by))
     places = _numpy(cut.indices, 0)

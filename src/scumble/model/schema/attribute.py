@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
@@ -198,7 +198,7 @@ class Attribute:
         values = arrow_values.unwrap(values)
         kind = values.type
         if arrow_values.is_text(kind) or arrow_values.is_bytes(kind) or types.is_decimal(kind):
-            values = values.dictionary_encode()
+            values = pc.dictionary_encode(values)
         if isinstance(values, pa.DictionaryArray):
             return self._encode_dictionary(values)
         return self._encode_values(values)
@@ -212,7 +212,7 @@ class Attribute:
             codes, outside = put(codes, garbled, 0), outside | garbled
         indices = values.indices
         if indices.null_count:
-            places = indices.cast(pa.int64()).fill_null(len(words)).to_numpy()
+            places = pc.fill_null(pc.cast(indices, pa.int64()), len(words)).to_numpy()
             strays = outside
         else:
             places, strays = indices.to_numpy(), outside[:-1]
@@ -225,7 +225,7 @@ class Attribute:
         codes, outside = self._required_domain.encode(values)
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
-            nulls = values.is_null().to_numpy(zero_copy_only=False)
+            nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
             outside = outside & ~nulls if self.missing else outside | nulls
             codes = put(codes, nulls, self.size - 1)
         return put(codes, outside, 0) if outside.any() else codes, outside
@@ -246,7 +246,7 @@ class Attribute:
         if types.is_floating(kind) or types.is_decimal(kind):
             numbers, unread = arrow_values.numbers(words)
             numbers = numbers if unread is None else numbers[~unread]
-            found = values.cast(pa.float64(), safe=False)
+            found = pc.cast(values, pa.float64(), safe=False)
             return pc.or_(pc.is_nan(found), pc.is_in(found, pa.array(numbers)))
         return pa.scalar(False)
 

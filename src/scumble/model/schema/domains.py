@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
@@ -75,7 +75,7 @@ class Category:
 
     def _encode_texts(self, values: pa.Array) -> Coded:
         text, _ = arrow_values.texts(values)
-        labels = self.labels().cast(text.type)
+        labels = pc.cast(self.labels(), text.type)
         places = pc.index_in(text, labels)
         if places.null_count:  # an exact match first, then one without white space
             places = pc.coalesce(places, pc.index_in(pc.utf8_trim_whitespace(text), labels))
@@ -88,7 +88,7 @@ class Category:
         if span > _TABLE_LIMIT:
             fits = pa.array(np.where(_outside(numbers, _INTEGER_LOW, _INTEGER_HIGH), 0, numbers))
             codes, outside = _codes_of_places(
-                pc.index_in(fits.cast(pa.int64()), self.labels()), self.size
+                pc.index_in(pc.cast(fits, pa.int64()), self.labels()), self.size
             )
             outside |= _outside(numbers, _INTEGER_LOW, _INTEGER_HIGH)
         else:
@@ -104,7 +104,7 @@ class Category:
         width = np.dtype(f"i{smallest_unsigned(2 * self.size).itemsize}")  # signed, as in pandas
         places = pa.array(codes.astype(width, copy=False), mask=nulls)
         if self.arrow_type == pa.int64():
-            return self.labels().take(places)
+            return pc.take(self.labels(), places)
         return pa.DictionaryArray.from_arrays(places, self.labels(), ordered=self.ordered)
 
 
@@ -325,7 +325,7 @@ class Dates:
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
-        return self.labels().take(pa.array(codes, mask=nulls))
+        return pc.take(self.labels(), pa.array(codes, mask=nulls))
 
     def _periods(self) -> np.ndarray:
         bounds = np.array([self.low, self.high], "M8[D]").astype(f"M8[{_UNITS[self.by]}]")
@@ -377,8 +377,8 @@ def _codes_of_places(places: pa.Array, size: int) -> Coded:
     """Return codes given the positions in the list of labels; null means outside the domain."""
     if not places.null_count:
         return places.to_numpy().astype(smallest_unsigned(size)), np.zeros(len(places), bool)
-    outside = places.is_null().to_numpy(zero_copy_only=False)
-    return places.fill_null(0).to_numpy().astype(smallest_unsigned(size)), outside
+    outside = pc.is_null(places).to_numpy(zero_copy_only=False)
+    return pc.fill_null(places, 0).to_numpy().astype(smallest_unsigned(size)), outside
 
 
 def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.model import arrow_compute as pc
 from scumble.model.designs.registry import Cells
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
@@ -212,7 +213,7 @@ def _groups(schema: Schema, grouped: pa.Table) -> GroupIndex:
     if not grouped.num_columns:
         return GroupIndex(np.zeros(grouped.num_rows, np.intp), [{}])
     first, inverse = distinct(schema, grouped)
-    return GroupIndex(inverse, grouped.take(first).to_pylist())
+    return GroupIndex(inverse, pc.take(grouped, first).to_pylist())
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.query import quoted
@@ -84,7 +85,7 @@ class GroupedCounts:
         if not names:
             return GroupIndex(np.zeros_like(self.combination), [{}])
         first, inverse = distinct(self.schema, self.combinations.select(names))
-        values = self.combinations.select(names).take(first).to_pylist()
+        values = pc.take(self.combinations.select(names), first).to_pylist()
         return GroupIndex(inverse[self.combination], values)
 
 
@@ -197,7 +198,7 @@ def lines(
             schema, unperturbed, np.zeros(len(cell), np.intp), cell, *sums, members=members
         )
     first, inverse = distinct(schema, unperturbed)
-    return GroupedCounts(schema, unperturbed.take(first), inverse, cell, *sums, members=members)
+    return GroupedCounts(schema, pc.take(unperturbed, first), inverse, cell, *sums, members=members)
 
 
 def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
@@ -220,7 +221,7 @@ def _cells(schema: Schema, names: Sequence[str], table: pa.Table) -> Indices:
 
 def floats(column: pa.ChunkedArray) -> Floats:
     """Return a column as floats. The sum over no rows is NULL in SQL and 0 here."""
-    filled: Floats = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+    filled: Floats = pc.fill_null(pc.cast(column, pa.float64()), 0.0).to_numpy()
     return filled
 
 
