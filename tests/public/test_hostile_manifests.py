@@ -90,6 +90,24 @@ def test_a_manifest_that_is_not_one_is_refused(release, change) -> None:
         sc.open(release)
 
 
+@pytest.mark.parametrize("rows", [1, 199, 201, 10**6])
+def test_a_number_of_rows_that_sparse_cells_do_not_have_is_refused(tmp_path, rows) -> None:
+    schema = people.schema()
+    names = list(schema.names[:2])
+    mechanism = sc.Sparse(names, epsilon=1, neighbours="replace")
+    table = people.people(200, schema).select(names)
+    folder = sc.publish(table, schema.select(names), mechanism).save(tmp_path / "r")
+    assert sc.open(folder).answer("SELECT COUNT(*) FROM t").value == 200
+    rewrite(folder, lambda data: data["evidence"].update(rows=rows))
+    with pytest.raises(ReleaseError, match="is damaged"):
+        sc.open(folder)
+    rewrite(folder, lambda data: data["evidence"].update(rows=200))
+    noise = {"kind": "discrete laplace", "scale": "1"}
+    rewrite(folder, lambda data: data["evidence"]["design"].update({"total noise": noise}))
+    with pytest.raises(ReleaseError, match="is damaged"):
+        sc.open(folder)
+
+
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, "1" * 1_000_000, "", "[]", "3"])
 def test_a_manifest_that_is_no_table_is_refused(release, text) -> None:
     (release / MANIFEST).write_text(text)

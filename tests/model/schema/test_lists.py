@@ -215,6 +215,16 @@ def test_members_may_be_stored_by_a_dictionary() -> None:
     assert not lists.outside.any()
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("length(x)", "Length( x )"), ("first(x)", 'first("X")'), ("contains(x, 1)", "contains(x,1)")],
+)
+def test_two_spellings_of_one_column_are_refused(names: tuple[str, str]) -> None:
+    columns = [Attribute(name, "quasi", IntegerRange(0, 3)) for name in names]
+    with pytest.raises(SchemaError, match="two spellings of one column"):
+        Schema(tuple(columns))
+
+
 def test_hostile_names_are_read_at_once_and_refused() -> None:
     assert DerivedName.read("first(" + " " * 3000) is None
     assert DerivedName.read(f"contains(x, {'9' * 5000})") is None

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from scumble.model import stored
 from scumble.model.designs.registry import Design, design_from_dict
+from scumble.model.designs.sparse import Sparse
 from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
 from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
@@ -211,7 +212,11 @@ class Measurements:
         rows = None if data.get("rows") is None else stored.whole(data["rows"])
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
-        return cls(_file(data["file"]), _names(data), design_from_dict(data["design"]), rows)
+        design = design_from_dict(data["design"])
+        if isinstance(design, Sparse) and rows is not None:
+            if (design.total, design.total_noise) != (rows, None):
+                raise ValueError("the number of rows is not the total of the sparse cells")
+        return cls(_file(data["file"]), _names(data), design, rows)
 
 
 _EXACT = 1 << 53  # up to here every whole number is a float

@@ -32,15 +32,24 @@ class Schema:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not self.attributes:
             raise SchemaError("A schema needs at least one attribute.")
+        self._check_names()
+        for attribute in self.attributes:
+            self._check_derived(attribute)
+
+    def _check_names(self) -> None:
+        """Refuse names that are one name to SQL, or two spellings of one derived column."""
         seen: dict[str, str] = {}
+        derived: dict[tuple[str, str, str], str] = {}
         for name in self.names:
             other = seen.get(name.lower())
             if other is not None:
                 same = "the same" if other == name else "the same but for case, as to SQL"
                 raise SchemaError(f"Names must differ. Got {other!r} and {name!r}: {same}.")
             seen[name.lower()] = name
-        for attribute in self.attributes:
-            self._check_derived(attribute)
+            read = DerivedName.read(name)
+            if read is not None and (other := derived.setdefault(read.key, name)) != name:
+                same = "two spellings of one column"
+                raise SchemaError(f"Names must differ. Got {other!r} and {name!r}: {same}.")
 
     def _check_derived(self, attribute: Attribute) -> None:
         found = self.derivation(attribute.name)
