@@ -49,6 +49,11 @@ class Sparse:
         return 0.0 if self.total_noise is None else self.total_noise.half_width(level)
 
     @property
+    def known_rows(self) -> int | None:
+        """The number of rows, if `total` has no noise."""
+        return self.total if self.total_noise is None else None
+
+    @property
     def filtered(self) -> bool:
         """Whether small counts were left out."""
         return self.theta > 0

@@ -213,9 +213,8 @@ class Measurements:
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
         design = design_from_dict(data["design"])
-        if isinstance(design, Sparse) and rows is not None:
-            if (design.total, design.total_noise) != (rows, None):
-                raise ValueError("the number of rows is not the total of the sparse cells")
+        if isinstance(design, Sparse) and rows not in (None, design.known_rows):
+            raise ValueError("the number of rows is not the total of the sparse cells")
         return cls(_file(data["file"]), _names(data), design, rows)
 
 
