@@ -75,7 +75,8 @@ def _shown(schema: Schema, evidence: Evidence) -> Schema:
     """
     hidden = [attribute.name for attribute in schema.identifiers]
     named = {*evidence.columns, *hidden}
-    shown = schema.select([name for name in schema.names if name in named])
+    known = schema.with_derived(evidence.columns)
+    shown = known.select([name for name in known.names if name in named])
     return Schema((*shown, *evidence.added))
 
 

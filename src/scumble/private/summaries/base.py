@@ -1,5 +1,5 @@
-"""AttributeSummary: the base class of differentially private releases. It has the parameters that
-say who is protected and how well, and builds the guarantee.
+"""The base classes of differentially private releases. ProtectedSummary has the parameters that say
+who is protected and how well, and builds the guarantee; AttributeSummary measures some attributes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from scumble.public.estimation.interval_laws import noise_half_width
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AttributeSummary(Summary):
-    """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise.
+class ProtectedSummary(Summary):
+    """Measures a table under ε-DP, or (ε, δ)-DP. Subclasses set `names`, the columns that are read,
+    before they call `__post_init__` of this class.
 
     Parameters:
-        attributes: what to count by, as age,sex.
         epsilon: Privacy loss of one person.
         neighbours: hide what the rows of a person say (replace), or also that they are there
             (add_remove).
@@ -55,7 +55,6 @@ class AttributeSummary(Summary):
         "from zCDP by proposition 12"
     )
 
-    attributes: Sequence[str] = field(kw_only=False)
     epsilon: float
     neighbours: Neighbours
     contribution: int = 1
@@ -63,15 +62,10 @@ class AttributeSummary(Summary):
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        given = self.attributes
-        names = (given,) if isinstance(given, str) else tuple(given)
-        if not names or len(set(names)) < len(names):
-            allowed = "a list of one or more different attribute names"
-            raise ParameterError.of(owner, "attributes", allowed, list(names))
+        self.names: tuple[str, ...]
         if self.neighbours not in NEIGHBOURS:
             allowed = "'replace' or 'add_remove'"
             raise ParameterError.of(owner, "neighbours", allowed, self.neighbours)
-        self.attributes = self.names = names
         rows = whole(owner, "contribution", self.contribution, least=1)
         self.unit = PrivacyUnit(self.neighbours, rows, self.person)
         self._epsilon = read_epsilon(owner, self.epsilon)
@@ -100,7 +94,8 @@ class AttributeSummary(Summary):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        ordered = sorted(fields(self), key=lambda each: bool(each.kw_only))
+        return {each.name: _plain(getattr(self, each.name)) for each in ordered}
 
     def check(self, schema: Schema) -> None:
         for name in self.names:
@@ -108,7 +103,6 @@ class AttributeSummary(Summary):
                 raise SchemaError(
                     f"'{name}' is an identifier: it is never published, nor counted by."
                 )
-            _ = schema[name].size  # raises SchemaError, with advice, for lists
         column = self.unit.column
         if column is not None and schema[column].role != "identifier":
             allowed = "an attribute with the role identifier"
@@ -191,6 +185,31 @@ class AttributeSummary(Summary):
     def _more_limits(self) -> tuple[str, ...]:
         """What else this release does not promise."""
         return ()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AttributeSummary(ProtectedSummary):
+    """Measures the counts of some attributes under ε-DP, or (ε, δ)-DP with Gaussian noise.
+
+    Parameters:
+        attributes: what to count by, as age,sex.
+    """
+
+    attributes: Sequence[str] = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        given = self.attributes
+        names = (given,) if isinstance(given, str) else tuple(given)
+        if not names or len(set(names)) < len(names):
+            allowed = "a list of one or more different attribute names"
+            raise ParameterError.of(type(self).__name__, "attributes", allowed, list(names))
+        self.attributes = self.names = names
+        super().__post_init__()
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        for name in self.names:
+            _ = schema[name].size  # raises SchemaError, with advice, for lists
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:
