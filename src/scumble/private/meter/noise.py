@@ -63,6 +63,24 @@ class NoisySteps:
         above: npt.NDArray[np.bool_] = (noisy > 0) & open_
         return above
 
+    def split_children(
+        self, keys: Integers, numbers: Integers, law: DiscreteLaplace, floor: int, size: int
+    ) -> Integers:
+        """Return which of `size` keys have numbers above 0 after noise of `law`, in order.
+
+        `numbers` are those of the keys `keys`, in ascending order; all other keys have the number
+        `floor`, below 0. The noise of those is not drawn one by one: which of them pass is drawn
+        from the law that they would have.
+        """
+        from scumble.private.sampling.noise import discrete_laplace
+        from scumble.private.sampling.sparse import FilterRule, passing_cells
+        from scumble.private.tables.sorted_keys import isin_sorted
+
+        noisy = numbers + discrete_laplace(self.source, law.scale, len(numbers))
+        others = passing_cells(self.source, [size], FilterRule(law.scale, 1 - floor))
+        others = others[~isin_sorted(others, keys.astype(np.uint64))].astype(np.int64)
+        return np.sort(np.concatenate([keys[noisy > 0], others]))
+
     def least(self, scores: Integers, starts: Integers, law: DiscreteLaplace) -> Integers:
         """Return the place of the least score of each list after geometric noise of the scale of
         `law` is subtracted; list k begins at `starts[k]`.

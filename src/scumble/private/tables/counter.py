@@ -180,6 +180,26 @@ def occupied_cells(radix: CellKeys, pieces: Iterable[Sequence[npt.NDArray[Any]]]
     return Occupied(cells.astype(np.uint64), counts[cells])
 
 
+def summed_cells(pieces: Iterable[tuple[Counts, Counts]], size: int) -> tuple[Counts, Counts]:
+    """Return the keys, all below `size`, whose weights do not add up to 0, and the sums of their
+    weights, given keys and their weights in pieces. Sums must be below 2^53.
+    """
+    if size <= _DENSE:
+        sums = np.zeros(size)
+        for keys, weights in pieces:
+            sums += np.bincount(keys, weights, size)
+        found = np.flatnonzero(sums)
+        return found, sums[found].astype(np.int64)
+    known = Occupied(np.empty(0, np.uint64), np.empty(0, np.int64))
+    waiting: list[Occupied] = []
+    for keys, weights in pieces:
+        waiting.append(_grouped(keys.astype(np.uint64), weights))
+        if sum(len(each.keys) for each in waiting) > max(_WAITING, len(known.keys)):
+            known, waiting = merged([known, *waiting]), []
+    known = merged([known, *waiting])
+    return known.keys.astype(np.int64), known.counts
+
+
 def merged(pieces: Sequence[Occupied]) -> Occupied:
     """Return the non-empty cells of one or more pieces of a table together."""
     if len(pieces) == 1:
