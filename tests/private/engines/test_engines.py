@@ -16,7 +16,7 @@ from scumble.private.engines.pool import PoolEngine
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import partition_groups
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables import source
+from scumble.private.tables import source, writer
 from scumble.private.tables.rows import Rows
 from tests.support import faults
 from tests.support.mechanisms.conformance_cases import cases
@@ -37,6 +37,7 @@ def shared():
 @pytest.fixture(autouse=True)
 def small_units(shared, monkeypatch):
     monkeypatch.setattr(source, "UNIT_ROWS", 100)
+    monkeypatch.setattr(writer, "CHUNK", 30)  # 14 row groups, which several tasks write
     monkeypatch.setattr(workers, "Workers", lambda jobs: nullcontext(shared))
 
 

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.private.tables import writer
-from scumble.private.tables.sorted_keys import merge_sorted, sort_keys
 from scumble.private.tables.writer import ViewWriter
 from tests.support.people import people, schema
-
-KEYS = st.lists(st.integers(0, 9), max_size=60)
-
-
-@given(st.lists(KEYS, min_size=1, max_size=5), st.integers(1, 20), st.booleans())
-def test_merging_is_sorting(runs: list[list[int]], chunk: int, two_words: bool) -> None:
-    arrays = [np.array(run, np.uint64) for run in runs]
-    if two_words:
-        arrays = [np.stack([keys // 4, keys % 4], axis=1) for keys in arrays]
-    pieces = list(merge_sorted([sort_keys(keys) for keys in arrays], chunk))
-    assert all(len(piece) == chunk for piece in pieces[:-1])
-    together = np.concatenate([*pieces, arrays[0][:0]])
-    assert np.array_equal(together, sort_keys(np.concatenate(arrays)))
 
 
 @pytest.mark.parametrize("wide", [False, True])

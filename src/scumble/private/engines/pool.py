@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +20,6 @@ import numpy as np
 
 from scumble.model.errors import ScumbleError
 from scumble.model.privacy.accounting import PrivacyUnit
-from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.engines import tasks
 from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprints
@@ -28,14 +28,16 @@ from scumble.private.engines.workers import Job, Task, Workers
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
+from scumble.private.tables.row_groups import RowGroupFile
 from scumble.private.tables.rows import Rows
-from scumble.private.tables.sorted_keys import Keys, merge_ranges, regrouped
+from scumble.private.tables.runs import StoredRun, cut_at_ranks
 from scumble.private.tables.source import Unit
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
 
-_RANGE = 1 << 21  # rows of a range of the merge, about
+_GROUPS = 2  # the least number of row groups that a task writes
+_RANGES = 64  # the largest number of tasks that write a file
 
 
 class PoolEngine:
@@ -48,7 +50,7 @@ class PoolEngine:
         self._fingerprints = Fingerprints()
         self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
         self._staging: Path | None = None
-        self._runs: dict[Output, list[str]] = {}
+        self._runs: dict[Output, list[StoredRun]] = {}
 
     def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         if unit.column is not None:
@@ -122,13 +124,13 @@ class PoolEngine:
         self._runs = {output: [] for output in outputs}
         seen = set()
         try:
-            for task, files in self._read(job, names, content):
+            for task, runs in self._read(job, names, content):
                 for print_ in task.notes:
                     self._fingerprints.check(task.number, print_)
-                _accept(staging, task, files)
-                for output, own in zip(outputs, files, strict=True):
+                _accept(task, [run.path for own in runs for run in own])
+                for output, own in zip(outputs, runs, strict=True):
                     self._runs[output] += own
-                if any(files):
+                if any(runs):
                     seen.add(task.number)
             self._fingerprints.check_units(seen)
         except BaseException:
@@ -145,43 +147,27 @@ class PoolEngine:
             self._clear()
         return found
 
-    def _sorted(self, output: Output, runs: list[str]) -> int:
-        radix = CellKeys([attribute.size for attribute in output.attributes])
-        written = 0
-        with writer.table_writer(
-            output.path, output.attributes, compression=output.compression
-        ) as file:
-            for keys in regrouped(self._merged(runs, radix), writer.CHUNK):
-                file.write_batch(writer.decoded(output.attributes, radix.unpack(keys)))
-                written += len(keys)
-        return written
-
-    def _merged(self, runs: list[str], radix: CellKeys) -> Iterator[Keys]:
-        """Yield all keys in order. Workers merge ranges of them while the caller writes."""
-        staging = self._staging
-        if not runs or staging is None:
-            return
-        keys: list[Keys] = [np.load(staging / run, mmap_mode="r") for run in runs]
-        places = merge_ranges(keys, _RANGE)
-        del keys
-
-        def task(number: int, begins: Sequence[int], ends: Sequence[int]) -> Task:
-            parts = zip(runs, begins, ends, strict=True)
-            wanted = [(name, int(b), int(e)) for name, b, e in parts if b < e]
-            content = tasks.RangeToMerge(wanted, f"{runs[0]}-range{number}")
-            return Task(number, lambda _: content)
-
-        all_ = [task(n, b, e) for n, (b, e) in enumerate(pairwise(places))]
-        waiting: dict[int, str] = {}
+    def _sorted(self, output: Output, runs: list[StoredRun]) -> int:
+        """Write all runs of an output as one file. Workers write its row groups, this process puts
+        them together.
+        """
+        rows = sum(len(run) for run in runs)
+        if not rows:
+            writer.write_sorted(output.path, output.attributes, (), compression=output.compression)
+            return 0
+        staging = runs[0].path.parent
+        waiting: dict[int, Path] = {}
         following = 0
-        for done, name in self._workers.run(tasks.MergeJob(staging), all_):
-            waiting[done.number] = name
-            while following in waiting:
-                path = staging / waiting.pop(following)
-                merged_keys: Keys = np.fromfile(path, np.uint64)
-                path.unlink()
-                yield merged_keys if radix.words == 1 else merged_keys.reshape(-1, radix.words)
-                following += 1
+        with RowGroupFile(output.path) as file:
+            job = tasks.WriteJob(staging, output, writer.CHUNK)
+            for done, path in self._workers.run(job, _ranges(runs, rows)):
+                waiting[done.number] = path
+                while following in waiting:
+                    path = waiting.pop(following)
+                    file.add(path)
+                    path.unlink()
+                    following += 1
+        return rows
 
     def _read(
         self, job: Job, columns: Sequence[str], content: Callable[[Unit, int], Any]
@@ -225,16 +211,31 @@ class PoolEngine:
         self._staging = None
 
 
-def _accept(staging: Path, task: Task, files: list[list[str]]) -> None:
+def _accept(task: Task, files: list[Path]) -> None:
     """Accept one attempt at a unit. What earlier ones have completed must be the same."""
-    for name in (name for own in files for name in own):
-        _, _, rest = name.split("-", 2)
+    for path in files:
+        _, _, rest = path.name.split("-", 2)
         for attempt in range(task.attempt):
-            other = staging / f"unit{task.number}-{attempt}-{rest}"
+            other = path.with_name(f"unit{task.number}-{attempt}-{rest}")
             if other.exists():
-                if other.read_bytes() != (staging / name).read_bytes():
+                if other.read_bytes() != path.read_bytes():
                     raise ScumbleError(
                         "Two attempts at the same part of the table drew different noise, which "
                         "must not happen; nothing was published."
                     )
                 other.unlink()
+
+
+def _ranges(runs: list[StoredRun], rows: int) -> list[Task]:
+    """Return tasks that write a few row groups each, in their order."""
+    size = writer.CHUNK * max(_GROUPS, -(-rows // (writer.CHUNK * _RANGES)))
+    cuts = cut_at_ranks(runs, [*range(0, rows, size), rows])
+    bare = [replace(run, samples=run.samples[:0]) for run in runs]
+
+    def task(number: int, begins: Sequence[int], ends: Sequence[int]) -> Task:
+        parts = zip(bare, begins, ends, strict=True)
+        wanted = [(run, begin, end) for run, begin, end in parts if begin < end]
+        path = runs[0].path.with_suffix(f".range{number}")
+        return Task(number, lambda _: tasks.RangeToWrite(wanted, path))
+
+    return [task(number, *pair) for number, pair in enumerate(pairwise(cuts))]

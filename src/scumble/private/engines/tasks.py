@@ -1,4 +1,4 @@
-"""What workers do: read a unit of work, count or perturb its rows, and merge sorted runs."""
+"""What workers do: read a unit of work, count or perturb its rows, and write sorted runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import Codes, Kernel
+from scumble.private.engines.engine import Codes, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprinter
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.sorted_keys import Keys, merge_sorted, sort_keys
+from scumble.private.tables.runs import Run, StoredRun, merge_sorted
+from scumble.private.tables.sorted_keys import Keys, sort_keys
 from scumble.private.tables.source import Source, Unit
 
 Note = Callable[[Any], None]
@@ -180,7 +181,7 @@ class MapJob:
     """Perturbs the rows of a unit, and writes them as sorted runs of packed rows.
 
     The fingerprint is told before anything is written. A file gets its name when it is complete.
-    The answer has the files of each output.
+    The answer has the runs of each output.
     """
 
     reading: Reading
@@ -189,7 +190,7 @@ class MapJob:
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
 
-    def run(self, content: UnitToMap, note: Note) -> tuple[list[list[str]], Seen]:
+    def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
         rows, seen = self.reading.rows(content.unit)
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
@@ -213,7 +214,7 @@ class _Runs:
         self._radix = CellKeys([attribute.size for attribute in attributes])
         self._waiting: list[Keys] = []
         self._rows = 0
-        self._files: list[str] = []
+        self._found: list[StoredRun] = []
 
     def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         self._waiting.append(self._radix.pack(columns))
@@ -221,43 +222,44 @@ class _Runs:
         if self._rows >= writer.RUN:
             self._spill()
 
-    def finish(self) -> list[str]:
-        """Return the names of all runs."""
+    def finish(self) -> list[StoredRun]:
+        """Return all runs."""
         if self._waiting:
             self._spill()
-        return self._files
+        return self._found
 
     def _spill(self) -> None:
-        name = f"{self._name}-{len(self._files)}.npy"
-        part = self._folder / f"{name}.part"
-        with part.open("wb") as file:
-            np.save(file, sort_keys(np.concatenate(self._waiting)))
-        part.rename(self._folder / name)
-        self._files.append(name)
+        path = self._folder / f"{self._name}-{len(self._found)}.run"
+        self._found.append(StoredRun.write(path, sort_keys(np.concatenate(self._waiting))))
         self._waiting, self._rows = [], 0
 
 
-class RangeToMerge(NamedTuple):
-    """A range of keys: for every run, its file and the places where the range begins and ends."""
+class RangeToWrite(NamedTuple):
+    """Rows of some row groups: of every run, the places where they begin and end."""
 
-    runs: list[tuple[str, int, int]]
-    name: str
+    runs: list[tuple[StoredRun, int, int]]
+    path: Path
 
 
 @dataclass(frozen=True)
-class MergeJob:
-    """Merges the keys of a range of all runs into one file."""
+class WriteJob:
+    """Merges a range of all runs, and writes it as row groups of a Parquet file of its own.
+
+    `chunk` is the number of rows of a row group.
+    """
 
     staging: Path
+    output: Output
+    chunk: int
 
-    def run(self, content: RangeToMerge, note: Note) -> str:
-        runs: list[Keys] = [
-            np.load(self.staging / name, mmap_mode="r")[begin:end]
-            for name, begin, end in content.runs
-        ]
-        part = self.staging / f"{content.name}.part"
-        with part.open("wb") as file:
-            for keys in merge_sorted(runs, writer.CHUNK):
-                keys.tofile(file)
-        part.rename(self.staging / content.name)
-        return content.name
+    def run(self, content: RangeToWrite, note: Note) -> Path:
+        runs = [Run(*each) for each in content.runs]
+        part = content.path.with_name(f"{content.path.name}.part")
+        writer.write_sorted(
+            part,
+            self.output.attributes,
+            merge_sorted(runs, self.chunk),
+            compression=self.output.compression,
+        )
+        part.rename(content.path)
+        return content.path

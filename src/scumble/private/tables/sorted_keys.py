@@ -1,8 +1,8 @@
-"""Sorting of cell keys, merging of sorted runs in constant memory, and sets of tuples."""
+"""Sorting of cell keys, and sets of tuples as sorted keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,88 +14,28 @@ from scumble.private.tables.rows import Rows
 
 # One word per key, or one row of words per key, the first word most significant.
 Keys = npt.NDArray[np.uint64]
+_NARROW = (1 << 32) - 1
 
 
-def sort_keys(keys: Keys) -> Keys:
-    """Return the keys sorted.
+def sort_keys(keys: Keys, *, merge: bool = False) -> Keys:
+    """Return the keys sorted; `merge` says that they are a few sorted runs, one after the other.
 
-    Keys of several words are sorted by the first word, then ties are: three times as fast.
+    Keys of several words are sorted by the first word, then ties are: three times as fast. Keys
+    that fit into 32 bits are sorted as such, which takes half as long. The stable algorithm finds
+    sorted runs and merges them.
     """
+    kind: Literal["stable", "quicksort"] = "stable" if merge else "quicksort"
     if keys.ndim == 1:
-        return np.sort(keys)
-    ordered = keys[np.argsort(keys[:, 0])]
+        if not merge and len(keys) and keys.max() <= _NARROW:
+            return np.sort(keys.astype(np.uint32)).astype(np.uint64)
+        return np.sort(keys, kind=kind)
+    ordered = keys[np.argsort(keys[:, 0], kind=kind)]
     same = ordered[1:, 0] == ordered[:-1, 0]
     if same.any():
         tied = np.append(same, False) | np.insert(same, 0, False)
         ties = ordered[tied]
         ordered[tied] = ties[np.lexsort(ties.T[::-1])]
     return ordered
-
-
-def merge_sorted(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
-    """Yield all keys of sorted runs in order, in pieces of `chunk` keys."""
-    return regrouped(runs if len(runs) == 1 else _ranges(runs, chunk), chunk)
-
-
-def merge_ranges(runs: Sequence[Keys], size: int) -> list[list[int]]:
-    """Return places that cut all sorted runs into ranges of about `size` keys in all.
-
-    Each element has one place for every run. Keys before it are smaller than all after it. The
-    first places are 0 and the last ones the lengths of the runs.
-    """
-    step = max(1, size // (4 * len(runs)))
-    samples = sort_keys(np.concatenate([run[::step] for run in runs]))
-    cuts = np.unique(samples[4 * len(runs) :: 4 * len(runs)], axis=0)
-    places = [_places(run, cuts, "left") for run in runs]
-    inner = [[int(own[place]) for own in places] for place in range(len(cuts))]
-    return [[0] * len(runs), *inner, [len(run) for run in runs]]
-
-
-def _ranges(runs: Sequence[Keys], chunk: int) -> Iterator[Keys]:
-    """Yield the keys in order, in ranges that are cut at the same keys in every run.
-
-    Cuts are taken from each run at steps short enough that at most about `chunk` keys lie between
-    two of them. Only a cut itself may occur in many rows; these keys are equal and take no memory.
-    """
-    step = max(1, chunk // len(runs))
-    cuts = np.unique(np.concatenate([run[::step] for run in runs]), axis=0)
-    starts = [_places(run, cuts, "left") for run in runs]
-    ends = [_places(run, cuts, "right") for run in runs]
-    stops = [np.append(start[1:], len(run)) for start, run in zip(starts, runs, strict=True)]
-    for place, cut in enumerate(cuts):
-        equal = sum(int(end[place] - start[place]) for start, end in zip(starts, ends, strict=True))
-        yield np.broadcast_to(cut, (equal, *cut.shape))
-        parts = zip(runs, ends, stops, strict=True)
-        yield sort_keys(np.concatenate([run[end[place] : stop[place]] for run, end, stop in parts]))
-
-
-def regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
-    """Yield the same keys in pieces of exactly `chunk`; the last one may be shorter."""
-    waiting: list[Keys] = []
-    missing = chunk
-    for part in parts:
-        while len(part) >= missing:
-            waiting.append(part[:missing])
-            part = part[missing:]
-            yield np.concatenate(waiting)
-            waiting, missing = [], chunk
-        if len(part):
-            waiting.append(part)
-            missing -= len(part)
-    if waiting:
-        yield np.concatenate(waiting)
-
-
-def _places(run: Keys, cuts: Keys, side: Any) -> npt.NDArray[np.intp]:
-    return np.searchsorted(_comparable(run), _comparable(cuts), side)
-
-
-def _comparable(keys: Keys) -> npt.NDArray[Any]:
-    """Return keys as single items that compare in lexicographic order."""
-    if keys.ndim == 1:
-        return keys
-    fields = np.dtype([(f"word{place}", np.uint64) for place in range(keys.shape[1])])
-    return np.ascontiguousarray(keys).view(fields).reshape(-1)
 
 
 # Sets of tuples as sorted keys.

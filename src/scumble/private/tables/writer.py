@@ -7,7 +7,7 @@ written to disk and merged in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
-from scumble.private.tables.sorted_keys import Keys, merge_sorted, sort_keys
+from scumble.private.tables.runs import Run, StoredRun, merge_sorted
+from scumble.private.tables.sorted_keys import Keys, sort_keys
 
 RECORDS = "records.parquet"  # the file name of mechanisms that perturb values
 RUN = 1 << 22  # rows that are sorted in memory
-CHUNK = 1 << 19  # rows of a batch of the merged file
+CHUNK = 1 << 19  # rows of a row group
 
 
 class ViewWriter:
@@ -39,7 +40,7 @@ class ViewWriter:
         self._cell_keys = CellKeys([attribute.size for attribute in attributes])
         self._waiting: list[Keys] = []
         self._waiting_rows = 0
-        self._runs: list[Path] = []
+        self._runs: list[StoredRun] = []
 
     def __enter__(self) -> ViewWriter:
         return self
@@ -74,7 +75,7 @@ class ViewWriter:
     def discard(self) -> None:
         """Remove the runs."""
         for run in self._runs:
-            run.unlink(missing_ok=True)
+            run.path.unlink(missing_ok=True)
 
     def _sorted_waiting(self) -> Keys:
         empty = self._cell_keys.pack([np.empty(0, a.code_type) for a in self._attributes])
@@ -83,17 +84,26 @@ class ViewWriter:
         return keys
 
     def _spill(self) -> None:
-        path = self._path.with_name(f"{self._path.name}.run{len(self._runs)}.npy")
-        self._runs.append(path)
-        np.save(path, self._sorted_waiting())
+        path = self._path.with_name(f"{self._path.name}.run{len(self._runs)}")
+        self._runs.append(StoredRun.write(path, self._sorted_waiting()))
 
     def _write(self) -> None:
-        runs: list[Keys] = [np.load(run, mmap_mode="r") for run in self._runs]
+        runs = [Run(run) for run in self._runs]
         if self._waiting or not runs:
-            runs.append(self._sorted_waiting())
-        with table_writer(self._path, self._attributes, compression=self._compression) as writer:
-            for keys in merge_sorted(runs, CHUNK):
-                writer.write_batch(decoded(self._attributes, self._cell_keys.unpack(keys)))
+            runs.append(Run(self._sorted_waiting()))
+        write_sorted(
+            self._path, self._attributes, merge_sorted(runs, CHUNK), compression=self._compression
+        )
+
+
+def write_sorted(
+    path: Path, attributes: Sequence[Attribute], keys: Iterable[Keys], *, compression: str
+) -> None:
+    """Write packed rows as a Parquet file, every piece as a row group."""
+    radix = CellKeys([attribute.size for attribute in attributes])
+    with table_writer(path, attributes, compression=compression) as writer:
+        for piece in keys:
+            writer.write_batch(decoded(attributes, radix.unpack(piece)))
 
 
 def table_writer(
