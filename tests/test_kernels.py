@@ -19,6 +19,7 @@ import scumble
 from scumble.model.compiled import Kernel, kernels
 from scumble.private.sampling import kernels as sampling
 from scumble.private.sampling.noise import _constants, exponentials
+from tests.support import database_kernels
 
 Random = np.random.Generator
 ROUNDS = 30
@@ -83,6 +84,7 @@ CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
     sampling.keep_or_replace: keep_or_replace,
     sampling.scale_words: scale_words,
     sampling.accept: accept,
+    **database_kernels.CASES,
 }
 
 

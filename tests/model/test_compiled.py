@@ -69,6 +69,59 @@ def test_large_work_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     compiled._ALL.remove(loop)
 
 
+def test_without_steps_the_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.02, 1.0, 1.09])  # 0.02 s, then 0.09: together more than LOADING
+    monkeypatch.setattr(compiled, "_compile", lambda _: lambda: "compiled")
+    monkeypatch.setattr(compiled, "STARTING", compiled.LOADING)
+    monkeypatch.setattr(compiled.time, "perf_counter", lambda: next(clock))
+
+    @kernel(numpy_form=lambda: "numpy")
+    def loop() -> str:
+        return "python"
+
+    assert [loop(), loop(), loop()] == ["numpy", "numpy", "compiled"]
+    compiled._ALL.remove(loop)
+
+
+@kernel(numpy_form=lambda number: number + 1)
+def _raised(number: int) -> int:
+    raise AssertionError("has a numpy form")
+
+
+@kernel
+def _twice(number: int) -> int:
+    return 2 * _raised(number)
+
+
+@kernel(uncompiled=True)
+def _total(numbers: Any) -> int:
+    return sum(_twice(number) for number in numbers)
+
+
+def test_an_uncompiled_loop_calls_numpy_forms_and_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(loop: Kernel[..., Any]) -> None:
+        raise AssertionError(f"{loop.__name__} is compiled")
+
+    monkeypatch.setattr(compiled, "_compile", refuse)
+    assert _total([1, 2]) == 10
+    assert _twice.numpy_form is None
+
+
+FACTOR = 3
+
+
+@kernel
+def _scaled(number: int) -> int:
+    return FACTOR * number
+
+
+def test_compiled_code_depends_on_the_constants_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant may come from a file without a kernel, which is not hashed."""
+    before = compiled._digest(_scaled)
+    monkeypatch.setitem(globals(), "FACTOR", 4)
+    assert compiled._digest(_scaled) != before
+
+
 def test_a_kernel_is_described_as_its_loop() -> None:
     from scumble.private.sampling.kernels import lookup
 

@@ -5,10 +5,14 @@ numba is imported when a loop is first compiled. A loop on a path that people wa
 form*, a function of the same parameters that leaves the same results from the same bits. It runs
 until it has cost, in this process, as much as numba costs to start; then the loop is compiled, or
 read from the cache, and runs from there on. So the total time is at most about twice the best
-possible, and small work never waits for a compiler.
+possible, and small work never waits for a compiler. A loop that mostly calls other kernels needs no
+second text: *uncompiled*, it runs as it is written, on the numpy forms of what it calls.
 
     @kernel(numpy_form=_lookup, steps=lambda prefixes, *_: len(prefixes), nanoseconds=5)
     def lookup(prefixes, table, ambiguous, out, pending): ...
+
+    @kernel(uncompiled=True)
+    def split(index, boxes, ...): ...
 
 Compiled code is kept in the user's cache folder (`cache_folder`), by the content of the source and
 by the versions of numba, llvmlite, numpy and Python, so that installing anew loses nothing.
@@ -20,7 +24,8 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -42,8 +47,9 @@ class Kernel(Generic[P, R]):
     """A loop that is compiled when that pays.
 
     `function` is the loop as Python source, `numpy_form` the same without a compiler (or None: the
-    loop is compiled at its first call). `steps` returns how many elements a call works on, and
-    `nanoseconds` is what the numpy form takes for one of them beyond the compiled loop.
+    loop is compiled at its first call, unless `uncompiled` lets its source run as it is). `steps`
+    returns how many elements a call works on, and `nanoseconds` is what the numpy form takes for
+    one of them beyond the compiled loop. Without `steps` the calls are timed.
     """
 
     def __init__(
@@ -53,9 +59,11 @@ class Kernel(Generic[P, R]):
         steps: Callable[..., int] | None,
         nanoseconds: float,
         fastmath: set[str] | None,
+        uncompiled: bool,
     ) -> None:
         self.function = function
-        self.numpy_form = numpy_form
+        self._numpy_form = numpy_form
+        self._uncompiled = uncompiled
         self._steps = steps
         self._seconds = nanoseconds * 1e-9
         self._fastmath = fastmath
@@ -70,15 +78,34 @@ class Kernel(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._dispatcher is not None:
             return cast(R, self._dispatcher(*args, **kwargs))
-        if self.numpy_form is not None and self._is_small(*args, **kwargs):
-            return self.numpy_form(*args, **kwargs)
-        return cast(R, self.compiled(*args, **kwargs))
+        form = self.numpy_form
+        if form is None or not self._is_small(*args, **kwargs):
+            return cast(R, self.compiled(*args, **kwargs))
+        if self._steps is not None:
+            return form(*args, **kwargs)
+        begin = time.perf_counter()
+        found = form(*args, **kwargs)
+        self._spent += time.perf_counter() - begin
+        return found
 
     def _is_small(self, *args: Any, **kwargs: Any) -> bool:
         """Whether the work of all calls, with this one, costs less than compiling."""
         if self._steps is not None:
             self._spent += self._steps(*args, **kwargs) * self._seconds
         return self._spent < (LOADING if "numba" in sys.modules else STARTING)
+
+    @property
+    def numpy_form(self) -> Callable[P, R] | None:
+        """The loop without a compiler, if it may run so."""
+        if self._numpy_form is None and self._uncompiled:
+            self._numpy_form = self.plain
+        return self._numpy_form
+
+    @property
+    def plain(self) -> Callable[P, R]:
+        """The loop as Python code, on the numpy forms, or the Python code, of what it calls."""
+        forms = {name: each.numpy_form or each.plain for name, each in _called(self)}
+        return cast(Callable[P, R], _bound(self, forms))
 
     @property
     def compiled(self) -> Any:
@@ -107,6 +134,7 @@ def kernel(
     steps: Callable[..., int] | None = None,
     nanoseconds: float = 5,
     fastmath: set[str] | None = None,
+    uncompiled: bool = False,
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(
     function: Callable[P, R] | None = None,
@@ -116,6 +144,7 @@ def kernel(
     steps: Callable[..., int] | None = None,
     nanoseconds: float = 5,
     fastmath: set[str] | None = None,
+    uncompiled: bool = False,
 ) -> Any:
     """Make a loop a `Kernel`; see there for the parameters.
 
@@ -123,7 +152,7 @@ def kernel(
     """
 
     def decorate(loop: Callable[P, R]) -> Kernel[P, R]:
-        return Kernel(loop, numpy_form, steps, nanoseconds, fastmath)
+        return Kernel(loop, numpy_form, steps, nanoseconds, fastmath, uncompiled)
 
     return decorate if function is None else decorate(function)
 
@@ -135,8 +164,15 @@ def _compile(loop: Kernel[..., Any]) -> Any:
     """Return numba's dispatcher of a loop, in whose globals other kernels are dispatchers too."""
     import numba
 
+    copy = _bound(loop, {name: each.compiled for name, each in _called(loop)})
+    made = numba.njit(nogil=True, fastmath=loop._fastmath or False)(copy)
+    _keep(made, copy, _digest(loop))
+    return made
+
+
+def _bound(loop: Kernel[..., Any], names: Mapping[str, Any]) -> Any:
+    """Return a copy of the function of a loop with other values for some of its globals."""
     function = cast(FunctionType, loop.function)
-    names = {name: each.compiled for name, each in _called(loop)}
     copy = FunctionType(
         function.__code__,
         {**function.__globals__, **names},
@@ -145,9 +181,7 @@ def _compile(loop: Kernel[..., Any]) -> Any:
         function.__closure__,
     )
     copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
-    made = numba.njit(nogil=True, fastmath=loop._fastmath or False)(copy)
-    _keep(made, copy, _digest(loop))
-    return made
+    return copy
 
 
 def _called(loop: Kernel[..., Any]) -> Iterator[tuple[str, Kernel[..., Any]]]:
@@ -165,25 +199,39 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _digest(loop: Kernel[..., Any]) -> str:
-    """Return a hash of the source files of a loop and of all that it calls, and of versions."""
+    """Return a hash of the source files of a loop and of all that it calls, and of versions.
+
+    Compiled code holds the values of constants, which may come from files without a kernel.
+    """
     import llvmlite
     import numba
     import numpy as np
 
     modules: dict[str, ModuleType] = {}
+    constants: set[str] = set()
 
     def visit(each: Kernel[..., Any]) -> None:
         modules[each.__module__] = sys.modules[each.__module__]
+        constants.update(_constants(each))
         for _, other in _called(each):
             if other is not each:
                 visit(other)
 
     visit(loop)
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
-    found = hashlib.sha256("\0".join(versions).encode())
+    found = hashlib.sha256("\0".join([*versions, *sorted(constants)]).encode())
     for _, module in sorted(modules.items()):
         found.update(Path(str(module.__file__)).read_bytes())
     return found.hexdigest()[:16]
+
+
+def _constants(loop: Kernel[..., Any]) -> Iterator[str]:
+    """Return the numbers and texts among the globals that a loop names, with their names."""
+    function = cast(FunctionType, loop.function)
+    for name in _names(function.__code__):
+        value = function.__globals__.get(name)
+        if isinstance(value, (int, float, str)):
+            yield f"{name}={value!r}"
 
 
 # --- the cache of compiled code ------------------------------------------------------------------

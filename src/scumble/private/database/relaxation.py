@@ -225,7 +225,8 @@ class _Search:
         answer, sign, axis, *ends, error = known
         if answer < 0:
             return None
-        return compound.with_answer(answer, sign, _with(region, axis, ends), error)
+        changed = _with(region, axis, ends)
+        return compound.with_answer(int(answer), int(sign), changed, float(error))
 
 
 def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:

@@ -1,9 +1,9 @@
 """Inner loops of relaxation: searches through all answers, and linear algebra of regression.
 
-Compiled by numba on first use. A distance is the sum over the axes of how far both ends have moved
-times the axis's scale. It is always added up in the order of the axes, so that equal boxes have
-equal distances to the last bit. `faces` are the boxes as columns of floating-point numbers, which
-may be longer than the boxes.
+They are compiled where that pays. A distance is the sum over the axes of how far both ends have
+moved times the axis's scale. It is always added up in the order of the axes, so that equal boxes
+have equal distances to the last bit. `faces` are the boxes as columns of floating-point numbers,
+which may be longer than the boxes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from scumble.model.compiled import kernel
+from scumble.private.database import numpy_forms
 
 Array = Any
 _RUN = 1024  # boxes that are compared at a time, so that intermediate results stay in the cache
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.distances)
 def distances(boxes: Array, target: Array, scales: Array) -> Array:
     """Return the distance of every box from the target."""
     found = np.zeros(len(boxes))
@@ -28,7 +29,7 @@ def distances(boxes: Array, target: Array, scales: Array) -> Array:
     return found
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.nearest)
 def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[int, float]:
     """Return the first box with the least distance from the target, and that distance."""
     place, least = 0, np.inf
@@ -51,7 +52,7 @@ def nearest(boxes: Array, faces: Array, target: Array, scales: Array) -> tuple[i
     return place, distances(boxes[place : place + 1], target, scales)[0]
 
 
-@kernel
+@kernel(uncompiled=True)
 def best_patches(
     boxes: Array,
     faces: Array,
@@ -72,7 +73,7 @@ def best_patches(
     return known, patches, reached
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.neighbours)
 def _neighbours(boxes: Array, faces: Array, region: Array) -> Array:
     """Return the boxes that differ from the region on one axis only."""
     found, count = np.empty(64, np.int64), 0
@@ -205,11 +206,11 @@ def _joined(ends: Array, others: Array) -> tuple[int, int, int]:
 # Systems have a few hundred answers. A library would start threads for these, which takes longer
 # than the work on a busy machine, and all other questions wait meanwhile.
 
-# Sums may be added up in any order, for SIMD.
-_FAST = {"reassoc", "contract", "nsz"}
+# No sum is added up in the order of its terms: each term is taken from all sums at once, which SIMD
+# and numpy do without changing a bit.
 
 
-@kernel(fastmath=_FAST)
+@kernel(numpy_form=numpy_forms.intersections)
 def intersections(sides: Array) -> Array:
     """Return the volumes of the intersections of all pairs of boxes, given by half-open sides."""
     volumes = np.ones((len(sides), len(sides)))
@@ -223,26 +224,22 @@ def intersections(sides: Array) -> Array:
     return volumes
 
 
-@kernel(fastmath=_FAST)
+@kernel(uncompiled=True)
 def refined(matrix: Array, wanted: Array, slight: float, rounds: int) -> tuple[Array, bool]:
     """Return the minimum-norm solution of a semidefinite system, and whether it was found.
 
     The matrix is regularised by `slight` for its factorization; the solution is refined in `rounds`
     rounds.
     """
-    size = len(matrix)
-    found = np.zeros(size)
+    found = np.zeros(len(matrix))
     factor, definite = _factor(matrix, slight)
     if definite:
         for _ in range(rounds):
-            rest = np.empty(size)
-            for row in range(size):
-                rest[row] = wanted[row] - _product(matrix[row], found, size)
-            found += _solved(factor, rest)
+            found += _solved(factor, _residual(matrix, wanted, found))
     return found, definite
 
 
-@kernel(fastmath=_FAST)
+@kernel(numpy_form=numpy_forms.factor)
 def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
     """Cholesky factor of a matrix whose diagonal is raised by `slight` times its largest entry."""
     size = len(matrix)
@@ -250,32 +247,46 @@ def _factor(matrix: Array, slight: float) -> tuple[Array, bool]:
     for row in range(size):
         more = max(more, slight * matrix[row, row])
     for row in range(size):
-        for column in range(row):
-            rest = matrix[row, column] - _product(factor[row], factor[column], column)
-            factor[row, column] = rest / factor[column, column]
-        rest = matrix[row, row] + more - _product(factor[row], factor[row], row)
-        if rest <= 0:
+        factor[row, : row + 1] = matrix[row, : row + 1]
+        factor[row, row] += more
+    below = np.empty(size)
+    for column in range(size):
+        if factor[column, column] <= 0:
             return factor, False
-        factor[row, row] = np.sqrt(rest)
+        factor[column, column] = np.sqrt(factor[column, column])
+        for row in range(column + 1, size):
+            factor[row, column] /= factor[column, column]
+            below[row] = factor[row, column]
+        for row in range(column + 1, size):
+            _subtract(factor[row, column + 1 : row + 1], below[column + 1 : row + 1], below[row])
     return factor, True
 
 
-@kernel(fastmath=_FAST)
+@kernel(numpy_form=numpy_forms.residual)
+def _residual(matrix: Array, wanted: Array, found: Array) -> Array:
+    """Return what a solution leaves of the right-hand side of a symmetric system."""
+    rest = wanted.copy()
+    for column in range(len(found)):
+        _subtract(rest, matrix[column], found[column])
+    return rest
+
+
+@kernel(numpy_form=numpy_forms.solved)
 def _solved(factor: Array, wanted: Array) -> Array:
     """Solve a system by its Cholesky factor and the transpose."""
     size, found = len(wanted), wanted.copy()
     for row in range(size):
-        found[row] = (found[row] - _product(factor[row], found, row)) / factor[row, row]
+        found[row] /= factor[row, row]
+        for other in range(row + 1, size):
+            found[other] -= factor[other, row] * found[row]
     for row in range(size - 1, -1, -1):
         found[row] /= factor[row, row]
-        for column in range(row):
-            found[column] -= factor[row, column] * found[row]
+        _subtract(found[:row], factor[row, :row], found[row])
     return found
 
 
-@kernel(fastmath=_FAST)
-def _product(ones: Array, others: Array, count: int) -> float:
-    total = 0.0
-    for place in range(count):
-        total += ones[place] * others[place]
-    return total
+@kernel
+def _subtract(sums: Array, terms: Array, times: float) -> None:
+    """Subtract a multiple of one term from each sum."""
+    for place in range(len(sums)):
+        sums[place] -= terms[place] * times

@@ -1,4 +1,4 @@
-"""Splitting buckets of the histogram tracker as in the paper, compiled by numba on first use.
+"""Splitting buckets of the histogram tracker as in the paper, compiled where that pays.
 
 Boxes are columns here, `[axis, side, box]`, so that many are compared at a time.
 """
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from scumble.model.compiled import kernel
+from scumble.private.database import numpy_forms
+from scumble.private.database.numpy_forms import NARROW
 from scumble.private.database.tracker_kernels import BUCKETS, WIDTH, Index, divide, settle
-
-_NARROW = 4096  # codes of an axis that are counted one by one, not by faces of boxes
 
 Array = Any
 
 
-@kernel
+@kernel(uncompiled=True)
 def split(
     index: Index,
     boxes: Array,
@@ -80,7 +80,7 @@ def _hull(index: Index, due: Array, late: int) -> Array:
     return hull
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.meeting)
 def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[Array, Array]:
     """Return the accepted boxes that meet a bucket, and their units."""
     meets = np.ones(accepted, np.bool_)
@@ -102,7 +102,7 @@ def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[
     return near, weights
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.core)
 def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
     """Return the intersection of a bucket with all boxes that meet it (the core).
 
@@ -147,11 +147,7 @@ def _cut(
 
     All boxes in `near` meet the bucket, so that only the axis of the cut decides.
     """
-    starts, stops = near[axis, 0], near[axis, 1]
-    before = after = np.int64(0)
-    for place in range(len(weights)):
-        before += weights[place] * (starts[place] < line)
-        after += weights[place] * (stops[place] >= line)
+    before, after = _beside(near[axis], weights, line)
     if index.names[index.where[name] // WIDTH, WIDTH - 1] >= 0:
         divide(index, index.where[name] // WIDTH)
     block, slot = index.where[name] // WIDTH, index.where[name] % WIDTH
@@ -171,7 +167,18 @@ def _cut(
     return before, after
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.beside)
+def _beside(near: Array, weights: Array, line: int) -> tuple[Any, Any]:
+    """Return the units of the intervals that begin before a line, and that end at it or after."""
+    starts, stops = near[0], near[1]
+    before = after = np.int64(0)
+    for place in range(len(weights)):
+        before += weights[place] * (starts[place] < line)
+        after += weights[place] * (stops[place] >= line)
+    return before, after
+
+
+@kernel(numpy_form=numpy_forms.best)
 def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
     """Return the cut with the least sum of the two counters; ties by the larger, then the first."""
     best, larger, best_axis, best_line = np.int64(-1), np.int64(0), 0, np.int64(0)
@@ -196,7 +203,7 @@ def _lines(near: Array, low: int, high: int) -> Array:
 
     These are all codes if there are few, else the faces of the boxes, possibly with duplicates.
     """
-    if high - low < _NARROW:
+    if high - low < NARROW:
         return np.arange(low, high + 2)
     boxes = near.shape[1]
     lines = np.empty(2 * boxes + 2, np.int64)
@@ -213,7 +220,7 @@ def _units_by_line(lines: Array, near: Array, weights: Array) -> tuple[Array, Ar
     """Return the units of the boxes that begin, and that end, at every line (first duplicate)."""
     begun, ended = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.int64)
     low, after = lines[0], lines[-1]
-    narrow = after - low <= _NARROW
+    narrow = after - low <= NARROW
     for place in range(len(weights)):
         start, stop = max(near[0, place], low), min(near[1, place] + 1, after)
         first = start - low if narrow else np.searchsorted(lines, start)

@@ -1,12 +1,15 @@
-"""Inner loops of the exact and the histogram tracker, compiled by numba on first use."""
+"""Inner loops of the exact and the histogram tracker, compiled where that pays."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scumble.model.compiled import kernel
+from scumble.private.database import numpy_forms
+from scumble.private.database.numpy_forms import APART, BLOCKS, INSIDE
 
 Array = Any
 
@@ -18,7 +21,19 @@ Array = Any
 # axis that it restricts, where it covers whole nodes, in runs.
 
 
-@kernel
+def _covered(*arguments: Any) -> int:
+    """Return the number of nodes that a box covers at the level of the last axis it restricts."""
+    sizes, order, given = arguments[3:6]
+    box, last = _ordered.function(given, order, sizes)
+    return prod((box[:last, 1] - box[:last, 0] + 1).tolist())
+
+
+def _opened(top: Array, *others: Any) -> int:
+    """Return the number of nodes to compare with `most`: none where the root is not above it."""
+    return 0 if top[0] <= others[-1] else _covered(top, *others)
+
+
+@kernel(numpy_form=numpy_forms.exact_fits, steps=_opened, nanoseconds=1)
 def exact_fits(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
 ) -> bool:
@@ -48,7 +63,7 @@ def exact_fits(
     return True
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.exact_cover, steps=_covered, nanoseconds=1)
 def exact_cover(
     top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
 ) -> None:
@@ -126,8 +141,7 @@ def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
 # compares the others a whole block at a time.
 
 WIDTH = 64  # buckets in a block
-BLOCKS, BUCKETS = range(2)  # places in `sizes`
-APART, MEETS, INSIDE = range(3)  # how a block lies to a box
+BUCKETS = 1  # a place in `sizes`, after BLOCKS
 _SMALL = 1 << 16  # a limit that no 10,000 boxes of one question take beyond 32 bits
 
 
@@ -176,7 +190,7 @@ def empty_index(whole: Array, buckets: int, limit: int) -> Index:
     )
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.buckets_fit)
 def buckets_fit(index: Index, box: Array, most: int) -> bool:
     """Whether no bucket that meets the box has a counter above `most`."""
     narrow = box.astype(index.faces.dtype)
@@ -192,7 +206,7 @@ def buckets_fit(index: Index, box: Array, most: int) -> bool:
     return True
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.cover_buckets)
 def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -> int:
     """Add units to every bucket that meets the box.
 
@@ -278,7 +292,7 @@ def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any
     return np.int64(highest)
 
 
-@kernel
+@kernel(uncompiled=True)
 def divide(index: Index, block: int) -> None:
     """Divide a full block in two along one axis."""
     faces, counts, names = index.faces[block], index.counts[block], index.names[block]
@@ -303,7 +317,7 @@ def divide(index: Index, block: int) -> None:
     _finish(index, other, moved)
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.lower_half)
 def _lower_half(faces: Array, axis: int) -> Array:
     """Mark the half of the buckets of a full block with the lower centres along an axis."""
     centres = np.empty(WIDTH, np.int64)
@@ -312,7 +326,7 @@ def _lower_half(faces: Array, axis: int) -> Array:
     return centres < np.sort(centres)[WIDTH // 2]
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.extent)
 def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
     """Return a measure of how likely a box that restricts two axes meets the block of one half.
 
@@ -344,7 +358,7 @@ def _move(
     index.where[names[slot]] = block * WIDTH + place
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.finish)
 def _finish(index: Index, block: int, used: int) -> None:
     """Clear unused slots, and find the least box and the largest counter of a block."""
     for axis in range(len(index.whole)):
@@ -361,7 +375,7 @@ def _finish(index: Index, block: int, used: int) -> None:
     settle(index, block)
 
 
-@kernel
+@kernel(numpy_form=numpy_forms.settle)
 def settle(index: Index, block: int) -> None:
     """Find the largest counter of a block."""
     highest = np.int64(0)
