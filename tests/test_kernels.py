@@ -111,6 +111,15 @@ def test_numpy_form_and_loop_agree(loop: Kernel[..., Any]) -> None:
             assert_same(left, right)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", database_kernels.CASES, ids=lambda loop: loop.__name__)
+def test_they_agree_on_wide_codes_and_counters(
+    loop: Kernel[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_kernels, "WIDE", True)
+    test_numpy_form_and_loop_agree(loop)
+
+
 def _used(loop: Kernel[..., Any], found: Any) -> dict[int, int]:
     """Return by place the number of elements in use of an argument that lists pending rows."""
     places = {"lookup": 4, "keep_or_replace": 5, "scale_words": 4, "accept": 7}

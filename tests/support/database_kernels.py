@@ -15,6 +15,7 @@ from scumble.private.database.space import Space
 from scumble.private.database.trackers import ExactTracker, HistogramTracker
 
 Random = np.random.Generator
+WIDE = False  # whether codes and counters need more bytes: loops that are compiled separately
 
 
 def _space(random: Random, most: int) -> Space:
@@ -43,7 +44,7 @@ def _box(random: Random, space: Space) -> Any:
 def _exact(random: Random) -> tuple[list[Any], Any, Any]:
     """Return the arrays of an exact tracker with a few boxes, one box more, and its units."""
     space = _space(random, 6)
-    tracker = ExactTracker(space, int(random.choice([50, 1 << 20, 1 << 40])))
+    tracker = ExactTracker(space, int(random.choice([1 << 20, 1 << 40])) if WIDE else 50)
     for _ in range(int(random.integers(0, 8))):
         tracker.add(_box(random, space)[np.newaxis], int(random.integers(1, 5)))
     arrays = [tracker._top, tracker._own, tracker._starts, tracker._sizes, tracker._order]
@@ -61,9 +62,9 @@ def exact_cover(random: Random) -> list[Any]:
 
 
 def _histogram(random: Random) -> HistogramTracker:
-    """Return a tracker with some boxes; in some spaces codes need more than two bytes."""
-    space = _space(random, int(random.choice([9, 60, 40_000])))
-    limit = int(random.choice([3, 12, 1 << 17]))
+    """Return a tracker with some boxes."""
+    space = _space(random, 40_000 if WIDE else int(random.choice([9, 60])))
+    limit = (1 << 17) if WIDE else int(random.choice([3, 12]))
     tracker = HistogramTracker(space, limit, int(random.choice([4, 200])))
     for _ in range(int(random.integers(0, 30))):
         box, units = _box(random, space)[np.newaxis], int(random.integers(1, 3))
@@ -99,7 +100,7 @@ def split(random: Random) -> list[Any]:
 
 def _full_block(random: Random) -> tuple[HistogramTracker, int]:
     """Return a tracker with one block, which is full of boxes."""
-    tracker = HistogramTracker(_space(random, int(random.choice([9, 40_000]))), 9, 200)
+    tracker = HistogramTracker(_space(random, 40_000 if WIDE else 9), (1 << 17) if WIDE else 9, 200)
     index = tracker._index
     for slot in range(trackers.WIDTH):
         index.faces[0, :, :, slot] = _box(random, tracker.space)
