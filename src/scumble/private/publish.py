@@ -276,11 +276,16 @@ def _left_out(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     """Remarks on the columns that a publisher of rows cannot publish."""
     if not isinstance(mechanism, Publisher):
         return ()
-    return tuple(
+    lists = (
         f"'{attribute.name}' is left out: it is a {attribute.describe()}. Columns that are derived "
         "from it, such as contains(x, 'a'), can be published when the schema lists them."
         for attribute in schema.lists
     )
+    open_ = (
+        f"'{attribute.name}' is left out: it is an open category, which only Keys publishes."
+        for attribute in schema.open
+    )
+    return (*lists, *open_)
 
 
 def _too_noisy(mechanism: Mechanism, schema: Schema, evidence: Evidence) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
+from scumble.model.schema.open_category import OpenCategory
 from scumble.model.schema.toml import (
     FILL_IN,
     ROLES,
@@ -39,7 +40,7 @@ class Attribute:
 
     With `missing`, a missing value has a code of its own, the last one. `null_words` are texts
     that mean a missing value. An identifier has no domain, because it is never published. A list
-    (a set or a sequence) has no codes: see `tabular`.
+    (a set or a sequence) and an open category have no codes: see `tabular`.
     `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
     `to_fill_in` is the role of a column whose domain the owner must write; it is an identifier
     until then.
@@ -91,7 +92,10 @@ class Attribute:
                 )
         if self.role == "identifier":
             raise SchemaError(f"{self}: an identifier is never published and has no domain.")
-        if not isinstance(domain, ListDomain):
+        if isinstance(domain, OpenCategory):
+            if self.from_data:
+                raise SchemaError(f"{self}: an open category lists no values; delete 'from_data'.")
+        elif not isinstance(domain, ListDomain):
             self._check_codes(domain)
         elif self.missing:
             raise SchemaError(
@@ -129,7 +133,12 @@ class Attribute:
     @property
     def tabular(self) -> bool:
         """Whether the column has one value of a listed domain per row, and so codes."""
-        return not (self.domain is None or isinstance(self.domain, ListDomain))
+        return not (self.domain is None or isinstance(self.domain, ListDomain | OpenCategory))
+
+    @property
+    def open(self) -> bool:
+        """Whether the column is a category whose values are not public."""
+        return isinstance(self.domain, OpenCategory)
 
     @property
     def lists(self) -> ListDomain:
@@ -148,7 +157,7 @@ class Attribute:
     @property
     def ordered(self) -> bool:
         """Whether the values have an order, so that ranges are meaningful."""
-        if isinstance(self.domain, ListDomain):
+        if isinstance(self.domain, ListDomain | OpenCategory):
             return False
         return not isinstance(self.domain, Category) or self.domain.ordered
 
@@ -161,6 +170,8 @@ class Attribute:
     @property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of published values."""
+        if isinstance(self.domain, OpenCategory):
+            return self.domain.arrow_type
         return self._required_domain.arrow_type
 
     @cached_property
@@ -289,6 +300,11 @@ class Attribute:
     def _required_domain(self) -> Domain:
         if self.domain is None:
             raise SchemaError(f"{self} is an identifier: it has no domain and is never published.")
+        if isinstance(self.domain, OpenCategory):
+            raise SchemaError(
+                f"{self} is an open category, whose values are not public: only Keys names them. "
+                "The schema that a release of Keys closes serves every mechanism."
+            )
         if isinstance(self.domain, ListDomain):
             raise SchemaError(self._advice(self.domain))
         return self.domain

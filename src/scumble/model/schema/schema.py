@@ -96,7 +96,7 @@ class Schema:
     def role(self, *roles: Role) -> tuple[Attribute, ...]:
         """Return the attributes that have one of these roles, in order.
 
-        Lists are not among them: see `lists`.
+        Lists and open categories are not among them: see `lists` and `open`.
         """
         return tuple(
             attribute
@@ -112,7 +112,12 @@ class Schema:
     @cached_property
     def lists(self) -> tuple[Attribute, ...]:
         """The sets and sequences: only columns that are derived from them are published."""
-        return tuple(a for a in self.attributes if a.domain is not None and not a.tabular)
+        return tuple(a for a in self.attributes if isinstance(a.domain, ListDomain))
+
+    @cached_property
+    def open(self) -> tuple[Attribute, ...]:
+        """The categories whose values are not public: only Keys publishes them."""
+        return tuple(attribute for attribute in self.attributes if attribute.open)
 
     @property
     def identifiers(self) -> tuple[Attribute, ...]:

@@ -13,17 +13,18 @@ from typing import Any, Literal, TypeVar, get_args
 from scumble.model.errors import SchemaError
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.lists import ListDomain
+from scumble.model.schema.open_category import OpenCategory
 
 Role = Literal["identifier", "quasi", "sensitive", "insensitive"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FORMAT = 1
 
 Word = TypeVar("Word", bound=str)
-AnyDomain = Domain | ListDomain
+AnyDomain = Domain | ListDomain | OpenCategory
 
 _LIST_KEYS = ("values", "range", "other", "separator", "longest")
 _KEYS = {
-    "category": ("values", "ordered", "other"),
+    "category": ("values", "ordered", "other", "open"),
     "integer": ("range",),
     "binned": ("edges",),
     "boolean": (),
@@ -123,6 +124,8 @@ def domain_to_table(domain: AnyDomain) -> dict[str, Any]:
             table = {"edges": [int(edge) if edge == int(edge) else edge for edge in edges]}
         case Dates(first, last, by):
             table = {"range": [first.isoformat(), last.isoformat()], "by": by}
+        case OpenCategory():
+            table = {"open": True}
         case Boolean():
             table = {}
     return {"type": domain.kind} | table
@@ -152,6 +155,10 @@ def _domain(kind: str, table: Mapping[str, Any]) -> AnyDomain:
             return ListDomain(
                 lists, _members(table), table.get("separator", " "), table.get("longest")
             )
+        case "category" if _flag(table, "open"):
+            if given := [key for key in ("values", "ordered", "other") if key in table]:
+                raise SchemaError(f"Give either 'open' or '{given[0]}'.")
+            return OpenCategory()
         case "category":
             return _category(table)
         case "integer":

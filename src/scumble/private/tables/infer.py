@@ -59,7 +59,8 @@ _SINGULAR = (
 )
 _ENDLESS = (
     "Too many different values to list: taken for an identifier, which is never published. "
-    "To publish it, give it a role and a type with fewer values."
+    'To publish it, give it a role and a type with fewer values; or type = "category" with '
+    "open = true, and Keys names the values that many people have."
 )
 _CODES = (
     " Nearly all are whole numbers, some with zeros in front: a type integer with a range reads "
@@ -81,8 +82,9 @@ _MANY_MEMBERS = (
 _EMPTY = "No value to learn from: never published until you give it a role and a type."
 _STRANGE = "Values of a kind that cannot be published; never published until they are converted."
 _FILL_IN = (
-    'FILL IN what is possible: type = "category" with values, type = "binned" with edges, or '
-    'another type; or make it role = "identifier" without a type, and it is not published.'
+    'FILL IN what is possible: type = "category" with values (or open = true, for Keys), type = '
+    '"binned" with edges, or another type; or make it role = "identifier" without a type, and it '
+    "is not published."
 )
 _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
 _STEPS = " Most rows have small numbers: the edges grow in steps of 1, 2 and 5."
