@@ -37,6 +37,7 @@ def test_public_names() -> None:
         "ScumbleError",
         "SourceError",
         "__version__",
+        "connect",
         "mechanisms",
         "open",
         "primitives",

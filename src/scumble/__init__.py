@@ -41,6 +41,7 @@ _HOME = {
     "ScumbleError": "scumble.model.errors",
     "SourceError": "scumble.model.errors",
     "__version__": "scumble._version",
+    "connect": "scumble.server.client",
     "mechanisms": "scumble.private.mechanism",
     "open": "scumble.private.owner:open_release",
     "primitives": "scumble.private.primitives:*",

@@ -51,6 +51,7 @@ from scumble.public.estimate import Estimate as Estimate
 from scumble.public.estimate import Estimates as Estimates
 from scumble.public.estimate_table import EstimateTable as EstimateTable
 from scumble.public.release import Release as Release
+from scumble.server.client import connect as connect
 
 __all__ = [
     "AlphaBeta",
@@ -99,6 +100,7 @@ __all__ = [
     "Wavelet",
     "Workload",
     "__version__",
+    "connect",
     "mechanisms",
     "open",
     "primitives",

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scumble.cli import database, ledger
+from scumble.cli import database
 from scumble.cli.app import app
+from scumble.cli.groups import ledger, server
 from scumble.model.errors import ScumbleError
 from tests.support.terminal import run
 
@@ -58,8 +59,10 @@ def test_examples_end_as_stated(shell, tmp_path, monkeypatch):
 
 def test_every_command_has_a_section():
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
-    for group, module in (("db", database), ("ledger", ledger)):
-        names |= {f"{group} {each.callback.__name__}" for each in module.app.registered_commands}
+    groups = (("db", database.app), ("ledger", ledger.app), ("server token", server.token_app))
+    for group, found in groups:
+        commands = [each.name or each.callback.__name__ for each in found.registered_commands]
+        names |= {f"{group} {name}" for name in commands}
     for name in names - {"version", "demo"}:
         assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE), name
 

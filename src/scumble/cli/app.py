@@ -18,11 +18,11 @@ from scumble.cli import (
     compare,
     console,
     database,
-    ledger,
     options,
     printing,
     publish,
 )
+from scumble.cli.groups import ledger, server
 
 app = console.application(
     "scumble",
@@ -38,6 +38,7 @@ schema_app = console.group("Work with schemas: the public description of a table
 app.add_typer(schema_app, name="schema")
 app.add_typer(database.app, name="db")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(server.app, name="server")
 
 
 def _show_version(wanted: bool) -> None:
@@ -152,6 +153,7 @@ app.command("select")(advise.select)
 app.command("advise")(advise.advise)
 app.command("compare")(compare.compare)
 app.command("audit")(audit.audit)
+app.command("serve")(server.serve)
 
 
 @app.command()

@@ -407,7 +407,7 @@ def history(
 @app.command()
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the journal that were changed or cut off."""
-    from scumble.cli import ledger
+    from scumble.cli.groups import ledger
     from scumble.private.database.inspect import DatabaseInspection
 
     with DatabaseInspection(folder) as reading:

@@ -227,7 +227,7 @@ class Estimates:
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
     ) -> None:
-        self._types = tuple(groups)
+        self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.rows = tuple(rows)
 
@@ -268,7 +268,7 @@ class Estimates:
         import pyarrow as pa
 
         records = self.to_dicts(level)
-        kinds = [kind for _, kind in self._types]
+        kinds = [kind for _, kind in self.types]
         fields = [
             *zip(self._columns, kinds, strict=True),
             *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS)),

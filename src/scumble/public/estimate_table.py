@@ -88,7 +88,7 @@ class EstimateTable:
         rows: Sequence[tuple[tuple[Any, ...], tuple[Estimate, ...]]],
         among: int = 0,
     ) -> None:
-        self._types = tuple(groups)
+        self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.items = tuple(items)
         self.rows = tuple(rows)
@@ -136,7 +136,7 @@ class EstimateTable:
         import pyarrow as pa
 
         columns: dict[str, Any] = {}
-        for place, (name, (_, kind)) in enumerate(zip(self._columns, self._types, strict=True)):
+        for place, (name, (_, kind)) in enumerate(zip(self._columns, self.types, strict=True)):
             columns[name] = pa.array([key[place] for key, _ in self.rows], kind)
         records = self.to_dicts(level)
         for item in self.items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,7 @@ from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
 from scumble.private.database.answers import EstimateBuilder
-from scumble.private.database.inspect import events, summary, verify_journal
+from scumble.private.database.inspect import events, links, summary, verify_journal
 from scumble.private.database.plan import AnswerOptions, Prefer, Relax
 from scumble.private.database.questions.reader import Asked, QuestionReader, forecast
 from scumble.private.database.session import Outcome, Request, Session
@@ -30,6 +31,20 @@ from scumble.public.estimate_table import EstimateTable
 
 if TYPE_CHECKING:
     from scumble.public.plot.figures import Figure
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, its status, how many numbers were charged for it, and what remains.
+
+    At most `limit` answers may cover one point; `used` of them cover the most popular one.
+    """
+
+    answer: Estimate | Estimates | EstimateTable
+    status: str
+    new: int
+    used: int
+    limit: int
 
 
 class Database:
@@ -160,13 +175,38 @@ class Database:
         a box nearby has a smaller error. A relaxation error above `max_relaxation_error` is
         refused. `weights` is the cost of moving the limits of each attribute (1 by default).
         """
+        return self.reply(
+            sql,
+            key=key,
+            analyst=analyst,
+            relax=relax,
+            prefer=prefer,
+            max_relaxation_error=max_relaxation_error,
+            weights=weights,
+            tables=tables,
+        ).answer
+
+    def reply(
+        self,
+        sql: str,
+        *,
+        key: str | None = None,
+        analyst: str | None = None,
+        relax: Relax = "regression",
+        prefer: Prefer = "near",
+        max_relaxation_error: float = math.inf,
+        weights: Mapping[str, float] | None = None,
+        tables: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        """Answer one question as `answer` does, and say what was charged and what remains."""
         check_word("key", key)
         check_word("analyst", analyst)
         options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         with self._reading(sql, tables) as asked:
             request = Request(asked.text, asked.questions, options, key, analyst, asked.tables)
             outcome = self._session.submit(request)
-            return asked.present(self._builder(outcome), outcome)
+            answer = asked.present(self._builder(outcome), outcome)
+        return Reply(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
 
     def cost(
         self,
@@ -230,6 +270,18 @@ class Database:
     def history(self) -> list[dict[str, Any]]:
         """Return one dictionary for each question and each appended batch, in order."""
         return events(self._journal.entries(after=1))
+
+    @property
+    def seal(self) -> str:
+        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
+        return str(self._journal.head)
+
+    def chain(self, after: int = 0) -> list[dict[str, Any]]:
+        """Return number, time, kind, analyst and hashes of the entries after a number.
+
+        There are no questions and no answers in it: it is for auditors.
+        """
+        return links(self._journal.entries(after))
 
     def verify(self, seal: str | None = None) -> list[str]:
         """Return what is wrong with the journal, in sentences; none if it is intact."""

@@ -136,6 +136,12 @@ def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     ]
 
 
+def links(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return what an auditor sees of each entry: its place in the chain, no question or answer."""
+    names = ("number", "time", "kind", "analyst", "previous", "hash")
+    return [{name: getattr(entry, name) for name in names} for entry in entries]
+
+
 def _event(entry: Entry) -> dict[str, Any]:
     payload = entry.payload
     if entry.kind == APPEND:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -58,13 +58,15 @@ class Outcome:
 
     `groups` has the pieces of each group as the journal stores them, `numbers` the answers that
     they are made of, by number. `new` is how many of these were charged. `rows` is the number of
-    rows of each batch, or None where it is not public.
+    rows of each batch, or None where it is not public. `used` is how many answers cover the most
+    popular point afterwards.
     """
 
     groups: Sequence[Mapping[str, Any]]
     numbers: Mapping[int, PastAnswer]
     new: int
     rows: Sequence[int] | None
+    used: int = 0
 
     @property
     def status(self) -> str:
@@ -174,7 +176,7 @@ class Session:
             }
             entry = turn.append(ANSWER, payload, request.key, request.analyst)
             self._state.learn(entry, payload)
-        return outcome
+        return replace(outcome, used=self._state.used())
 
     def _stored(self, entry: Entry, request: Request) -> Outcome:
         payload = entry.payload
@@ -206,7 +208,7 @@ class Session:
             for number, _ in piece["terms"]
         }
         rows = [table.rows for table in self._batches()] if self.terms.sized else None
-        return Outcome(groups, numbers, bought, rows)
+        return Outcome(groups, numbers, bought, rows, self._state.used())
 
     def _new_answers(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
         """Return the new answers of a plan: true counts and sums, with noise."""

@@ -1,0 +1,1 @@
+"""Groups of commands: `scumble ledger ...` and `scumble server ...`."""

@@ -1,0 +1,270 @@
+"""Answers as JSON, and back: what the HTTP interface sends and the client reads.
+
+A law is sent with its parameters, so that a client can make the interval of any level. A law
+without such a form is sent as its intervals at some levels; for another level, the interval of the
+next higher one is used, which holds at least as often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from scumble.model.errors import ScumbleError
+from scumble.model.laws.base import check_level
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database.answers import Average, Bounds, CountLaw, DatabaseEstimate
+from scumble.public.estimate import LEVEL, Clamped, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.public.estimation.selecting.combined_laws import Scaled, Within
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Answer = Estimate | Estimates | EstimateTable
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+_CLASSES: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        *(Exact, Unknown, Clamped, Scaled, Within, CountLaw, Bounds, Average),
+        *(NoiseSum, DiscreteLaplace, DiscreteGaussian),
+    )
+}
+_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TabulatedIntervals:
+    """The law of an estimate whose intervals are known at some levels.
+
+    `levels` has pairs of a level and its interval, in ascending order. `noise` is the same for the
+    noise alone, and `bounds` are those of the estimate; both only where the evidence has bounds.
+    """
+
+    stderr: float
+    levels: tuple[tuple[float, float, float], ...]
+    noise: tuple[tuple[float, float, float], ...] = ()
+    limits: tuple[float, float] | None = None
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return _at_least(self.levels, level)
+
+
+@dataclass(frozen=True)
+class TabulatedBounds(TabulatedIntervals):
+    """Intervals at some levels of an estimate that has bounds."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.limits or (-math.inf, math.inf)
+
+    def noise_interval(self, value: float, level: float) -> tuple[float, float]:
+        return _at_least(self.noise, level)
+
+    def typical_interval(self, value: float, level: float) -> tuple[float, float]:
+        """The interval itself: the model of typical tables needs the evidence."""
+        return self.interval(value, level)
+
+
+def _at_least(table: Sequence[tuple[float, float, float]], level: float) -> tuple[float, float]:
+    """Return the interval of the lowest level in the table that is at least `level`."""
+    found = (limits for known, *limits in table if known >= level - 1e-12)
+    low, high = next(found, (-math.inf, math.inf))
+    return low, high
+
+
+def encode_law(estimate: Estimate, levels: Sequence[float] = LEVELS) -> dict[str, Any]:
+    """Return the law of an estimate as JSON values: its parameters, or intervals at `levels`."""
+    try:
+        found: dict[str, Any] = _encoded(estimate.law)
+    except _NoFormError:
+        found = _intervals(estimate, levels)
+    return found
+
+
+def _intervals(estimate: Estimate, levels: Sequence[float]) -> dict[str, Any]:
+    """Return the intervals of an estimate at some levels, as JSON values."""
+    table = [[level, *map(_number, estimate.interval(level))] for level in levels]
+    found: dict[str, Any] = {
+        "name": "intervals",
+        "stderr": _number(estimate.stderr),
+        "levels": table,
+    }
+    if estimate.bounds is not None:
+        noise = [[level, *map(_number, estimate.noise_interval(level))] for level in levels]
+        found |= {"bounds": [_number(limit) for limit in estimate.bounds], "noise": noise}
+    return found
+
+
+def decode_law(data: Mapping[str, Any]) -> Law:
+    """Return a law from its JSON values; raises `ValueError` for what is not one."""
+    if data["name"] != "intervals":
+        law: Law = _decoded(data)
+        return law
+    stderr, levels = _from_number(data["stderr"]), _table(data["levels"])
+    if "bounds" not in data:
+        return TabulatedIntervals(stderr, levels)
+    low, high = map(_from_number, data["bounds"])
+    return TabulatedBounds(stderr, levels, _table(data["noise"]), (low, high))
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> tuple[tuple[float, float, float], ...]:
+    return tuple((float(level), _from_number(low), _from_number(high)) for level, low, high in rows)
+
+
+class _NoFormError(Exception):
+    """A law, or a part of it, that is sent as intervals."""
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, float):
+        return _number(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return [_encoded(each) for each in value]
+    if is_dataclass(value) and type(value).__name__ in _CLASSES:
+        parts = {each.name: _encoded(getattr(value, each.name)) for each in fields(value)}
+        return {"name": type(value).__name__, "parameters": parts}
+    raise _NoFormError
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_decoded, value))
+    if isinstance(value, str):
+        return _from_number(value)
+    if not isinstance(value, Mapping):
+        return value
+    if "fraction" in value:
+        return Fraction(value["fraction"])
+    given = {name: _decoded(part) for name, part in value["parameters"].items()}
+    if value["name"] not in _CLASSES:
+        raise ValueError(f"the law {value['name']!r} is not known")
+    return _CLASSES[value["name"]](**given)
+
+
+def _number(number: float) -> float | str:
+    """Return a number as JSON can say it: those that are not finite become text."""
+    return number if math.isfinite(number) else str(float(number))
+
+
+def _from_number(number: float | str) -> float:
+    return _SPECIAL[number] if isinstance(number, str) else number
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
+    """Return an answer as JSON values: one estimate, or the rows of a table of them.
+
+    `level` is that of `low` and `high`.
+    """
+    check_level(level)
+    if isinstance(answer, Estimate):
+        return {"kind": "estimate", **_estimate(answer, level)}
+    few = LEVELS if len(answer) <= 100 else (level,)
+    found: dict[str, Any] = {
+        "groups": [{"name": name, "type": str(kind)} for name, kind in answer.types],
+        "level": level,
+    }
+    if isinstance(answer, EstimateTable):
+        shown = answer.shown_level(level)
+        levels = sorted({*few, shown})
+        rows: list[Any] = [
+            {"key": _key(key), "estimates": [_estimate(each, shown, levels) for each in row]}
+            for key, row in answer.rows
+        ]
+        more = {"kind": "table", "items": list(answer.items), "among": answer.among}
+        return {**more, **found, "level": shown, "notes": answer.notes, "rows": rows}
+    shown = answer.shown_level(level) if isinstance(answer, SelectedEstimates) else level
+    levels = sorted({*few, shown})
+    rows = [{"key": _key(key), **_estimate(each, shown, levels)} for key, each in answer.rows]
+    among = {"among": answer.among} if isinstance(answer, SelectedEstimates) else {}
+    return {"kind": "estimates", **found, **among, "level": shown, "rows": rows}
+
+
+def decode_answer(data: Mapping[str, Any]) -> Answer:
+    """Return the answer that `encode_answer` described; raises `ScumbleError` if it cannot."""
+    try:
+        return _decode_answer(data)
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise ScumbleError(
+            "The server sent an answer that this version of scumble cannot read. Use the version "
+            "of the server."
+        ) from error
+
+
+def _decode_answer(data: Mapping[str, Any]) -> Answer:
+    if data["kind"] == "estimate":
+        return _read_estimate(data)
+    types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]
+    kinds = [kind for _, kind in types]
+    keyed = [(_read_key(row["key"], kinds), row) for row in data["rows"]]
+    if data["kind"] == "table":
+        rows = [(key, tuple(map(_read_estimate, row["estimates"]))) for key, row in keyed]
+        return EstimateTable(types, data["items"], rows, data["among"])
+    found = [(key, _read_estimate(row)) for key, row in keyed]
+    if "among" in data:
+        return SelectedEstimates(types, found, data["among"])
+    return Estimates(types, found)
+
+
+def _estimate(
+    estimate: Estimate, level: float, levels: Sequence[float] | None = None
+) -> dict[str, Any]:
+    found = estimate.to_dict(level)
+    bounds = [found.pop("bound_low"), found.pop("bound_high")]
+    return {
+        **found,
+        "bounds": None if estimate.bounds is None else bounds,
+        "law": encode_law(estimate, levels or sorted({*LEVELS, level})),
+    }
+
+
+def _read_estimate(data: Mapping[str, Any]) -> Estimate:
+    value = math.nan if data["value"] is None else float(data["value"])
+    law, notes = decode_law(data["law"]), tuple(data["notes"])
+    if "status" not in data:
+        return Estimate(value, law, data["method"], notes)
+    return DatabaseEstimate(
+        value,
+        law,
+        data["method"],
+        notes,
+        status=data["status"],
+        answered=data["answered"],
+        distance=data["distance"],
+        numbers=data["numbers"],
+    )
+
+
+def _key(key: Sequence[Any]) -> list[Any]:
+    return [part.isoformat() if isinstance(part, date) else part for part in key]
+
+
+def _read_key(key: Sequence[Any], kinds: Sequence[pa.DataType]) -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return tuple(
+        date.fromisoformat(part) if isinstance(part, str) and pa.types.is_date(kind) else part
+        for part, kind in zip(key, kinds, strict=True)
+    )
+
+
+def _arrow_type(name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    names = {"date32[day]": "date32", "double": "float64", "bool": "bool"}
+    return pa.type_for_alias(names.get(name, name))

@@ -1,0 +1,282 @@
+"""The data sets of a server: live databases and releases behind the same verbs.
+
+Analysts see what concerns them: the schema, guarantees, limits, their own questions. What is here
+is called from several threads at once.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scumble.model.errors import ScumbleError
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.schema.schema import Schema
+from scumble.private.database.database import Database
+from scumble.public.release import Release, load
+from scumble.server.answer_json import Answer
+from scumble.server.config import DatasetSettings
+from scumble.server.problems import Problem
+
+REPEATS = (
+    "Repeats are free, and cost is told before asking: so an analyst can see that somebody asked "
+    "the same before."
+)
+_NO_JOURNAL = "A release has no journal: its answers cost nothing, and nobody counts them."
+_LONGEST_KEY = 120
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of an analyst, with the options of `Database.answer`."""
+
+    sql: str
+    analyst: str
+    key: str | None = None
+    relax: str = "regression"
+    prefer: str = "near"
+    max_relaxation_error: float | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of `Database.answer` and `Database.cost`."""
+        most = self.max_relaxation_error
+        return {
+            "analyst": self.analyst,
+            "relax": self.relax,
+            "prefer": self.prefer,
+            "max_relaxation_error": math.inf if most is None else most,
+        }
+
+    @property
+    def own_key(self) -> str | None:
+        """The idempotency key in the journal: two analysts never share one."""
+        return None if self.key is None else f"{self.analyst}:{self.key}"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, the numbers that were charged for it, and what remains; None where it is free."""
+
+    answer: Answer
+    new: int = 0
+    used: int | None = None
+    limit: int | None = None
+
+    def cost(self) -> dict[str, Any]:
+        return {"new numbers": self.new}
+
+    def remaining(self) -> dict[str, Any] | None:
+        if self.used is None or self.limit is None:
+            return None
+        return {"used": self.used, "limit": self.limit, "share left": 1 - self.used / self.limit}
+
+
+class Dataset(ABC):
+    """One data set: what it is, and the verbs that it answers to."""
+
+    kind: str
+    name: str
+    title: str
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def guarantees(self) -> Guarantees: ...
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The attributes that questions may name."""
+
+    @abstractmethod
+    def answer(self, question: Question) -> Reply: ...
+
+    @abstractmethod
+    def cost(self, question: Question) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def status(self, analyst: str | None) -> dict[str, Any]:
+        """Return what is used and what remains; of quotas only the analyst's, or all (None)."""
+
+    @abstractmethod
+    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+        """Return the questions of an analyst, or all of them (None), in order."""
+
+    @abstractmethod
+    def chain(self, after: int) -> dict[str, Any]:
+        """Return seal and entries of the journal, without questions and answers."""
+
+    @abstractmethod
+    def verify(self, seal: str | None) -> list[str]: ...
+
+    @abstractmethod
+    def certificate(self) -> str:
+        """Return what is promised, and what an audit finds about it, as one HTML page."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the files of the data set."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return schema, guarantees and limits as JSON values."""
+        limits = dict.fromkeys(limit for each in self.guarantees for limit in each.limits)
+        return {
+            **self.summary(),
+            "schema": self.schema.select(self.columns).to_dict(),
+            "guarantees": [str(each) for each in self.guarantees],
+            "limits": [*limits, *([REPEATS] if self.kind == "database" else [])],
+        }
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "kind": self.kind,
+            "columns": list(self.columns),
+            "promise": str(next(iter(self.guarantees))),
+        }
+
+
+class LiveDataset(Dataset):
+    """A statistical database. Every answer is charged, and durable before it is given."""
+
+    kind = "database"
+
+    def __init__(self, name: str, title: str, folder: Path, database: Database) -> None:
+        self.name, self.title, self.folder = name, title, folder
+        self.database = database
+        self.schema = database.schema
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees([self.database.guarantee])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.database.space.names)
+
+    def answer(self, question: Question) -> Reply:
+        if question.key is not None and len(question.key) > _LONGEST_KEY:
+            raise Problem(422, f"The key must have at most {_LONGEST_KEY} characters.")
+        found = self.database.reply(question.sql, key=question.own_key, **question.options())
+        return Reply(found.answer, found.new, found.used, found.limit)
+
+    def cost(self, question: Question) -> dict[str, Any]:
+        return self.database.cost(question.sql, **question.options())
+
+    def status(self, analyst: str | None) -> dict[str, Any]:
+        found = self.database.status()
+        quotas = found.pop("analysts")
+        wanted = quotas if analyst is None else {n: q for n, q in quotas.items() if n == analyst}
+        return {**found, "analysts": wanted}
+
+    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+        events = self.database.history()
+        return [each for each in events if analyst is None or each["analyst"] == analyst]
+
+    def chain(self, after: int) -> dict[str, Any]:
+        return {"seal": self.database.seal, "entries": self.database.chain(after)}
+
+    def verify(self, seal: str | None) -> list[str]:
+        return self.database.verify(seal)
+
+    def certificate(self) -> str:
+        from scumble.audit import report, subjects
+
+        return report.page(subjects.of_database(self.folder))
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class ReleaseDataset(Dataset):
+    """A release: its answers cost nothing, since all of it is public to those who may ask."""
+
+    kind = "release"
+
+    def __init__(self, name: str, title: str, folder: Path, release: Release) -> None:
+        self.name, self.title, self.folder = name, title, folder
+        self.release = release
+        self.schema = release.schema
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return self.release.guarantees
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.release.evidence.columns)
+
+    def answer(self, question: Question) -> Reply:
+        return Reply(self.release.answer(question.sql))
+
+    def cost(self, question: Question) -> dict[str, Any]:
+        self.release.parse(question.sql)
+        return {"status": "answered", "new numbers": 0, "free": True}
+
+    def status(self, analyst: str | None) -> dict[str, Any]:
+        return {"free": True}
+
+    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+        return []
+
+    def chain(self, after: int) -> dict[str, Any]:
+        raise Problem(409, _NO_JOURNAL)
+
+    def verify(self, seal: str | None) -> list[str]:
+        raise Problem(409, _NO_JOURNAL)
+
+    def certificate(self) -> str:
+        from scumble.audit import report, subjects
+
+        return report.page(subjects.of_release(self.folder))
+
+    def close(self) -> None:
+        """A release closes its files when nobody uses it any more."""
+
+
+class Catalogue:
+    """The data sets of a server, by name."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Dataset] = {}
+
+    def add(self, dataset: Dataset) -> None:
+        if dataset.name in self._found:
+            raise Problem(409, f"There is a data set {dataset.name!r} already.")
+        self._found[dataset.name] = dataset
+
+    def remove(self, name: str) -> None:
+        """Stop serving a data set; its files stay."""
+        self._found.pop(name).close()
+
+    def get(self, name: str) -> Dataset | None:
+        return self._found.get(name)
+
+    def __iter__(self) -> Iterator[Dataset]:
+        return iter(list(self._found.values()))
+
+    def close(self) -> None:
+        for name in list(self._found):
+            self.remove(name)
+
+
+def open_dataset(settings: DatasetSettings, progress: Callable[..., Any] | None = None) -> Dataset:
+    """Open the release or the database that a configuration names."""
+    title = settings.title or settings.name
+    if settings.release is not None:
+        return ReleaseDataset(settings.name, title, settings.release, load(settings.release))
+    if settings.database is None or settings.source is None:
+        raise ScumbleError(f"The data set {settings.name} has neither a release nor a database.")
+    database = Database.open(
+        settings.database,
+        settings.source,
+        batches=list(settings.batches),
+        table=settings.table,
+        progress=progress,
+    )
+    return LiveDataset(settings.name, title, settings.database, database)

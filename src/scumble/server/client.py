@@ -1,0 +1,200 @@
+"""`connect`: a data set of a server, with the verbs of a database and the same results."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
+
+from scumble.model.errors import (
+    LedgerError,
+    ParameterError,
+    PromiseError,
+    QueryError,
+    ReleaseError,
+    SchemaError,
+    ScumbleError,
+    SourceError,
+)
+from scumble.model.schema.schema import Schema
+from scumble.server.answer_json import Answer, decode_answer
+
+if TYPE_CHECKING:
+    import httpx
+
+TOKEN = "SCUMBLE_TOKEN"  # noqa: S105  # the name of a variable
+_ERRORS: dict[str, type[ScumbleError]] = {
+    each.__name__: each
+    for each in (
+        *(LedgerError, ParameterError, PromiseError, ReleaseError, SchemaError, SourceError),
+    )
+}
+_RETRIED = (408, 429, 502, 503, 504)
+_TRIES = 6
+
+
+class ServerError(ScumbleError):
+    """The server refuses the request, or cannot be reached. `status` is that of HTTP, or 0."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def connect(address: str, *, token: str | None = None, timeout: float = 90.0) -> RemoteDataset:
+    """Return a data set of a server: `connect("https://host:8470/people", token=...)`.
+
+    The token is taken from the environment variable SCUMBLE_TOKEN if it is not given. A request
+    that fails on the way is tried again; every question carries an idempotency key, so that it is
+    charged once.
+    """
+    parts = urlsplit(address)
+    name = parts.path.strip("/")
+    if parts.scheme not in ("http", "https") or not parts.netloc or not name or "/" in name:
+        allowed = "the address of a data set, as https://host:8470/people"
+        raise ParameterError.of("connect", "address", allowed, address)
+    secret = token or os.environ.get(TOKEN)
+    if not secret:
+        raise ParameterError(f"Give a token: connect(..., token=...), or set {TOKEN}.")
+    return RemoteDataset(f"{parts.scheme}://{parts.netloc}", name, secret, timeout)
+
+
+class RemoteDataset:
+    """A database or release on a server: `answer`, `cost`, `status`, `history`."""
+
+    def __init__(self, server: str, name: str, token: str, timeout: float) -> None:
+        """Call `connect`."""
+        try:
+            import httpx
+        except ModuleNotFoundError:
+            raise ScumbleError(
+                "connect() needs httpx, which is not installed: install scumble[client]."
+            ) from None
+        self.name = name
+        self._http: httpx.Client = httpx.Client(
+            base_url=f"{server}/api/v1/",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout,
+            follow_redirects=False,
+        )
+
+    def answer(
+        self,
+        sql: str,
+        *,
+        key: str | None = None,
+        relax: str = "regression",
+        prefer: str = "near",
+        max_relaxation_error: float | None = None,
+    ) -> Answer:
+        """Answer one question, as `Database.answer` does. The token says who asks."""
+        body = _question(sql, relax, prefer, max_relaxation_error)
+        body["key"] = secrets.token_hex(16) if key is None else key
+        return decode_answer(self._fields("POST", "answer", body))
+
+    def cost(
+        self,
+        sql: str,
+        *,
+        relax: str = "regression",
+        prefer: str = "near",
+        max_relaxation_error: float | None = None,
+    ) -> dict[str, Any]:
+        """Return what `answer` would do, and its standard error. Nothing is charged."""
+        return self._fields("POST", "cost", _question(sql, relax, prefer, max_relaxation_error))
+
+    def status(self) -> dict[str, Any]:
+        """Return what is used of the promise, and what is left."""
+        return self._fields("GET", "status")
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the questions that this token may see, in order."""
+        found: list[dict[str, Any]] = self._fields("GET", "history")["history"]
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Return schema, guarantees and limits as JSON values."""
+        return self._fields("GET", "")
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.from_dict(self.describe()["schema"])
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Data set {self.name} at {self._http.base_url}"
+
+    def _fields(
+        self, method: str, verb: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Make a request, again where that may help; return the JSON of the response."""
+        import httpx
+
+        path = f"datasets/{quote(self.name)}" + (f"/{verb}" if verb else "")
+        for attempt in range(_TRIES):
+            last = attempt == _TRIES - 1
+            try:
+                response = self._http.request(method, path, json=body)
+            except httpx.HTTPError as error:
+                if last or isinstance(error, httpx.UnsupportedProtocol):
+                    where = self._http.base_url.copy_with(path="/")
+                    raise ServerError(
+                        f"The server {where} cannot be reached: {type(error).__name__}. Check its "
+                        "address, and that it runs."
+                    ) from None
+                time.sleep(0.2 * 2**attempt)
+                continue
+            if response.status_code not in _RETRIED or last:
+                return _content(response)
+            wait = response.headers.get("Retry-After", "1")
+            time.sleep(min(float(wait) if wait.isdigit() else 1.0, 5.0) * (0.5 + attempt / 2))
+        raise ServerError("The server cannot be reached.")  # not reached: the last try returns
+
+
+def _question(
+    sql: str, relax: str, prefer: str, max_relaxation_error: float | None
+) -> dict[str, Any]:
+    if not isinstance(sql, str):
+        raise ParameterError.of("answer", "sql", "the text of a question", sql)
+    found = {"sql": sql, "relax": relax, "prefer": prefer}
+    more = {} if max_relaxation_error is None else {"max_relaxation_error": max_relaxation_error}
+    return {**found, **more}
+
+
+def _content(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON of a response; raises the error that the server reports."""
+    try:
+        found: object = response.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ServerError(
+            f"The address answers with status {response.status_code}, but is no scumble server.",
+            response.status_code,
+        ) from None
+    if response.status_code < 400:
+        return found
+    sentence = str(found.get("detail", "The server refuses the request."))
+    kind = str(found.get("error", ""))
+    if kind == "QueryError":
+        raise _query_error(found, sentence)
+    if kind in _ERRORS:
+        raise _ERRORS[kind](sentence)
+    raise ServerError(sentence, response.status_code)
+
+
+def _query_error(found: Mapping[str, Any], sentence: str) -> QueryError:
+    error = QueryError(str(found.get("text", sentence)))
+    error.message, error.line, error.column = sentence, found.get("line"), found.get("column")
+    return error

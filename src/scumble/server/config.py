@@ -1,0 +1,207 @@
+"""The configuration of a server: server.toml, read and checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from scumble.model.errors import ParameterError
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a listener is: host and port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def read(cls, text: object, parameter: str = "address") -> Address:
+        """Return the address in a text such as 127.0.0.1:8470 or [::1]:8470."""
+        match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
+        if match is None or not 0 <= int(match["port"]) < 65536:
+            raise ParameterError.of("serve", parameter, "HOST:PORT, as 127.0.0.1:8470", text)
+        return cls(match["host"].strip("[]"), int(match["port"]))
+
+    @property
+    def local(self) -> bool:
+        """Whether only programs on this computer reach it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one token and one question may use.
+
+    `requests` per second and `concurrent` requests are for one token. `queue` is the number of
+    requests that may wait for one of `threads`. `body` and `upload` are bytes, `seconds` and
+    `memory` (MB) are for one question.
+    """
+
+    requests: float = 200.0
+    concurrent: int = 64
+    threads: int = 32
+    queue: int = 256
+    body: int = 65_536
+    upload: int = 1_000_000_000
+    seconds: float = 60.0
+    memory: float = 2048.0
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """One data set: the folder of a release, or of a database and the table that it is about."""
+
+    name: str
+    title: str = ""
+    release: Path | None = None
+    database: Path | None = None
+    source: str | None = None
+    table: str | None = None
+    batches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Everything that server.toml says."""
+
+    folder: Path
+    address: Address = Address("127.0.0.1", 8470)
+    title: str = "scumble"
+    certificate: Path | None = None
+    key: Path | None = None
+    postgres: Address | None = None
+    sources: tuple[Path, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    datasets: tuple[DatasetSettings, ...] = ()
+
+    @property
+    def secure(self) -> bool:
+        return self.certificate is not None
+
+
+def load_settings(path: str | Path) -> ServerSettings:
+    """Read server.toml. Relative paths in it are relative to its folder.
+
+    Raises `ParameterError` with one sentence about what is wrong.
+    """
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ParameterError(f"There is no file {file}. Write one, or try --demo.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ParameterError(f"{file} cannot be read as TOML: {error}.") from None
+    return read_settings(content, file.resolve().parent)
+
+
+def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
+    """Return the settings in the tables of a TOML file; `base` is where relative paths begin."""
+    _known("server.toml", content, ("server", "limits", "datasets"))
+    server = _table(content, "server")
+    _known("[server]", server, [each.name for each in fields(ServerSettings)][:7])
+    if "folder" not in server:
+        raise ParameterError("[server] needs a folder: where tokens and uploads are kept.")
+    certificate, key = (_path(server, name, base) for name in ("certificate", "key"))
+    if (certificate is None) != (key is None):
+        raise ParameterError("[server] needs certificate and key together, or none of them.")
+    postgres = server.get("postgres")
+    datasets = _table(content, "datasets")
+    return ServerSettings(
+        folder=_must(_path(server, "folder", base)),
+        address=Address.read(server.get("address", "127.0.0.1:8470")),
+        title=_text("[server]", "title", server.get("title", "scumble")),
+        certificate=certificate,
+        key=key,
+        postgres=None if postgres is None else Address.read(postgres, "postgres"),
+        sources=tuple(base / each for each in _texts("[server]", "sources", server)),
+        limits=_limits(_table(content, "limits")),
+        datasets=tuple(_dataset(name, _table(datasets, name), base) for name in datasets),
+    )
+
+
+def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings:
+    where = f"[datasets.{name}]"
+    if not _NAME.fullmatch(name):
+        allowed = "a small letter, then at most 39 small letters, digits, - and _"
+        raise ParameterError.of("serve", "name of a data set", allowed, name)
+    _known(where, table, [each.name for each in fields(DatasetSettings)][1:])
+    release, database = (_path(table, key, base) for key in ("release", "database"))
+    if (release is None) == (database is None):
+        raise ParameterError(f"{where} needs either a release or a database: its folder.")
+    if database is not None and "source" not in table:
+        raise ParameterError(f"{where} needs a source: the table that the database is about.")
+    if release is not None and {"source", "table", "batches"} & set(table):
+        raise ParameterError(f"{where} is a release, which has no source, table or batches.")
+    source = table.get("source")
+    return DatasetSettings(
+        name,
+        title=_text(where, "title", table.get("title", "")),
+        release=release,
+        database=database,
+        source=None if source is None else _source(_text(where, "source", source), base),
+        table=None if "table" not in table else _text(where, "table", table["table"]),
+        batches=tuple(_source(each, base) for each in _texts(where, "batches", table)),
+    )
+
+
+def _limits(table: Mapping[str, Any]) -> Limits:
+    kinds = get_type_hints(Limits)
+    _known("[limits]", table, list(kinds))
+    for name, value in table.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value < 1e12 or (kinds[name] is int and value != int(value)):
+            allowed = "a whole number above 0" if kinds[name] is int else "a number above 0"
+            raise ParameterError.of("serve", f"limits.{name}", allowed, value)
+    return Limits(**{name: kinds[name](value) for name, value in table.items()})
+
+
+def _source(text: str, base: Path) -> str:
+    """Return a source with a path relative to `base`; an address such as postgresql:// as it is."""
+    return text if "://" in text else str(base / text)
+
+
+def _path(table: Mapping[str, Any], name: str, base: Path) -> Path | None:
+    return None if name not in table else base / _text("server.toml", name, table[name])
+
+
+def _must(path: Path | None) -> Path:
+    assert path is not None  # noqa: S101  # checked before
+    return path
+
+
+def _table(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = content.get(name, {})
+    if not isinstance(found, Mapping):
+        raise ParameterError(f"server.toml: {name} must be a table, as [{name}].")
+    return found
+
+
+def _text(where: str, name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ParameterError(f"{where}: {name} must be printable text. Got {value!r} instead.")
+    return value
+
+
+def _texts(where: str, name: str, table: Mapping[str, Any]) -> list[str]:
+    found = table.get(name, [])
+    if not isinstance(found, list):
+        raise ParameterError(f"{where}: {name} must be a list of texts. Got {found!r} instead.")
+    return [_text(where, name, each) for each in found]
+
+
+def _known(where: str, table: Mapping[str, Any], names: Any) -> None:
+    for name in table:
+        if name not in names:
+            raise ParameterError(f"{where}: unknown key {name!r}. Allowed are {', '.join(names)}.")

@@ -1,0 +1,64 @@
+"""The demonstration of the server: fictitious people, one database and two releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from scumble.demo.census import census
+from scumble.private.database.database import Database
+from scumble.private.publish import publish
+from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
+
+PEOPLE = 50_000
+ASKED = ("age", "sex", "region", "condition")
+# Up to eight answers about one person: so few that a visitor sees a question being relaxed.
+_EPSILON, _NOISE = 1.0, 16.0
+EXAMPLES = (
+    "SELECT COUNT(*) FROM people WHERE age >= 65",
+    "SELECT COUNT(*) FROM people WHERE condition = 'Diabetes' AND age BETWEEN 40 AND 59",
+    "SELECT region, COUNT(*) FROM people WHERE condition = 'Asthma' GROUP BY region",
+    "SELECT AVG(age) FROM people WHERE condition = 'Arthritis'",
+)
+
+
+def make_demo(
+    folder: Path, address: Address, step: Callable[[str], None], people: int = PEOPLE
+) -> ServerSettings:
+    """Make the data sets of the demonstration in a folder, and return the configuration."""
+    import pyarrow.parquet as pq
+
+    from scumble.private.perturbation.uniform import Uniform
+    from scumble.private.summaries.marginals import Marginals
+
+    step(f"Making {people:,} fictitious people")
+    table, schema = census(people)
+    source = folder / "people.parquet"
+    pq.write_table(table, source)
+    step("Making a database that answers live questions")
+    asked = list(ASKED)
+    Database.create(
+        folder / "people", source, schema, epsilon=_EPSILON, noise=_NOISE, attributes=asked
+    ).close()
+    step("Publishing perturbed rows")
+    publish(source, schema, Uniform(epsilon=2)).save(folder / "rows")
+    step("Publishing private tables of counts")
+    marginals = Marginals(asked, epsilon=1, neighbours="replace", ways=2)
+    publish(source, schema, marginals).save(folder / "counts")
+    return ServerSettings(
+        folder=folder / "server",
+        address=address,
+        title="Demonstration",
+        sources=(source,),
+        limits=Limits(seconds=30),
+        datasets=(
+            DatasetSettings(
+                "people",
+                "People (live questions)",
+                database=folder / "people",
+                source=str(source),
+            ),
+            DatasetSettings("rows", "People (perturbed rows)", release=folder / "rows"),
+            DatasetSettings("counts", "People (tables of counts)", release=folder / "counts"),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The HTTP interface: routes, the gates that every request passes, and formats of answers."""

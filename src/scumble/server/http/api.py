@@ -1,0 +1,226 @@
+"""The HTTP interface /api/v1: its routes, and what each does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from scumble._version import __version__
+from scumble.server.answer_json import encode_answer
+from scumble.server.catalogue import Question
+from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
+from scumble.server.http.routes import (
+    ASKING,
+    AUDITING,
+    EVERYBODY,
+    OWNER,
+    Call,
+    Field,
+    Result,
+    Route,
+)
+from scumble.server.problems import Problem
+
+if TYPE_CHECKING:
+    from scumble.server.service import Service
+
+_RELAX = ("regression", "compound", "refuse")
+_PREFER = ("near", "exact")
+_LEVEL = Field("level", "number", "Level of low and high.", least=0.000001, most=0.999999)
+_QUESTION = (
+    Field("sql", "string", "The question, as SQL.", required=True),
+    Field("relax", "string", "When the promise is used up.", choices=_RELAX),
+    Field("prefer", "string", "A box nearby, or the box itself.", choices=_PREFER),
+    Field("max_relaxation_error", "number", "Refuse what is further from the question.", least=0),
+)
+_KEY = Field("key", "string", "Idempotency key: asked again with it, answered once.", longest=120)
+_MOST_HISTORY = 10_000
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def list_datasets(service: Service, call: Call) -> Result:
+    allowed = [each for each in service.catalogue if call.user.allows(each.name)]
+    return Result({"datasets": [each.summary() for each in allowed]})
+
+
+def describe_dataset(service: Service, call: Call) -> Result:
+    return Result(call.data.describe())
+
+
+def answer(service: Service, call: Call) -> Result:
+    level = float(call.body.get("level", 0.95))
+    reply = call.data.answer(_question(call))
+    service.metrics.answered(reply.answer)
+    media = preferred(call.headers.get("accept", ""))
+    if media == ARROW:
+        return Result(arrow_bytes(reply.answer, level), media_type=ARROW)
+    if media == CSV:
+        return Result(csv_text(reply.answer, level), media_type=CSV)
+    found = encode_answer(reply.answer, level)
+    return Result({**found, "cost": reply.cost(), "remaining": reply.remaining()}, media_type=JSON)
+
+
+def cost(service: Service, call: Call) -> Result:
+    return Result(call.data.cost(_question(call)))
+
+
+def history(service: Service, call: Call) -> Result:
+    last = int(call.query.get("last", 1000))
+    return Result({"history": call.data.history(call.analyst)[-last:]})
+
+
+def status(service: Service, call: Call) -> Result:
+    return Result(call.data.status(call.analyst))
+
+
+def _question(call: Call) -> Question:
+    names = ("sql", "key", "relax", "prefer", "max_relaxation_error")
+    given = {name: call.body[name] for name in names if name in call.body}
+    return Question(**given, analyst=call.user.name)
+
+
+# --- auditing -------------------------------------------------------------------------------------
+
+
+def ledger(service: Service, call: Call) -> Result:
+    found = call.data.chain(int(call.query.get("after", 0)))
+    return Result({**found, "entries": found["entries"][:_MOST_HISTORY]})
+
+
+def verify(service: Service, call: Call) -> Result:
+    findings = call.data.verify(call.body.get("seal"))
+    return Result({"intact": not findings, "findings": findings})
+
+
+def certificate(service: Service, call: Call) -> Result:
+    return Result(call.data.certificate(), media_type="text/html; charset=utf-8")
+
+
+# --- owning ---------------------------------------------------------------------------------------
+
+
+def list_tokens(service: Service, call: Call) -> Result:
+    return Result({"tokens": [each.public() for each in service.tokens.all()]})
+
+
+def create_token(service: Service, call: Call) -> Result:
+    body = call.body
+    for name in body.get("datasets", ()):
+        if service.catalogue.get(name) is None:
+            raise Problem(422, f"There is no data set {name[:60]!r}.", {"member": "datasets"})
+    text, token = service.tokens.create(
+        body["role"], body["name"], days=body.get("days"), datasets=body.get("datasets")
+    )
+    return Result({"token": text, **token.public()}, status=201)
+
+
+def revoke_token(service: Service, call: Call) -> Result:
+    return Result(service.tokens.revoke(call.path["prefix"]).public())
+
+
+def stop_dataset(service: Service, call: Call) -> Result:
+    service.catalogue.remove(call.data.name)
+    return Result({"stopped": call.data.name})
+
+
+# --- anybody --------------------------------------------------------------------------------------
+
+
+def health(service: Service, call: Call) -> Result:
+    return Result({"status": "ok", "version": __version__})
+
+
+def ready(service: Service, call: Call) -> Result:
+    if not service.ready:
+        raise Problem(503, "The server is starting: data sets are being read.")
+    return Result({"status": "ready", "datasets": len(list(service.catalogue))})
+
+
+def metrics(service: Service, call: Call) -> Result:
+    return Result(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def openapi(service: Service, call: Call) -> Result:
+    from scumble.server.http.openapi import document
+
+    return Result(json.loads(json.dumps(document(ROUTES))))
+
+
+def _route(method: str, path: str, *rest: Any, **more: Any) -> Route:
+    return Route(method, f"/api/v1/{path}", *rest, **more)
+
+
+_DATASET = "datasets/{dataset}"
+ROUTES = (
+    Route("GET", "/healthz", "health", (), health, "Whether the server runs.", quick=True),
+    Route(
+        "GET", "/readyz", "ready", (), ready, "Whether data sets can be asked.",
+        statuses=(503,), quick=True,
+    ),
+    Route(
+        "GET", "/metrics", "metrics", (), metrics, "Counters for Prometheus.",
+        returns="text/plain", quick=True,
+    ),
+    _route("GET", "openapi.json", "openapi", (), openapi, "This description.", quick=True),
+    _route("GET", "datasets", "datasets", EVERYBODY, list_datasets, "The data sets."),
+    _route(
+        "GET", _DATASET, "dataset", EVERYBODY, describe_dataset,
+        "Schema, guarantees and limits of a data set.",
+    ),
+    _route(
+        "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
+        "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
+        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,),
+    ),
+    _route(
+        "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
+        "What a question would cost, and its error. Free of charge.", body=_QUESTION,
+    ),
+    _route(
+        "GET", f"{_DATASET}/history", "history", ASKING, history,
+        "The questions that were asked; analysts see their own.",
+        query=(Field("last", "integer", "The latest entries only.", least=1, most=_MOST_HISTORY),),
+    ),
+    _route(
+        "GET", f"{_DATASET}/status", "status", ASKING, status,
+        "What is used of the promise, and what is left.",
+    ),
+    _route(
+        "GET", f"{_DATASET}/ledger", "ledger", AUDITING, ledger,
+        "Entries of the journal with their hashes, and its seal; no questions, no answers.",
+        query=(Field("after", "integer", "Only entries after this number.", least=0),),
+        statuses=(409,),
+    ),
+    _route(
+        "POST", f"{_DATASET}/verify", "verify", AUDITING, verify,
+        "Check the chain of entries, and that it continues a seal.",
+        body=(Field("seal", "string", "A seal that was kept: number and hash.", longest=200),),
+        statuses=(409,),
+    ),
+    _route(
+        "GET", f"{_DATASET}/certificate", "certificate", AUDITING, certificate,
+        "The certificate, as an HTML page.", returns="text/html",
+    ),
+    _route("GET", "tokens", "tokens", OWNER, list_tokens, "All tokens; never their text."),
+    _route(
+        "POST", "tokens", "create token", OWNER, create_token,
+        "Make a token. Its text is in this response only.",
+        body=(
+            Field("role", "string", "Its role.", True, ("owner", "analyst", "auditor")),
+            Field("name", "string", "Who uses it; analysts have quotas by name.", True, longest=60),
+            Field("days", "number", "Days until it expires.", least=0.001, most=36_500),
+            Field("datasets", "strings", "The data sets that it is for; all by default."),
+        ),
+        statuses=(201,),
+    ),
+    _route(
+        "DELETE", "tokens/{prefix}", "revoke token", OWNER, revoke_token, "Revoke a token.",
+        statuses=(422,),
+    ),
+    _route(
+        "DELETE", _DATASET, "stop dataset", OWNER, stop_dataset,
+        "Stop serving a data set, until the server starts again. Its files stay.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,219 @@
+"""The web application: every request passes the same gates, then its handler.
+
+Gates: who asks, in which role, about which data set, how often, and how large the body is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route as Path
+
+from scumble.model import stored
+from scumble.server.http import api
+from scumble.server.http.routes import Call, Result, Route
+from scumble.server.problems import MEDIA_TYPE, Problem, problem_of
+from scumble.server.service import Service
+from scumble.server.tokens import Token
+
+log = logging.getLogger("scumble.server")
+_BODY_SECONDS = 20.0
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'self'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_FOREVER = "max-age=31536000"
+
+
+def build(service: Service, *more: Any) -> Starlette:
+    """Return the application over a service; `more` are further routes, such as the pages."""
+    found = [
+        Path(each.path, _endpoint(service, each), methods=[each.method]) for each in api.ROUTES
+    ]
+    errors: Any = {HTTPException: _not_found, Exception: _failed}
+    return Starlette(routes=[*found, *more], exception_handlers=errors)
+
+
+def _endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a route of the HTTP interface."""
+
+    async def endpoint(request: Request) -> Response:
+        with Served(service, route.name, request) as served:
+            try:
+                served.token = await _bearer(service, route, request)
+                call = await _gated(service, route, request, served.token)
+                served.response = _response(await call)
+            except Exception as error:
+                served.response = served.failed(error)
+        return served.finished()
+
+    return endpoint
+
+
+class Served:
+    """A request that is being served: its number, its token and its response, for the log."""
+
+    def __init__(self, service: Service, name: str, request: Request) -> None:
+        self.service, self.name, self.request = service, name, request
+        self.number = secrets.token_hex(6)
+        self.token: Token | None = None
+        self.response: Response = Response(status_code=500)
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> Served:
+        self.service.metrics.running += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.service.metrics.running -= 1
+
+    def failed(self, error: Exception) -> Response:
+        """Return the response for an exception. What nobody expected is logged in full."""
+        owner = self.token is not None and self.token.role == "owner"
+        problem = problem_of(error, owner=owner)
+        if problem.status == 500:
+            log.error("request=%s failed: %s", self.number, type(error).__name__, exc_info=error)
+        elif problem.status == 503 and not isinstance(error, Problem):
+            log.warning("request=%s unusable: %s", self.number, error)
+        return problem_response(problem)
+
+    def finished(self) -> Response:
+        """Return the response with its headers; write the line of the log."""
+        seconds, status = time.monotonic() - self._begun, self.response.status_code
+        for name, value in HEADERS.items():
+            self.response.headers.setdefault(name, value)
+        if self.service.settings.secure:
+            self.response.headers.setdefault("Strict-Transport-Security", _FOREVER)
+        self.response.headers["X-Request-Id"] = self.number
+        self.service.metrics.request(self.name, status, seconds)
+        log.info(
+            "request=%s route=%r status=%d ms=%.1f token=%s role=%s dataset=%s",
+            self.number,
+            self.name,
+            status,
+            1000 * seconds,
+            self.token.prefix if self.token else "-",
+            self.token.role if self.token else "-",
+            self.request.path_params.get("dataset", "-")[:40] if self.token else "-",
+        )
+        return self.response
+
+
+async def _bearer(service: Service, route: Route, request: Request) -> Token | None:
+    """Return the token in the header Authorization; None if the route needs none."""
+    if not route.roles:
+        return None
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer":
+        raise Problem(
+            401,
+            "This request needs a token: send the header Authorization: Bearer TOKEN.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return await service.login(text.strip())
+
+
+async def _gated(
+    service: Service, route: Route, request: Request, token: Token | None
+) -> Awaitable[Result]:
+    """Check a request; return what remains to be awaited. Raises `Problem`."""
+    dataset = check_permission(service, route, token, request.path_params.get("dataset"))
+    query = route.read_query(request.query_params)
+    body = await _read_json(service, route, request) if route.body else {}
+    headers = {"accept": request.headers.get("accept", "")}
+    call = Call(token, dataset, request.path_params, body, query, headers)
+    return perform(service, route, call)
+
+
+def check_permission(service: Service, route: Route, token: Token | None, name: str | None) -> Any:
+    """Return the data set that a request is about; raises `Problem` if the role may not."""
+    if not route.roles or token is None:
+        return None
+    if token.role not in route.roles:
+        allowed = " or ".join(route.roles)
+        raise Problem(403, f"This is for the role {allowed}; this token has {token.role}.")
+    return service.dataset(token, name) if name is not None else None
+
+
+async def perform(service: Service, route: Route, call: Call) -> Result:
+    """Run the handler of a route, within the limits of the token."""
+    if call.token is None:
+        return route.handler(service, call)
+    with service.uses.one_request(call.token.prefix):
+        if route.quick:
+            return route.handler(service, call)
+        return await service.run(route.handler, service, call)
+
+
+async def _read_json(service: Service, route: Route, request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "The body must be JSON, with Content-Type: application/json.")
+    content = await read_body(request, service.limits.body)
+    try:
+        return route.read_body(stored.parse_json(content))
+    except ValueError:  # no UTF-8, no JSON, too deep, or numbers that are not finite
+        raise Problem(400, "The body is not valid JSON.") from None
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body of a request; raises `Problem` if it is large, or slow to come."""
+    too_large = Problem(413, f"The body must have at most {limit:,} bytes.")
+    length = request.headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or int(length[:18]) > limit:
+        raise too_large
+    content = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise Problem(408, "The body did not come in time.") from None
+    except ClientDisconnect:
+        raise Problem(400, "The connection was closed.") from None
+    return bytes(content)
+
+
+def _response(result: Result) -> Response:
+    headers = dict(result.headers)
+    if result.media_type == "application/json":
+        return JSONResponse(result.content, result.status, headers)
+    return Response(result.content, result.status, headers, result.media_type)
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return a problem as its response."""
+    headers = problem.all_headers()
+    return JSONResponse(problem.to_dict(), problem.status, headers, MEDIA_TYPE)
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    details = {404: "There is nothing here.", 405: "This address does not take this method."}
+    allowed = dict(getattr(error, "headers", None) or {})
+    response = problem_response(Problem(status, details.get(status, "Not possible."), {}, allowed))
+    response.headers.update(HEADERS)
+    return response
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    log.error("a request failed: %s", type(error).__name__, exc_info=error)
+    response = problem_response(problem_of(error))
+    response.headers.update(HEADERS)
+    return response

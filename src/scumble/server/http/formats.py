@@ -1,0 +1,66 @@
+"""Answers as tables: Arrow, CSV and Parquet, and the choice by the header Accept."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from scumble.public.estimate import Estimate, Estimates
+from scumble.server.answer_json import Answer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+JSON = "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+CSV = "text/csv"
+PARQUET = "application/vnd.apache.parquet"
+
+
+def preferred(accept: str) -> str:
+    """Return the first media type in a header Accept that answers have; JSON by default."""
+    for part in accept.split(","):
+        kind = part.partition(";")[0].strip().lower()
+        if kind in (ARROW, CSV, JSON):
+            return kind
+    return JSON
+
+
+def answer_table(answer: Answer, level: float) -> pa.Table:
+    """Return an answer as a table: a row for each group, or one row."""
+    if isinstance(answer, Estimate):
+        answer = Estimates([], [((), answer)])
+    return answer.to_arrow(level)
+
+
+def arrow_bytes(answer: Answer, level: float) -> bytes:
+    """Return an answer as an Arrow IPC stream."""
+    import pyarrow as pa
+
+    table, out = answer_table(answer, level), io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def csv_text(answer: Answer, level: float) -> str:
+    """Return an answer as CSV with a header; lists of notes are joined."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    table, out = answer_table(answer, level), io.BytesIO()
+    if "notes" in table.column_names:
+        notes = ["; ".join(each) for each in table["notes"].to_pylist()]
+        place = table.column_names.index("notes")
+        table = table.set_column(place, "notes", pa.array(notes, pa.string()))
+    csv.write_csv(table, out)
+    return out.getvalue().decode()
+
+
+def parquet_bytes(answer: Answer, level: float) -> bytes:
+    """Return an answer as a Parquet file."""
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(answer_table(answer, level), out)
+    return out.getvalue()

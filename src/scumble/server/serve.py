@@ -1,0 +1,157 @@
+"""Run a server: open its data sets, listen, and end cleanly."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scumble.model.errors import ParameterError, ScumbleError
+from scumble.server.config import Address, ServerSettings
+
+if TYPE_CHECKING:
+    from scumble.server.service import Service
+
+_BACKLOG = 2048
+_KEEP_ALIVE = 30  # seconds that an idle connection stays open
+_LAST_ANSWERS = 10  # seconds that running requests get when the server ends
+MISSING = (
+    "The server needs starlette and uvicorn, which are not installed: install scumble[server]."
+)
+
+
+def open_service(
+    settings: ServerSettings, progress: Callable[[int], None] | None = None
+) -> Service:
+    """Check the configuration, open all data sets, and return the service to `listen` with."""
+    from scumble.server.service import Service
+
+    check_folder(settings.folder)
+    _check_tls(settings)
+    service = Service(settings)
+    try:
+        service.open(progress)
+    except BaseException:
+        service.close()
+        raise
+    return service
+
+
+def listen(
+    service: Service,
+    started: Callable[[], None] = lambda: None,
+    keep: Callable[[Any], None] = lambda _: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, then close the service.
+
+    `started` is called when the server listens. `keep` is called with the server before that: it
+    ends when its attribute `should_exit` is set.
+    """
+    try:
+        import uvicorn
+
+        from scumble.server.http.app import build
+    except ModuleNotFoundError:
+        service.close()
+        raise ScumbleError(MISSING) from None
+    settings = service.settings
+    config = uvicorn.Config(
+        build(service),
+        host=settings.address.host,
+        port=settings.address.port,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_LAST_ANSWERS,
+        access_log=False,
+        server_header=False,
+        log_config=None,
+    )
+    server = _server(config, started)
+    keep(server)
+    try:
+        server.run()
+    finally:
+        service.close()
+
+
+def _server(config: Any, listening: Callable[[], None]) -> Any:
+    """Return a server that calls a function when it listens, and fails in one sentence."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """End on SIGINT and SIGTERM; the signals do not arrive a second time afterwards."""
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            wanted = (signal.SIGINT, signal.SIGTERM)
+            before = {each: signal.signal(each, self.handle_exit) for each in wanted}
+            try:
+                yield
+            finally:
+                for each, handler in before.items():
+                    signal.signal(each, handler)
+
+        async def startup(self, sockets: Any = None) -> None:
+            try:
+                await super().startup(sockets)
+            except SystemExit:  # the address is in use, or not of this machine
+                where = Address(config.host, config.port)
+                raise ParameterError(
+                    f"The server cannot listen on {where}: the address is in use, or not of this "
+                    "machine. Choose another one."
+                ) from None
+            if self.started:
+                listening()
+
+    return Server(config)
+
+
+def _check_tls(settings: ServerSettings) -> None:
+    """Refuse files of TLS that cannot be used."""
+    if settings.certificate is not None:
+        try:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(settings.certificate, settings.key)
+        except (OSError, ssl.SSLError):
+            raise ParameterError(
+                f"{settings.certificate} and {settings.key} cannot be used as certificate and key "
+                "of TLS. Both must be PEM files that belong together."
+            ) from None
+
+
+@contextmanager
+def logging_to(stream: Any = None, level: int = logging.INFO) -> Iterator[None]:
+    """Write the log of the server, one line for each request, to stderr or another stream."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("scumble.server")
+    before = logger.level, logger.propagate
+    logger.setLevel(level)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that others may read: it has tokens and uploaded tables."""
+    if folder.exists() and folder.stat().st_mode & 0o077:
+        raise ParameterError(
+            f"{folder} can be read by other users of this computer. Run: chmod 700 {folder}"
+        )

@@ -1,0 +1,19 @@
+"""A server over small data sets, shared by the tests of a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.servers import Front, make_settings
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return make_settings(tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(scope="module")
+def front(settings):
+    found = Front(settings)
+    yield found
+    found.close()

@@ -1,0 +1,278 @@
+"""The HTTP interface: who may do what, what is answered, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from scumble.server.config import Limits
+from scumble.server.http import api
+from scumble.server.tokens import ROLES
+from tests.support.servers import COUNT, Front, make_settings
+
+ANSWER = "datasets/people/answer"
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+def _paths():
+    for route in api.ROUTES:
+        yield route, re.sub("{prefix}", "0000000000", route.path.replace("{dataset}", "people"))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_route_serves_its_roles_only(front, role):
+    for route, path in _paths():
+        if route.name == "stop dataset":
+            continue  # it has a test of its own
+        body = {"sql": COUNT} if route.name in ("answer", "cost") else {}
+        if route.name == "create token":
+            body = {"role": "analyst", "name": "somebody"}
+        more = {"json": body} if route.body else {}
+        response = front.call(role, route.method, path, **more)
+        if not route.roles or role in route.roles:
+            assert response.status_code not in (401, 403), (route.name, response.text)
+        else:
+            assert response.status_code == 403, route.name
+            assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_no_route_with_roles_serves_without_a_token(front):
+    front.service.login_delay = 0.0
+    for route, path in _paths():
+        if route.roles:
+            assert front.call("", route.method, path).status_code == 401, route.name
+            bad = {"Authorization": "Bearer scb_0000000000_nobody"}
+            response = front.http.request(route.method, path, headers=bad)
+            assert response.status_code == 401, route.name
+            assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_revoked_and_expired_tokens_are_refused(front):
+    text, token = front.service.tokens.create("analyst", "leaving")
+    headers = {"Authorization": f"Bearer {text}"}
+    assert front.http.get("/api/v1/datasets", headers=headers).status_code == 200
+    assert front.call("owner", "DELETE", f"tokens/{token.prefix}").status_code == 200
+    assert front.http.get("/api/v1/datasets", headers=headers).status_code == 401
+    text, _ = front.service.tokens.create("analyst", "short", days=1e-9)
+    headers = {"Authorization": f"Bearer {text}"}
+    assert front.http.get("/api/v1/datasets", headers=headers).status_code == 401
+
+
+def test_a_token_for_one_data_set_sees_no_other(front):
+    text, _ = front.service.tokens.create("analyst", "narrow", datasets=["rows"])
+    headers = {"Authorization": f"Bearer {text}"}
+    listed = front.http.get("/api/v1/datasets", headers=headers).json()["datasets"]
+    assert [each["name"] for each in listed] == ["rows"]
+    hidden = front.http.get("/api/v1/datasets/people", headers=headers)
+    absent = front.http.get("/api/v1/datasets/nothing", headers=headers)
+    assert hidden.status_code == absent.status_code == 404
+    assert hidden.json() == absent.json()
+
+
+def test_analysts_see_their_own_questions_only(front):
+    front.ask("SELECT COUNT(*) FROM people WHERE age < 33")
+    front.ask("SELECT COUNT(*) FROM people WHERE age < 34", role="owner")
+    own = front.call("analyst", "GET", "datasets/people/history").json()["history"]
+    assert {each["analyst"] for each in own} == {"the analyst"}
+    every = front.call("owner", "GET", "datasets/people/history").json()["history"]
+    assert {"the analyst", "the owner"} <= {each["analyst"] for each in every}
+
+
+def test_auditors_see_the_chain_without_questions_and_answers(front):
+    front.ask(COUNT)
+    found = front.call("auditor", "GET", "datasets/people/ledger").json()
+    assert set(found["entries"][-1]) == {"number", "time", "kind", "analyst", "previous", "hash"}
+    verified = front.call("auditor", "POST", "datasets/people/verify", json={"seal": found["seal"]})
+    assert verified.json() == {"intact": True, "findings": []}
+    forged = found["seal"][:-1] + ("0" if found["seal"][-1] != "0" else "1")
+    again = front.call("auditor", "POST", "datasets/people/verify", json={"seal": forged})
+    assert not again.json()["intact"]
+    page = front.call("auditor", "GET", "datasets/people/certificate")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "All answers together" in page.text
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def test_an_answer_has_value_error_cost_and_what_remains(front):
+    cost = front.call("analyst", "POST", "datasets/people/cost", json={"sql": COUNT}).json()
+    first = front.ask(COUNT, key="one").json()
+    assert first["low"] <= first["value"] <= first["high"]
+    assert first["stderr"] == pytest.approx(cost["stderr"])
+    assert first["remaining"]["limit"] == 5
+    again = front.ask(COUNT, key="one").json()
+    assert again["value"] == first["value"]
+    repeated = front.ask(COUNT).json()
+    assert (repeated["status"], repeated["cost"]["new numbers"]) == ("repeated", 0)
+    assert repeated["value"] == first["value"]
+
+
+def test_keys_of_two_analysts_are_apart(front):
+    text, _ = front.service.tokens.create("analyst", "another")
+    headers = {"Authorization": f"Bearer {text}"}
+    body = {"sql": "SELECT COUNT(*) FROM people WHERE age < 51", "key": "same"}
+    other = {"sql": "SELECT COUNT(*) FROM people WHERE age < 52", "key": "same"}
+    one = front.call("analyst", "POST", ANSWER, json=body)
+    two = front.http.post(f"/api/v1/{ANSWER}", json=other, headers=headers)
+    assert (one.status_code, two.status_code) == (200, 200)
+    clash = front.call("analyst", "POST", ANSWER, json=other)
+    assert clash.status_code == 422
+
+
+def test_a_question_is_relaxed_or_refused_when_the_promise_is_used_up(tmp_path):
+    front = Front(make_settings(tmp_path, epsilon=0.2))
+    try:
+        assert front.ask(COUNT).json()["status"] == "answered"
+        near = "SELECT COUNT(*) FROM people WHERE age < 41"
+        assert front.ask(near).json()["status"] == "relaxed"
+        refused = front.ask(near, relax="refuse")
+        assert refused.status_code == 409
+        assert refused.json()["error"] == "PromiseError"
+    finally:
+        front.close()
+
+
+def test_tables_come_as_arrow_and_csv(front):
+    sql = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+    path = "datasets/rows/answer"
+    arrow = "application/vnd.apache.arrow.stream"
+    response = front.call("analyst", "POST", path, json={"sql": sql}, headers={"Accept": arrow})
+    table = pa.ipc.open_stream(io.BytesIO(response.content)).read_all()
+    assert response.headers["content-type"] == arrow
+    plain = front.call("analyst", "POST", path, json={"sql": sql}, headers={"Accept": "text/csv"})
+    assert (
+        csv.read_csv(io.BytesIO(plain.content))["value"].to_pylist() == table["value"].to_pylist()
+    )
+    rows = front.call("analyst", "POST", path, json={"sql": sql}).json()["rows"]
+    assert [row["value"] for row in rows] == table["value"].to_pylist()
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 50_000, 400),
+        (b'{"sql": 1e999}', 400),
+        (b"[]", 422),
+        (b"{}", 422),
+        (b'{"sql": 7}', 422),
+        (b'{"sql": "SELECT 1", "more": 1}', 422),
+        (b'{"sql": "SELECT COUNT(*) FROM t", "level": 1}', 422),
+        (b'{"sql": "SELECT COUNT(*) FROM t", "relax": "perhaps"}', 422),
+        (b'{"sql": "SELECT nonsense"}', 422),
+        (b'{"sql": "' + b"x" * 70_000 + b'"}', 413),
+    ],
+)
+def test_bad_bodies_are_refused_in_one_sentence(front, body, status):
+    before = front.call("owner", "GET", "datasets/people/status").json()
+    headers = {"Content-Type": "application/json"}
+    response = front.call("analyst", "POST", ANSWER, content=body, headers=headers)
+    assert response.status_code == status
+    problem = response.json()
+    assert problem["status"] == status
+    assert problem["detail"].endswith(".")
+    assert front.call("owner", "GET", "datasets/people/status").json() == before
+
+
+def test_the_place_of_an_error_in_the_sql_is_told(front):
+    problem = front.ask("SELECT COUNT(*) FROM people WHERE agee < 3").json()
+    assert (problem["line"], problem["column"]) == (1, 35)
+
+
+def test_other_content_types_are_refused(front):
+    response = front.call("analyst", "POST", ANSWER, content=b"sql=x")
+    assert response.status_code == 415
+
+
+def test_a_token_that_asks_too_fast_waits(tmp_path):
+    front = Front(make_settings(tmp_path, limits=Limits(requests=1)))
+    try:
+        statuses = [front.call("analyst", "GET", "datasets").status_code for _ in range(4)]
+        assert statuses == [200, 200, 429, 429]
+        assert front.call("auditor", "GET", "datasets").status_code == 200
+        response = front.call("analyst", "GET", "datasets")
+        assert response.headers["retry-after"] == "1"
+    finally:
+        front.close()
+
+
+def test_unknown_addresses_and_methods_are_problems_too(front):
+    missing = front.call("owner", "GET", "nothing")
+    assert (missing.status_code, missing.json()["status"]) == (404, 404)
+    assert front.call("owner", "PUT", "datasets").status_code == 405
+
+
+def test_a_failure_tells_nothing_but_its_number(front, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("the secret value 4711")
+
+    monkeypatch.setattr(front.service.catalogue.get("people"), "cost", fail)
+    response = front.call("analyst", "POST", "datasets/people/cost", json={"sql": COUNT})
+    assert response.status_code == 500
+    assert "4711" not in response.text
+    assert response.headers["x-request-id"] in caplog.text
+
+
+def test_an_unusable_journal_is_a_503_without_paths(front, monkeypatch):
+    from scumble.model.errors import LedgerError
+
+    def fail(*_):
+        raise LedgerError("/private/folder cannot be written.")
+
+    monkeypatch.setattr(front.service.catalogue.get("people"), "answer", fail)
+    response = front.ask(COUNT)
+    assert response.status_code == 503
+    assert "/private" not in response.text
+    assert response.headers["retry-after"]
+    assert "/private" in front.ask(COUNT, role="owner").text
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_health_and_metrics_need_no_token_and_tell_no_data(front):
+    assert front.call("", "GET", "/healthz").json()["status"] == "ok"
+    assert front.call("", "GET", "/readyz").json()["status"] == "ready"
+    front.ask(COUNT)
+    text = front.call("", "GET", "/metrics").text
+    assert 'scumble_requests_total{route="answer",status="200"}' in text
+    assert "analyst" not in text
+
+
+def test_openapi_lists_every_route_and_every_status_that_was_seen(front):
+    found = front.call("", "GET", "openapi.json").json()
+    assert found["openapi"] == "3.1.0"
+    for route in api.ROUTES:
+        operation = found["paths"][route.path][route.method.lower()]
+        assert set(operation["responses"]) == {str(each) for each in route.all_statuses()}
+    for (name, status), _ in front.service.metrics.requests().items():
+        route = next(each for each in api.ROUTES if each.name == name)
+        assert status in route.all_statuses(), (name, status)
+
+
+def test_security_headers_are_on_every_response(front):
+    for response in (front.call("", "GET", "/healthz"), front.call("owner", "GET", "nothing")):
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'self'" in response.headers["content-security-policy"]
+        assert response.headers["cache-control"] == "no-store"
+
+
+def test_an_owner_stops_a_data_set(tmp_path):
+    front = Front(make_settings(tmp_path))
+    try:
+        assert front.call("owner", "DELETE", "datasets/people").status_code == 200
+        assert front.ask(COUNT).status_code == 404
+        assert front.ask("SELECT COUNT(*) FROM t", dataset="rows").status_code == 200
+    finally:
+        front.close()

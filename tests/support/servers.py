@@ -1,0 +1,119 @@
+"""A server over small data sets, in this process or in one of its own, and its tokens."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pyarrow.parquet as pq
+
+from scumble.demo.census import census
+from scumble.private.database.database import Database
+from scumble.private.perturbation.uniform import Uniform
+from scumble.private.publish import publish
+from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
+from scumble.server.serve import listen
+from scumble.server.service import Service
+
+COUNT = "SELECT COUNT(*) FROM people WHERE age < 40"
+ASKED = ["age", "sex", "condition"]
+
+
+def make_settings(folder: Path, *, people: int = 2000, limits: Limits | None = None, **terms):
+    """Make a database `people` and a release `rows` in a folder; return the configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, schema = census(people)
+    source = folder / "people.parquet"
+    pq.write_table(table, source)
+    chosen = {"epsilon": 1, "noise": 10, "attributes": ASKED, **terms}
+    Database.create(folder / "people", source, schema, **chosen).close()
+    publish(source, schema, Uniform(epsilon=2)).save(folder / "rows")
+    return ServerSettings(
+        folder=folder / "server",
+        address=Address("127.0.0.1", free_port()),
+        limits=limits or Limits(),
+        sources=(source,),
+        datasets=(
+            DatasetSettings("people", database=folder / "people", source=str(source)),
+            DatasetSettings("rows", "Perturbed rows", release=folder / "rows"),
+        ),
+    )
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@dataclass
+class Users:
+    """The tokens of one user of each role, as texts."""
+
+    owner: str
+    analyst: str
+    auditor: str
+
+    @classmethod
+    def of(cls, service: Service) -> Users:
+        roles = ("owner", "analyst", "auditor")
+        return cls(*(service.tokens.create(role, f"the {role}")[0] for role in roles))
+
+
+class Front:
+    """The HTTP interface of a server in a thread of this process, by role."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._stack = ExitStack()
+        address, self.users, self.service = self._stack.enter_context(listening(settings))
+        self.http = self._stack.enter_context(httpx.Client(base_url=address, timeout=60))
+
+    def call(self, role: str, method: str, path: str, **more):
+        """Make a request with the token of a role ("" for none); return the response."""
+        headers = dict(more.pop("headers", {}))
+        if role:
+            headers["Authorization"] = f"Bearer {getattr(self.users, role)}"
+        where = path if path.startswith("/") else f"/api/v1/{path}"
+        return self.http.request(method, where, headers=headers, **more)
+
+    def ask(self, sql: str, role: str = "analyst", dataset: str = "people", **body):
+        return self.call(role, "POST", f"datasets/{dataset}/answer", json={"sql": sql, **body})
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@contextmanager
+def listening(settings: ServerSettings) -> Iterator[tuple[str, Users, Service]]:
+    """A server in a thread of this process; give its address, tokens and service."""
+    service = Service(replace(settings, address=Address("127.0.0.1", free_port())))
+    service.open()
+    users = Users.of(service)
+    started = threading.Event()
+    running: list = []
+    thread = threading.Thread(
+        target=listen, args=(service, started.set), kwargs={"keep": running.append}, daemon=True
+    )
+    thread.start()
+    try:
+        assert started.wait(30)
+        yield f"http://{service.settings.address}", users, service
+    finally:
+        running[0].should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def wait_until(condition, seconds: float = 30.0) -> None:
+    """Wait until a condition holds; fail if it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
