@@ -25,6 +25,7 @@ NAMES = (
     "publish",
     "answer",
     "bounds",
+    "questions",
     "workloads",
     "long_work",
     "aroma",

@@ -64,12 +64,12 @@ class TreeEstimator:
 
     def estimates(self, noisy: npt.NDArray[np.generic]) -> Floats:
         """Return the least squares estimate of every node from the noisy numbers of all nodes."""
-        from scumble.model.designs import kernels
+        from scumble.model.designs import tree_kernels
 
-        own, below = self._spread
+        own, below = self.subtree_variances
         numbers: Floats = noisy.astype(np.float64)
-        found: Floats = kernels.estimate(
-            self.parents, self._precisions, own, below, numbers, np.zeros(len(own))
+        found: Floats = tree_kernels.estimate(
+            self.parents, self.precisions, own, below, numbers, np.zeros(len(own))
         )
         return found
 
@@ -77,49 +77,19 @@ class TreeEstimator:
         """Return the coefficient of each noisy number in the sum of weights · estimates of
         nodes.
         """
-        from scumble.model.designs import kernels
+        from scumble.model.designs import tree_kernels
 
-        own, below = self._spread
-        found: Floats = kernels.adjoint(
-            self.parents, self._precisions, own, below, weights, np.zeros(len(own))
-        )
-        return found
-
-    def group_moments(
-        self, groups: NodeGroups, first: Floats, second: Floats, variances: Floats, fourths: Floats
-    ) -> Floats:
-        """Return moments of the errors of weighted sums of estimates, for many groups of nodes.
-
-        Each node of `groups` has two weights, `first` and `second`. The result has three rows and a
-        column for each group: the covariance of the errors of the two sums, the fourth cumulant of
-        the error of the first, and the largest absolute coefficient of the first. The noise of the
-        nodes has the given variances and fourth cumulants.
-        """
-        from scumble.model.designs import kernels
-
-        own, below = self._spread
-        shares = own * self._precisions
-        even = kernels.below_even(self.parents, own, below, shares, variances, fourths)
-        found: Floats = kernels.group_moments(
-            self.parents,
-            *self._children,
-            own,
-            below,
-            shares,
-            variances,
-            fourths,
-            even,
-            groups.starts,
-            groups.nodes,
-            np.stack([first, second]),
+        own, below = self.subtree_variances
+        found: Floats = tree_kernels.adjoint(
+            self.parents, self.precisions, own, below, weights, np.zeros(len(own))
         )
         return found
 
     def under(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return which nodes are below a marked node."""
-        from scumble.model.designs import kernels
+        from scumble.model.designs import tree_kernels
 
-        found: npt.NDArray[np.bool_] = kernels.under(self.parents, marked)
+        found: npt.NDArray[np.bool_] = tree_kernels.under(self.parents, marked)
         return found
 
     def variance(self, weights: Floats) -> float:
@@ -129,25 +99,70 @@ class TreeEstimator:
         return float((used[measured] ** 2 * self.variances[measured]).sum())
 
     @cached_property
-    def _children(self) -> tuple[Integers, Integers]:
+    def children(self) -> tuple[Integers, Integers]:
         """The index at which the children of each node begin, and all children by parent."""
         starts = np.searchsorted(np.sort(self.parents), np.arange(len(self.parents) + 1))
         return starts, np.argsort(self.parents, kind="stable")
 
     @cached_property
-    def _precisions(self) -> Floats:
+    def precisions(self) -> Floats:
+        """The inverse variances of the noise."""
         return 1 / self.variances
 
     @cached_property
-    def _spread(self) -> tuple[Floats, Floats]:
+    def subtree_variances(self) -> tuple[Floats, Floats]:
         """The variance of each node's estimate from its subtree, and that of the sum of its
         children's estimates.
         """
-        from scumble.model.designs import kernels
+        from scumble.model.designs import tree_kernels
 
         own, below = np.zeros(len(self.parents)), np.zeros(len(self.parents))
-        kernels.gather(self.parents, self._precisions, own, below)
+        tree_kernels.gather(self.parents, self.precisions, own, below)
         return own, below
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNoise:
+    """The noise of the nodes of a tree, with the given variances and fourth cumulants, and the
+    moments of the errors that it makes in weighted sums of estimates.
+    """
+
+    estimator: TreeEstimator
+    variances: Floats
+    fourths: Floats
+
+    def group_moments(self, groups: NodeGroups, first: Floats, second: Floats) -> Floats:
+        """Return moments of the errors of weighted sums of estimates, for many groups of nodes.
+
+        Each node of `groups` has two weights, `first` and `second`. The result has three rows and a
+        column for each group: the covariance of the errors of the two sums, the fourth cumulant of
+        the error of the first, and the largest absolute coefficient of the first.
+        """
+        from scumble.model.designs import tree_kernels
+
+        weights = np.stack([first, second])
+        found: Floats = tree_kernels.group_moments(
+            self.tree, self.noise, groups.starts, groups.nodes, weights
+        )
+        return found
+
+    @cached_property
+    def tree(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays `tree` of the compiled loops."""
+        forest = self.estimator
+        return (forest.parents, *forest.children, *forest.subtree_variances)
+
+    @cached_property
+    def noise(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays `noise` of the compiled loops."""
+        from scumble.model.designs import tree_kernels
+
+        forest, moments = self.estimator, (self.variances, self.fourths)
+        own, below = forest.subtree_variances
+        shares = own * forest.precisions
+        even = tree_kernels.below_even(forest.parents, own, below, shares, *moments)
+        sums = tree_kernels.children_even(forest.parents, forest.children[0], even)
+        return (shares, *moments, even, *sums)
 
 
 # --- trees of boxes as published -----------------------------------------------------------------

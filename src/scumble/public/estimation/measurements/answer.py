@@ -27,6 +27,7 @@ from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Grouping,
     GroupReader,
+    ManyReader,
     NoisyAverage,
     NoisyTotal,
     OneByOne,
@@ -68,13 +69,33 @@ def answer_together(
     if isinstance(found, QuestionReader):
         return found.answer_together(queries, engine)
     clauses = Clauses(schema, queries, engine)
-    answers = {}
-    for place, query in enumerate(queries):
+    questions = []
+    for query in queries:
         if query.argument is not None:
             engine.check(query)
-        question = MeasuredQuestion(schema, query, engine, found, clauses)
-        answers[place] = list(question.answers())
-    return answers
+        questions.append(MeasuredQuestion(schema, query, engine, found, clauses))
+    if isinstance(found, ManyReader):
+        return _read_together(questions, found)
+    return {place: list(question.answers()) for place, question in enumerate(questions)}
+
+
+def _read_together(
+    questions: Sequence[MeasuredQuestion], reader: ManyReader
+) -> dict[int, list[tuple[Key, Estimate]]]:
+    """Return the answers by place; the totals among them are read together."""
+    totals = {
+        place: weights
+        for place, question in enumerate(questions)
+        if (weights := question.total_weights()) is not None
+    }
+    known = {place: each for place, each in totals.items() if each.largest()}
+    readings = dict(zip(known, reader.read_many(list(known.values())), strict=True))
+    return {
+        place: [((), question.total(readings.get(place), totals[place]))]
+        if place in totals
+        else list(question.answers())
+        for place, question in enumerate(questions)
+    }
 
 
 @dataclass(frozen=True)
@@ -89,23 +110,39 @@ class MeasuredQuestion:
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Return every group of the answer with its estimate."""
+        weights = self.total_weights()
+        if weights is not None:
+            found = self.reader.read(weights) if weights.largest() else None
+            return iter([((), self.total(found, weights))])
+        condition, amount = self._condition(), self._amount()
+        if self.query.groups:
+            return self._by_group(condition, amount)
+        return iter([((), self._mean(condition, amount))])
+
+    def total_weights(self) -> Weights | None:
+        """Return the weights of a count or a sum without groups; None for other questions."""
+        if self.query.groups or self.query.aggregate == "mean":
+            return None
+        condition, amount = self._condition(), self._amount()
+        return condition if amount is None else joined(self.schema, [*condition.parts, amount])
+
+    def total(self, reading: Reading | None, weights: Weights) -> Estimate:
+        """Return the estimate of a count or a sum without groups from the reading of its weights,
+        None if all weights are 0.
+        """
+        return self._total(reading, lambda: weights)
+
+    def _condition(self) -> Weights:
+        """Return the weights of the condition, and those factors of a sum that stay apart."""
         parts = [self._truth(clause) for clause in self.query.clauses]
         if self.query.argument is not None and self.query.aggregate == "sum":
             parts += map(self._number, self.query.argument.factors)  # attributes stay apart
-        condition = joined(self.schema, parts)
-        amount = self._amount()
-        if self.query.groups:
-            return self._by_group(condition, amount)
-        return iter([((), self._estimate(condition, amount))])
+        return joined(self.schema, parts)
 
-    def _estimate(self, condition: Weights, amount: Part | None) -> Estimate:
-        if amount is None:
-            return self._total(self._read(condition), lambda: condition)
-        weighted = joined(self.schema, [*condition.parts, amount])
-        if self.query.aggregate == "sum":
-            return self._total(self._read(weighted), lambda: weighted)
-        if not condition.largest():
+    def _mean(self, condition: Weights, amount: Part | None) -> Estimate:
+        if amount is None or not condition.largest():
             return self._unknown()
+        weighted = joined(self.schema, [*condition.parts, amount])
         total, count, covariance = self.reader.pair(weighted, condition)
         if not count.value:
             return self._unknown()
@@ -151,9 +188,6 @@ class MeasuredQuestion:
             self._average(averages.law(group, *limits[group]), of_group(condition, group), amount)
             for group in groups
         )
-
-    def _read(self, weights: Weights) -> Reading | None:
-        return self.reader.read(weights) if weights.largest() else None
 
     def _total(self, reading: Reading | None, weights: Callable[[], Weights]) -> Estimate:
         """Return the estimate of a count or sum; `weights` gives those that were read."""

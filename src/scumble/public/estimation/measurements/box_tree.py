@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import BoxNodes, BoxTree, NodeGroups, TreeEstimator
+from scumble.model.designs.box_tree import BoxNodes, BoxTree, NodeGroups, TreeEstimator, TreeNoise
 from scumble.model.designs.boxes import Boxes
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
@@ -38,6 +38,7 @@ from scumble.public.estimation.measurements.readings import (
     Readings,
     Weights,
 )
+from scumble.public.estimation.measurements.tree_questions import LeafQuestions
 from scumble.public.sandbox import Sandbox
 
 Floats = npt.NDArray[np.float64]
@@ -92,14 +93,31 @@ class BoxTreeReader:
         return self._leaves.counts
 
     def read(self, weights: Weights) -> Reading:
-        return self._read(weights, self._leaves.boxes.weigh(weights))
+        return self.read_many([weights])[0]
+
+    def read_many(self, several: Sequence[Weights]) -> list[Reading]:
+        """Return the reading of each question."""
+        products = [weights for weights in several if weights.separate]
+        found = iter(self._read_products(products))
+        return [next(found) if weights.separate else self._read(weights) for weights in several]
+
+    def _read_products(self, several: Sequence[Weights]) -> list[Reading]:
+        """Return the readings of questions whose parts have at most one attribute each."""
+        found, certain = self._leaves.questions.read(several), self._unpruned
+        cut = [place for place, each in enumerate(found) if each.low is not None]
+        if cut and certain is not self._leaves:
+            limits = certain.questions.read([several[place] for place in cut])
+            for place, each in zip(cut, limits, strict=True):
+                low, high = each.low or each, each.high or each
+                found[place] = replace(found[place], low=low, high=high)
+        return found
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         leaves = self._leaves
         one, other = leaves.boxes.weigh(first), leaves.boxes.weigh(second)
         shares = leaves.coefficients(one.means) * leaves.fit.variances
         covariance = _dot(shares, leaves.coefficients(other.means))
-        return self._read(first, one), self._read(second, other), covariance
+        return self.read(first), self.read(second), covariance
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
         some = overlaps(self._leaves.boxes, grouping)
@@ -138,13 +156,14 @@ class BoxTreeReader:
         limits = Readings.joined([certain.readings(each, weights) for each in some])
         return replace(found, low=limits.low or limits, high=limits.high or limits)
 
-    def _read(self, weights: Weights, found: BoxWeights) -> Reading:
-        """Return the reading of weights that were weighed, with limits where leaves are cut.
+    def _read(self, weights: Weights) -> Reading:
+        """Return the reading of any weights, with limits where leaves are cut.
 
         Pruning chose the leaves by the noise that they are read with, so that limits are read off
         the leaves before it. Where none is cut, both read the same: the fit is consistent.
         """
-        reading, certain = self._leaves.reading(found.means), self._unpruned
+        found, certain = self._leaves.boxes.weigh(weights), self._unpruned
+        reading = self._leaves.reading(found.means)
         if not found.cut.any():
             return reading
         if certain is not self._leaves:
@@ -197,6 +216,11 @@ class FittedTree:
         noisy = np.concatenate([[rows], tree.noisy])
         return cls(rooted, noisy, np.append(0.0, variances), np.append(0.0, fourths), 1)
 
+    @cached_property
+    def noise(self) -> TreeNoise:
+        """The moments of errors of weighted sums."""
+        return TreeNoise(self.forest, self.variances, self.fourths)
+
 
 @dataclass(frozen=True, eq=False)
 class FittedLeaves:
@@ -211,6 +235,14 @@ class FittedLeaves:
     counts: Floats
     boxes: WeighedBoxes
     rows: int | None = None
+
+    @cached_property
+    def questions(self) -> LeafQuestions:
+        """The same leaves for questions whose parts have at most one attribute each."""
+        boxes = self.boxes
+        return LeafQuestions(
+            self.fit.noise, self.nodes, self.counts, boxes.boxes, boxes.names, self.rows
+        )
 
     def coefficients(self, weights: Floats) -> Floats:
         """Return what the noise of each node adds to the sum of the leaves with these weights."""
@@ -270,6 +302,4 @@ class FittedLeaves:
         groups = some.groups[used]
         starts = np.searchsorted(groups, np.arange(some.first, some.last + 1))
         lists = NodeGroups(starts, self.nodes[some.leaves[used]])
-        return self.fit.forest.group_moments(
-            lists, first[used], second[used], self.fit.variances, self.fit.fourths
-        )
+        return self.fit.noise.group_moments(lists, first[used], second[used])

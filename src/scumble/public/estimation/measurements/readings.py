@@ -61,9 +61,9 @@ class Weights:
         return tuple(name for part in self.parts for name in part.names)
 
     @property
-    def single(self) -> bool:
-        """Whether every part has one attribute."""
-        return all(len(part.names) == 1 for part in self.parts)
+    def separate(self) -> bool:
+        """Whether every part has at most one attribute."""
+        return all(len(part.names) <= 1 for part in self.parts)
 
     def along(self, name: str) -> Tensor | None:
         """Return the weights of an attribute that has a part of its own; else None."""
@@ -202,6 +202,15 @@ class Reader(Protocol):
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         """Return two readings, and the covariance of their errors."""
+        ...
+
+
+@runtime_checkable
+class ManyReader(Protocol):
+    """A reader that reads several weights more cheaply together."""
+
+    def read_many(self, several: Sequence[Weights]) -> list[Reading]:
+        """Return the readings that `read` returns for each of them."""
         ...
 
 

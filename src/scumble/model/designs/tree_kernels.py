@@ -1,0 +1,455 @@
+"""Loops over trees of boxes, compiled by numba: least squares, and the moments of the errors of
+weighted sums. Import this module only where a loop runs: compiling is slow.
+
+Parents come before their children, so that a forward loop meets parents first and a backward loop
+meets children first. Arrays that belong together are passed as tuples:
+
+- `tree`: the parent of each node, where its children begin among all `children`, these, the
+  variance `own` of its estimate from its subtree, and that of the sum of its children, `below`;
+- `noise`: by node the share of its own number in its estimate, the variance and the fourth cumulant
+  of its noise, the moments `below_even`, and both results of `children_even`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scumble.model.compiled import kernel
+
+Array = Any
+Arrays = tuple[Any, ...]
+_MANY = 64  # children of a node that are summed once for all groups
+
+
+@kernel
+def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
+    """Write to `below` the variance of the sum of each node's children's estimates (0 for leaves),
+    and to `own` that of its best estimate from its subtree. Both are zeros at first.
+    """
+    for node in range(len(parents) - 1, -1, -1):
+        precision = precisions[node]
+        if below[node] > 0.0:
+            own[node] = below[node] / (1.0 + precision * below[node])
+        else:
+            own[node] = 1.0 / precision
+        if parents[node] >= 0:
+            below[parents[node]] += own[node]
+
+
+@kernel
+def estimate(
+    parents: Array, precisions: Array, own: Array, below: Array, noisy: Array, sums: Array
+) -> Array:
+    """Return the least squares estimates of all nodes: an upward pass with the estimates from
+    subtrees, and a downward pass with corrections. `sums` is zeros at first.
+    """
+    count = len(parents)
+    found = noisy.copy()
+    for node in range(count - 1, -1, -1):
+        if below[node] > 0.0:
+            share = own[node] * precisions[node]
+            found[node] = sums[node] + (share * (noisy[node] - sums[node]) if share > 0 else 0.0)
+        if parents[node] >= 0:
+            sums[parents[node]] += found[node]
+    for node in range(count):
+        parent = parents[node]
+        if parent >= 0:
+            found[node] += own[node] / below[parent] * (found[parent] - sums[parent])
+    return found
+
+
+@kernel
+def adjoint(
+    parents: Array, precisions: Array, own: Array, below: Array, weights: Array, shared: Array
+) -> Array:
+    """Return the coefficient of each noisy number in a weighted sum of estimates: the transpose of
+    `estimate`. `shared` is zeros at first.
+    """
+    count = len(parents)
+    found = weights.copy()
+    for node in range(count - 1, -1, -1):
+        found[node] += shared[node]
+        if parents[node] >= 0:
+            shared[parents[node]] += own[node] / below[parents[node]] * found[node]
+    for node in range(count):
+        parent = parents[node]
+        if parent >= 0:
+            # found[parent] is multiplied by its own share only in the last loop.
+            found[node] += found[parent] * own[parent] / below[parent] - shared[parent]
+    for node in range(count):
+        found[node] *= own[node] * precisions[node]
+    return found
+
+
+@kernel
+def under(parents: Array, marked: Array) -> Array:
+    """Return which nodes have a marked node above them."""
+    found = np.zeros(len(parents), np.bool_)
+    for node in range(len(parents)):
+        parent = parents[node]
+        if parent >= 0:
+            found[node] = found[parent] or marked[parent]
+    return found
+
+
+@kernel
+def below_even(
+    parents: Array, own: Array, below: Array, shares: Array, variances: Array, fourths: Array
+) -> Array:
+    """Return, for the subtree of each node, the moments of its noise if no node in it has a weight
+    and `adjoint` reaches its root with coefficient 1. The three rows are the sum of
+    variances · coefficients², the sum of fourth cumulants · coefficients⁴, and the largest
+    coefficient.
+    """
+    found = np.zeros((3, len(parents)))
+    for node in range(len(parents) - 1, -1, -1):
+        share = shares[node]
+        found[0, node] += variances[node] * share**2
+        found[1, node] += fourths[node] * share**4
+        found[2, node] = max(found[2, node], share)
+        parent = parents[node]
+        if parent >= 0:
+            passed = own[parent] / below[parent]
+            found[0, parent] += passed**2 * found[0, node]
+            found[1, parent] += passed**4 * found[1, node]
+            found[2, parent] = max(found[2, parent], passed * found[2, node])
+    return found
+
+
+@kernel
+def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array) -> int:
+    """Write the given nodes and all their ancestors, in rising order, to the front of `found`, and
+    return their number.
+    """
+    count = 0
+    for node in nodes:
+        while node >= 0 and marks[node] != mark:
+            marks[node] = mark
+            found[count] = node
+            count += 1
+            node = parents[node]
+    found[:count].sort()
+    return count
+
+
+@kernel
+def _pulled(
+    parents: Array, own: Array, below: Array, reached: Array, found: Array, shared: Array
+) -> None:
+    """Run the passes of `adjoint` over the nodes `reached` only. `found` has the weights and
+    `shared` zeros at first. In the end `shared` has the coefficient that each node passes to every
+    child in addition to the child's weight.
+    """
+    for place in range(len(reached) - 1, -1, -1):
+        node = reached[place]
+        found[node] += shared[node]
+        parent = parents[node]
+        if parent >= 0:
+            shared[parent] += own[node] / below[parent] * found[node]
+    for node in reached:
+        if parents[node] >= 0:
+            found[node] += shared[parents[node]]
+        if below[node] > 0.0:
+            shared[node] = found[node] * own[node] / below[node] - shared[node]
+
+
+@kernel
+def children_even(parents: Array, first_child: Array, even: Array) -> tuple[Array, Array]:
+    """Return, for each node with very many children, the sums of their first two moments `even`,
+    and the child with the largest coefficient; 0 and −1 for all other nodes.
+    """
+    size = len(parents)
+    sums, top = np.zeros((2, size)), np.full(size, -1)
+    for node in range(size):
+        parent = parents[node]
+        if parent >= 0 and first_child[parent + 1] - first_child[parent] > _MANY:
+            sums[0, parent] += even[0, node]
+            sums[1, parent] += even[1, node]
+            if top[parent] < 0 or even[2, node] > even[2, top[parent]]:
+                top[parent] = node
+    return sums, top
+
+
+@kernel
+def _beside(
+    first_child: Array,
+    children: Array,
+    marks: Array,
+    mark: int,
+    node: int,
+    even: Array,
+    sums: Array,
+    top: Array,
+) -> tuple[float, float, float]:
+    """Return the moments `even` of the children of a node that are not marked: two sums, and the
+    largest. With `sums` over all children, the two are over all of them.
+    """
+    many = top[node] >= 0
+    if many and marks[top[node]] != mark:
+        return sums[0, node], sums[1, node], even[2, top[node]]
+    second = fourth = largest = 0.0
+    for place in range(first_child[node], first_child[node + 1]):
+        child = children[place]
+        if marks[child] != mark:
+            second += even[0, child]
+            fourth += even[1, child]
+            largest = max(largest, even[2, child])
+    if many:
+        return sums[0, node], sums[1, node], largest
+    return second, fourth, largest
+
+
+@kernel
+def _moments(
+    tree: Arrays,
+    noise: Arrays,
+    marks: Array,
+    mark: int,
+    reached: Array,
+    first: tuple[Array, Array],
+    last: tuple[Array, Array],
+) -> tuple[float, float, float]:
+    """Return the moments of the errors of two weighted sums, whose weights `_pulled` took to the
+    nodes `reached`: the sum of variances · the product of both coefficients, the sum of fourth
+    cumulants · the fourth power of the first one, and the largest absolute first coefficient of a
+    noisy node. `first` and `last` have what `_pulled` left, found and shared.
+
+    Only these nodes, which are marked, and their children are visited; of the children of a node
+    that has very many, only those that are marked.
+    """
+    parents, first_child, children, _, _ = tree
+    shares, variances, fourths, even, sums, top = noise
+    second = fourth = largest = 0.0
+    for node in reached:
+        one, other = first[0][node] * shares[node], last[0][node] * shares[node]
+        second += variances[node] * one * other
+        fourth += fourths[node] * one**4
+        if variances[node] > 0.0:
+            largest = max(largest, abs(one))
+        parent = parents[node]
+        if parent >= 0 and top[parent] >= 0:  # the sums over all children count this one
+            second -= even[0, node] * first[1][parent] * last[1][parent]
+            fourth -= even[1, node] * first[1][parent] ** 4
+        one, other = first[1][node], last[1][node]
+        both = _beside(first_child, children, marks, mark, node, even, sums, top)
+        second += both[0] * one * other
+        fourth += both[1] * one**4
+        largest = max(largest, both[2] * abs(one))
+    return second, fourth, largest
+
+
+@kernel
+def group_moments(
+    tree: Arrays, noise: Arrays, starts: Array, nodes: Array, weights: Array
+) -> Array:
+    """Return the three moments of two weighted sums of nodes, a column for every group. Group g has
+    the nodes `nodes[starts[g]:starts[g + 1]]`, each with two weights.
+    """
+    parents, _, _, own, below = tree
+    size, groups = len(parents), len(starts) - 1
+    moments = np.zeros((3, groups))
+    marks = np.full(size, -1)
+    visited = np.zeros(size, np.int64)
+    found, shared = np.zeros((2, size)), np.zeros((2, size))
+    for group in range(groups):
+        begin, end = starts[group], starts[group + 1]
+        count = _reached(parents, nodes[begin:end], group, marks, visited)
+        reached = visited[:count]
+        for row in range(2):
+            for node in reached:
+                found[row, node] = shared[row, node] = 0.0
+            for place in range(begin, end):
+                found[row, nodes[place]] += weights[row, place]
+            _pulled(parents, own, below, reached, found[row], shared[row])
+        one, other = (found[0], shared[0]), (found[1], shared[1])
+        second, fourth, largest = _moments(tree, noise, marks, group, reached, one, other)
+        moments[0, group], moments[1, group], moments[2, group] = second, fourth, largest
+    return moments
+
+
+# --- questions whose weights are products of one factor for each attribute ------------------------
+#
+# A question is read from the top. Where its weights are the same in all of a node's box, the node
+# stands for its leaves: least squares takes equal weights of all leaves below a node to the node
+# itself. So only nodes along the border of the question are visited.
+
+_ZERO, _EVEN, _UNEVEN = 0, 1, 2
+
+
+@kernel
+def hulls(parents: Array, ends: Array, low: Array, high: Array, counts: Array) -> None:
+    """Write, for each node above the nodes `ends`, the hull of their boxes and the sum of their
+    counts. Nodes above have an empty box (low > high) and the count 0 at first.
+    """
+    below = np.zeros(len(parents), np.bool_)  # nodes with an end in their subtree
+    for node in range(len(parents) - 1, -1, -1):
+        parent = parents[node]
+        if parent < 0 or not (ends[node] or below[node]) or ends[parent]:
+            continue
+        below[parent] = True
+        counts[parent] += counts[node]
+        for axis in range(len(low)):
+            low[axis, parent] = min(low[axis, parent], low[axis, node])
+            high[axis, parent] = max(high[axis, parent], high[axis, node])
+
+
+@kernel
+def _prepare(values: Array, parts: Array, sizes: Array, totals: Array, run_ends: Array) -> None:
+    """Write prefix sums of the weights along each attribute, and the code after each run of equal
+    weights. `parts` has the row of `values` of each attribute, −1 where all weights are 1.
+    """
+    for axis in range(len(parts)):
+        part, size = parts[axis], sizes[axis]
+        if part < 0:
+            continue
+        totals[axis, 0] = 0.0
+        for code in range(size):
+            totals[axis, code + 1] = totals[axis, code] + values[part, code]
+        run_ends[axis, size - 1] = size
+        for code in range(size - 2, -1, -1):
+            same = values[part, code] == values[part, code + 1]
+            run_ends[axis, code] = run_ends[axis, code + 1] if same else code + 1
+
+
+@kernel
+def _state(node: int, low: Array, high: Array, values: Array, parts: Array, run_ends: Array) -> int:
+    """Return whether the weights in the box of a node are all 0, all equal, or different."""
+    state = _EVEN
+    for axis in range(len(parts)):
+        if parts[axis] < 0:
+            continue
+        first = low[axis, node]
+        if run_ends[axis, first] <= high[axis, node]:
+            state = _UNEVEN
+        elif values[parts[axis], first] == 0.0:
+            return _ZERO
+    return state
+
+
+@kernel
+def _weigh(
+    node: int,
+    low: Array,
+    high: Array,
+    values: Array,
+    parts: Array,
+    totals: Array,
+    run_ends: Array,
+    factor: float,
+) -> tuple[float, float, float]:
+    """Return the mean, the least and the largest weight of the cells in the box of a node."""
+    mean = least = most = factor
+    for axis in range(len(parts)):
+        part = parts[axis]
+        if part < 0:
+            continue
+        first, last = low[axis, node], high[axis, node]
+        own = lowest = highest = values[part, first]
+        if run_ends[axis, first] <= last:
+            own = (totals[axis, last + 1] - totals[axis, first]) / (last - first + 1)
+            code = run_ends[axis, first]
+            while code <= last:
+                lowest, highest = min(lowest, values[part, code]), max(highest, values[part, code])
+                code = run_ends[axis, code]
+        mean *= own
+        some, others = (least * lowest, least * highest), (most * lowest, most * highest)
+        least, most = min(min(some), min(others)), max(max(some), max(others))
+    return mean, least, most
+
+
+@kernel
+def _descend(
+    tree: Arrays,
+    boxes: Arrays,
+    asked: Arrays,
+    parts: Array,
+    factor: float,
+    mark: int,
+    marks: Array,
+    visited: Array,
+    stack: Array,
+    found: Array,
+    numbers: Array,
+    spans: Array,
+) -> tuple[int, bool]:
+    """Visit the nodes that a question tells apart. Those that it uses are marked and written to
+    `visited`, with their mean, least and largest weight in the three rows of `found`; the sums of
+    weights · counts are added to `numbers`, and the range of the weights is written to `spans`.
+    Returns the number of these nodes, and whether the weights differ within one of the last boxes.
+    """
+    _, first_child, children, _, _ = tree
+    roots, low, high, ends, counts = boxes
+    values, totals, run_ends = asked
+    count, left, cut = 0, len(roots), False
+    stack[:left] = roots[::-1]
+    spans[:, 0], spans[:, 1] = np.inf, -np.inf
+    while left:
+        left -= 1
+        node = stack[left]
+        state = _state(node, low, high, values, parts, run_ends)
+        found[:, node] = 0.0
+        if state == _UNEVEN and not ends[node]:
+            for place in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
+                stack[left] = children[place]
+                left += 1
+        else:
+            if state != _ZERO:
+                weights = _weigh(node, low, high, values, parts, totals, run_ends, factor)
+                cut = cut or state == _UNEVEN
+                found[0, node], found[1, node], found[2, node] = weights
+            for row in range(3):
+                numbers[row, 0] += found[row, node] * counts[node]
+                spans[row, 0] = min(spans[row, 0], found[row, node])
+                spans[row, 1] = max(spans[row, 1], found[row, node])
+            if state == _ZERO:
+                continue
+        marks[node] = mark
+        visited[count] = node
+        count += 1
+    return count, cut
+
+
+@kernel
+def read_questions(
+    tree: Arrays,
+    noise: Arrays,
+    boxes: Arrays,
+    values: Array,
+    sizes: Array,
+    parts: Array,
+    factors: Array,
+    limits: bool,
+    numbers: Array,
+    spans: Array,
+    cut: Array,
+) -> None:
+    """Read questions whose weights are products. Question q has the factor `factors[q]`, and for
+    each attribute the weights `values[parts[q, axis]]`, or 1 where that is −1.
+
+    `boxes` are the roots of the tree, the bounds of the nodes by attribute, which nodes are the
+    last ones, and their counts (see `hulls`). Written by question are to `numbers` (zeros at first)
+    the four numbers of a reading with the mean weight of every last node, and with the least and
+    the largest one, if the weights differ within one (`cut`) and with `limits`; to `spans` the
+    range of the weights of the last nodes, for each of the three.
+    """
+    parents, _, _, own, below = tree
+    size, axes, longest = len(parents), len(sizes), values.shape[1]
+    marks, visited, stack = np.full(size, -1), np.empty(size, np.int64), np.empty(size, np.int64)
+    found, shared = np.empty((3, size)), np.empty(size)
+    totals, run_ends = np.empty((axes, longest + 1)), np.empty((axes, longest), np.int64)
+    asked = (values, totals, run_ends)
+    for place in range(len(parts)):
+        _prepare(values, parts[place], sizes, totals, run_ends)
+        count, cut[place] = _descend(
+            tree, boxes, asked, parts[place], factors[place], place, marks, visited, stack, found,
+            numbers[place], spans[place],
+        )  # fmt: skip
+        reached = visited[:count]
+        for row in range(3 if limits and cut[place] else 1):
+            shared[reached] = 0.0
+            _pulled(parents, own, below, reached, found[row], shared)
+            both = (found[row], shared)
+            moments = _moments(tree, noise, marks, place, reached, both, both)
+            numbers[place, row, 1], numbers[place, row, 2], numbers[place, row, 3] = moments
