@@ -23,6 +23,7 @@ NAMES = (
     "startup",
     "noise",
     "publish",
+    "pool",
     "answer",
     "bounds",
     "questions",

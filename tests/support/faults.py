@@ -1,7 +1,7 @@
 """Jobs of the pool that go wrong once at every unit, after its noise was drawn and written; and a
 process that publishes slowly, to be stopped from outside.
 
-faults.py FOLDER     publishes FOLDER/people.parquet with a ledger; names its workers
+faults.py FOLDER     publishes FOLDER/people.parquet with a ledger; names its processes
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.private.engines import tasks
+from scumble.private.engines import tasks, workers
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
@@ -41,10 +41,12 @@ class Fails(tasks.MapJob):
 
 
 class Dies(Fails):
-    """The worker of every unit is killed once."""
+    """The worker of every unit is killed once. The driver fails once, as in `Fails`."""
 
     def fail(self, content: tasks.UnitToMap) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+        if sys.argv[0] == "-c":  # as workers are started
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().fail(content)
 
 
 class Changes(Fails):
@@ -69,19 +71,36 @@ class Fresh(RowKernel):
         return ([column.astype("u1") for column in columns],)
 
 
+@dataclass(frozen=True)
+class Wrong:
+    """All tasks but the first are wrong; those of the driver at once, those of a worker later."""
+
+    driver: int
+    staging: None = None
+
+    def run(self, content: int, note: Any) -> int:
+        if os.getpid() != self.driver:
+            time.sleep(0.3)
+        if content:
+            raise sc.SchemaError(f"task {content}")
+        return content
+
+
 class Waits(tasks.MapJob):
-    """Tells which process it is in, and takes forever."""
+    """Tells which process it is in, and takes forever after the first unit."""
 
     def run(self, content: tasks.UnitToMap, note: Any) -> Any:
         answer = super().run(content, note)
-        (self.staging.parent.parent / f"worker-{os.getpid()}").touch()
-        time.sleep(600)
+        if content.unit.number:
+            (self.staging.parent.parent / f"worker-{os.getpid()}").touch()
+            time.sleep(600)
         return answer
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     source.UNIT_ROWS = 100
+    workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
     tasks.MapJob = faults.Waits  # type: ignore[misc]

@@ -23,6 +23,7 @@ from scumble.cli import (
     publish,
 )
 from scumble.cli.groups import ledger, server
+from scumble.model.no_pandas import WithoutPandas
 
 app = console.application(
     "scumble",
@@ -202,20 +203,7 @@ def version(as_json: options.Json = False) -> None:
         _show_version(True)
 
 
-class _WithoutPandas:
-    """An import hook for a process that handles no data frame: pandas is not found.
-
-    Arrow and DuckDB import pandas, where it is installed, only to see that a value is no data frame
-    of it, which takes longer than most commands.
-    """
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raise ModuleNotFoundError for pandas; leave other modules to other hooks."""
-        if name == "pandas":
-            raise ModuleNotFoundError("No command needs pandas.", name=name)
-
-
 def main() -> None:
     """Run the `scumble` command."""
-    sys.meta_path.insert(0, _WithoutPandas())
+    sys.meta_path.insert(0, WithoutPandas())
     console.run(app)

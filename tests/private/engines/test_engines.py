@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from contextlib import nullcontext
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import scumble as sc
 from scumble.private.engines import tasks, workers
 from scumble.private.engines.engine import Output
 from scumble.private.engines.pool import PoolEngine
+from scumble.private.engines.workers import Workers
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import partition_groups
 from scumble.private.sampling.source import Keystream
@@ -31,6 +33,7 @@ MAPPED = [name for name in PUBLISHERS if name.split(",")[0] not in ("anatomy", "
 def shared():
     """Two workers for all tests: starting them takes longer than all they do."""
     with workers.Workers(2) as found:
+        found.takes_part = False  # else this process would be done before they have started
         yield found
 
 
@@ -96,6 +99,49 @@ def test_killed_workers_change_nothing(name: str, shared, tmp_path, monkeypatch)
     monkeypatch.setattr(tasks, "MapJob", faults.Dies)
     assert digest(published(name, path, jobs=2)) == local
     assert before - set(shared.processes()), "a worker was killed"
+
+
+@pytest.fixture
+def helped(shared, monkeypatch):
+    """The driver works too, and its worker is running."""
+    monkeypatch.setattr(shared, "takes_part", True)
+    monkeypatch.setattr(workers, "WORTH", 0)
+    return shared
+
+
+@pytest.mark.parametrize("fault", ["Fails", "Dies"])
+@pytest.mark.parametrize("name", ["uniform", "partition"])
+def test_a_driver_that_takes_part(name: str, fault: str, helped, tmp_path, monkeypatch) -> None:
+    """Units that fail in the driver and in the worker are done again, in either."""
+    path = parquet(name, tmp_path)
+    local = digest(published(name, path, jobs=1))
+    done: list[int] = []
+    monkeypatch.setattr(workers._Run, "_do", _counted(workers._Run._do, done))
+    monkeypatch.setattr(tasks, "MapJob", getattr(faults, fault))
+    assert digest(published(name, path, jobs=2)) == local
+    assert done, "the driver took part"
+
+
+def _counted(function, called: list[int]):
+    def counting(self, task):
+        called.append(task.number)
+        return function(self, task)
+
+    return counting
+
+
+def test_small_work_starts_no_process(monkeypatch) -> None:
+    with Workers(4) as alone:
+        monkeypatch.setattr(workers, "Workers", lambda jobs: nullcontext(alone))
+        sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=4)
+        assert not alone.processes()
+
+
+def test_an_error_of_an_earlier_task_wins(helped) -> None:
+    """The worker is slow with task 1, and the driver finds an error in a later one."""
+    tasks_ = [workers.Task(number, lambda _, number=number: number) for number in range(8)]
+    with pytest.raises(sc.SchemaError, match="task 1"):
+        list(helped.run(faults.Wrong(driver=os.getpid()), tasks_))
 
 
 def test_a_file_that_changes_before_a_unit_is_read_again(tmp_path, monkeypatch) -> None:

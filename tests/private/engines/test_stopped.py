@@ -24,7 +24,7 @@ def _wait(condition, seconds: float) -> bool:
 
 
 def _named(folder) -> list[int]:
-    """The workers that have said that they are there."""
+    """The processes that have said that they are there, the driver among them."""
     return [int(path.name.split("-")[1]) for path in folder.glob("worker-*")]
 
 
@@ -48,15 +48,16 @@ def test_a_driver_that_is_stopped(number: signal.Signals, tmp_path) -> None:
     )
     try:
         _wait(lambda: len(_named(tmp_path)) == 2 or driver.poll() is not None, 60)
-        workers = _named(tmp_path)
-        assert len(workers) == 2
+        processes = _named(tmp_path)
+        assert len(processes) == 2
+        assert driver.pid in processes
         assert list(tmp_path.glob("scumble-*/staging-*"))
         driver.send_signal(number)
         driver.wait(5 if number == signal.SIGINT else 1)
     finally:
         driver.kill()
         driver.wait()
-    assert _wait(lambda: not any(map(_alive, workers)), 5)
+    assert _wait(lambda: not any(map(_alive, processes)), 5)
     assert not list(tmp_path.glob("scumble-*/staging-*"))
     if number == signal.SIGINT:
         assert not list(tmp_path.glob("scumble-*"))

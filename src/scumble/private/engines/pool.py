@@ -1,15 +1,16 @@
 """The engine of several processes on one machine: `jobs=4`, or `--jobs 4`.
 
-Workers read the units of Parquet files themselves. Of other sources the driver, which is the
-process that publishes, reads blocks and sends them. What cannot be divided (the rows of each person
-in the order of the table) is done in the driver. The result is that of one process, bit for bit.
+The driver, which is the process that publishes, works on units like the others. Workers read the
+units of Parquet files themselves. Of other sources the driver reads blocks and sends them. What
+cannot be divided (the rows of each person in the order of the table) is done in the driver. The
+result is that of one process, bit for bit.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -41,7 +42,7 @@ _RANGES = 64  # the largest number of tasks that write a file
 
 
 class PoolEngine:
-    """Works on units in worker processes."""
+    """Works on units in this process and in worker processes."""
 
     def __init__(self, rows: Rows, noise: Keystream, workers: Workers) -> None:
         self.rows = rows
@@ -183,12 +184,14 @@ class PoolEngine:
                 self.rows.progress(read)
             yield task, found[0] if len(found) == 1 else tuple(found)
 
-    def _tasks(self, columns: Sequence[str], content: Callable[[Unit, int], Any]) -> Iterator[Task]:
-        source = self.rows.source
-        units = source.units()
-        named = self.rows.source_columns(columns)
-        for unit in self._blocks(named) if units is None else units:
-            yield Task(unit.number, lambda attempt, unit=unit: content(unit, attempt))  # type: ignore[misc]
+    def _tasks(self, columns: Sequence[str], content: Callable[[Unit, int], Any]) -> Iterable[Task]:
+        def task(unit: Unit) -> Task:
+            return Task(unit.number, lambda attempt: content(unit, attempt))
+
+        units = self.rows.source.units()
+        if units is None:
+            return map(task, self._blocks(self.rows.source_columns(columns)))
+        return [task(unit) for unit in units]
 
     def _blocks(self, columns: list[str]) -> Iterator[Unit]:
         """Yield the blocks of a source that only the driver can read."""

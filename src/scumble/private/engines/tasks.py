@@ -77,12 +77,13 @@ class Reading:
     outside: Outside
     reveal: bool
 
-    def rows(self, unit: Unit) -> tuple[Rows, Callable[[], Seen]]:
+    def rows(self, unit: Unit, note: Note) -> tuple[Rows, Callable[[], Seen]]:
         """Return the rows of a unit, and a function that returns what reading them has shown."""
         last = [unit.first]
 
         def progress(row: int) -> None:
             last[0] = row
+            note(None)
 
         rows = Rows(unit, self.schema, outside=self.outside, reveal=self.reveal, progress=progress)
 
@@ -103,7 +104,7 @@ class CountJob:
     staging: None = None
 
     def run(self, content: Unit, note: Note) -> tuple[list[Counts | Occupied], Seen]:
-        rows, seen = self.reading.rows(content)
+        rows, seen = self.reading.rows(content, note)
         found = RowCounter(rows).counts(self.sets, self.unit)
         return [_shorter(counts) for counts in found], seen()
 
@@ -126,7 +127,7 @@ class OccupiedJob:
     staging: None = None
 
     def run(self, content: Unit, note: Note) -> tuple[Occupied, Seen]:
-        rows, seen = self.reading.rows(content)
+        rows, seen = self.reading.rows(content, note)
         return RowCounter(rows).occupied(self.names, self.unit), seen()
 
 
@@ -139,7 +140,7 @@ class CodesJob:
     staging: None = None
 
     def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
-        rows, seen = self.reading.rows(content)
+        rows, seen = self.reading.rows(content, note)
         return list(rows.batches(self.names)), seen()
 
 
@@ -156,7 +157,7 @@ class UnitCellsJob:
         self, content: tuple[Unit, bytes], note: Note
     ) -> tuple[Occupied, dict[str, bytes], Seen]:
         unit, key = content
-        rows, seen = self.reading.rows(unit)
+        rows, seen = self.reading.rows(unit, note)
         print_ = Fingerprinter(key, [*self.names, *self.others])
         pieces = print_.watch(codes for _, codes in rows.units([*self.names, *self.others]))
         radix = self.reading.schema.cell_keys(self.names)
@@ -191,7 +192,7 @@ class MapJob:
     staging: Path
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
-        rows, seen = self.reading.rows(content.unit)
+        rows, seen = self.reading.rows(content.unit, note)
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
         stream = Keystream.derived(content.stream, STREAM)
@@ -258,8 +259,14 @@ class WriteJob:
         writer.write_sorted(
             part,
             self.output.attributes,
-            merge_sorted(runs, self.chunk),
+            _noted(merge_sorted(runs, self.chunk), note),
             compression=self.output.compression,
         )
         part.rename(content.path)
         return content.path
+
+
+def _noted(pieces: Iterator[Keys], note: Note) -> Iterator[Keys]:
+    for keys in pieces:
+        note(None)
+        yield keys

@@ -16,6 +16,7 @@ import threading
 from typing import IO, Any, NamedTuple
 
 from scumble.model.errors import ParameterError, setting
+from scumble.model.no_pandas import no_pandas
 
 _LENGTH = 8
 
@@ -25,6 +26,11 @@ BOOT = (
     "sys.path[:] = pickle.loads(sys.stdin.buffer.read(size)); "
     "from scumble.private.engines.worker import main; main()"
 )
+
+
+def may_try_again(error: BaseException) -> bool:
+    """Return whether a task may be tried again after this error."""
+    return isinstance(error, OSError | MemoryError)
 
 
 class Failure(NamedTuple):
@@ -39,8 +45,7 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        again = isinstance(error, OSError | MemoryError)
-        return cls(type(error), str(error), dict(error.__dict__), again)
+        return cls(type(error), str(error), dict(error.__dict__), may_try_again(error))
 
     def error(self) -> BaseException:
         """Return the error as it was raised in the worker."""
@@ -75,9 +80,16 @@ def main() -> None:
 
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    pa.set_cpu_count(1)  # the other workers use the other cores
+    pa.set_cpu_count(1)  # the other processes use the other cores
+    with no_pandas():  # Arrow looks for it once
+        pa.array([0]).to_numpy(zero_copy_only=False)
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
+
+    def note(told: object) -> None:
+        if told is not None:
+            send(answers, ("note", told))
+
     job: Any = None
     while True:
         kind, content = inbox.get()
@@ -89,7 +101,7 @@ def main() -> None:
             _staging[:] = [job.staging] if job.staging is not None else []
             continue
         try:
-            found = job.run(content, lambda note: send(answers, ("note", note)))
+            found = job.run(content, note)
         except BaseException as error:
             send(answers, ("failure", Failure.of(error)))
         else:

@@ -1,7 +1,8 @@
 """Worker processes: tasks are handed out, repeated if a worker dies, and answered in any order.
 
-Workers are started with a fresh interpreter, not forked, and only when there is a second task. A
-script that publishes needs no `if __name__ == "__main__"`.
+This process, the driver, works too, and hands out tasks in between. Workers are started with a
+fresh interpreter, not forked, and only when enough work is left to pay for their start. A script
+that publishes needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
-from scumble.private.engines.worker import BOOT, receive, send
+from scumble.private.engines.worker import BOOT, may_try_again, receive, send
 
 ATTEMPTS = 3
+# Seconds of work for each process that must be left when one more is started. A start takes 0.3 s
+# of processor time; this keeps the price below a fifth.
+WORTH = 1.0
 _WAKE_SECONDS = 0.2  # how long a signal may wait
 
 
@@ -35,7 +41,11 @@ class Job(Protocol):
         ...
 
     def run(self, content: Any, note: Callable[[Any], None]) -> Any:
-        """Return the answer to a task; `note` tells the driver something before that."""
+        """Return the answer to a task.
+
+        `note` tells the driver something before that. None tells nothing: a job says so a few times
+        a second, so that the driver can look after the workers while it does a task itself.
+        """
         ...
 
 
@@ -50,7 +60,10 @@ class Task:
 
 
 class _Worker:
-    """One process, and a thread that puts its answers into the common inbox."""
+    """One process, and a thread that puts its answers into the common inbox.
+
+    `tasks` are those that it was given, the one that it works on first.
+    """
 
     def __init__(self, inbox: queue.SimpleQueue[Any]) -> None:
         self.process = subprocess.Popen(  # noqa: S603 (this interpreter, and a fixed text)
@@ -62,17 +75,17 @@ class _Worker:
         )
         self._input: Any = self.process.stdin
         self._output: Any = self.process.stdout
-        self.task: Task | None = None
+        self.tasks: deque[Task] = deque()
         self.job: object = None
         self._inbox = inbox
         self._send([os.getcwd() if path == "" else path for path in sys.path])
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def start(self, task: Task, job: Job) -> None:
+    def give(self, task: Task, job: Job) -> None:
         if self.job is not job:
             self._send(("job", job))
             self.job = job
-        self.task = task
+        self.tasks.append(task)
         self._send(("task", task.content(task.attempt)))
 
     def _send(self, message: object) -> None:
@@ -95,16 +108,18 @@ class _Worker:
 
 
 class Workers:
-    """At most `jobs` worker processes, until the end of the `with` block.
+    """The driver and at most `jobs - 1` workers, until the end of the `with` block.
 
-    `order` rearranges the tasks of a job before they are handed out; tests use it.
+    Tests use two attributes: `order` rearranges the tasks of a job before they are handed out;
+    without `takes_part` all tasks are done by up to `jobs` workers.
     """
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self.order: Callable[[list[Task]], list[Task]] | None = None
-        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._workers: list[_Worker] = []
+        self.takes_part = True
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.running: list[_Worker] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -115,11 +130,21 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop(self._workers)
+        self.stop(self.running)
 
     def processes(self) -> list[int]:
-        """Return the numbers of the processes that are running."""
-        return [worker.process.pid for worker in self._workers]
+        """Return the numbers of the worker processes that are running."""
+        return [worker.process.pid for worker in self.running]
+
+    def start(self) -> None:
+        """Start one more worker."""
+        self.running.append(_Worker(self.inbox))
+
+    def stop(self, workers: list[_Worker]) -> None:
+        """End these processes, such as those whose answers nobody waits for any more."""
+        for worker in list(workers):
+            self.running.remove(worker)
+            worker.stop()
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """Yield every task with its answer, as they come.
@@ -127,76 +152,145 @@ class Workers:
         A task whose worker died, or that could not read or write, is tried again. Any other error
         ends the job: of several, that of the first task is raised, as in one process.
         """
-        waiting = iter(tasks if self.order is None else self.order(list(tasks)))
-        ahead = deque(_taken(waiting, 2))
-        if len(ahead) == 1:
-            [only] = ahead
-            yield only, job.run(only.content(0), only.notes.append)
-            return
-        failures: dict[int, BaseException] = {}
+        given = tasks if self.order is None else self.order(list(tasks))
+        return _Run(self, job, given).answers()
+
+
+class _Run:
+    """The tasks of one job: those to hand out, the answers to yield, and the errors."""
+
+    def __init__(self, workers: Workers, job: Job, tasks: Iterable[Task]) -> None:
+        self._workers, self._job = workers, job
+        self._waiting = iter(tasks)
+        self._unread = len(tasks) if isinstance(tasks, Sized) else None
+        self._ahead: deque[Task] = deque()  # taken from `_waiting`, or to be tried again
+        self._done: deque[tuple[Task, Any]] = deque()
+        self._failures: dict[int, BaseException] = {}
+        self._seconds, self._own = 0.0, 0  # that own tasks have taken
+
+    def answers(self) -> Iterator[tuple[Task, Any]]:
         try:
             while True:
-                if not failures:
-                    self._hand_out(job, ahead, waiting)
-                if not any(worker.task for worker in self._workers):
+                self._hand_out()
+                if self._workers.takes_part and (own := self._next()):
+                    self._do(own)
+                    self._look(0)
+                elif any(worker.tasks for worker in self._workers.running):
+                    self._look(_WAKE_SECONDS)
+                elif not self._done:
                     break
-                yield from self._answers(ahead, failures)
+                while self._done:
+                    yield self._done.popleft()
         finally:
-            self._stop([worker for worker in self._workers if worker.task is not None])
-        if failures:
-            raise failures[min(failures)]
+            self._workers.stop([each for each in self._workers.running if each.tasks])
+        if self._failures:
+            raise self._failures[min(self._failures)]
 
-    def _hand_out(self, job: Job, ahead: deque[Task], waiting: Iterator[Task]) -> None:
-        """Give tasks to all workers that have none, and keep one ready for the next."""
-        while len(self._workers) < self.jobs and len(ahead) > self._idle():
-            self._workers.append(_Worker(self._inbox))
-            ahead.extend(_taken(waiting, 1))
-        for worker in self._workers:
-            if worker.task is None and ahead:
-                worker.start(ahead.popleft(), job)
-                ahead.extend(_taken(waiting, 1))
+    def _next(self) -> Task | None:
+        """Return the next task, if there is one that can still be of use.
 
-    def _stop(self, workers: list[_Worker]) -> None:
-        """End these processes, such as those whose answers nobody waits for any more."""
-        for worker in list(workers):
-            self._workers.remove(worker)
-            worker.stop()
+        After an error only the tasks before it are: they may have errors of their own.
+        """
+        self._fill(1)
+        if self._failures:
+            first = min(self._failures)
+            self._ahead = deque(task for task in self._ahead if task.number < first)
+        return self._ahead.popleft() if self._ahead else None
 
-    def _idle(self) -> int:
-        return sum(worker.task is None for worker in self._workers)
+    def _fill(self, number: int) -> None:
+        """Have at least this number of tasks ready, if there are as many."""
+        taken = list(islice(self._waiting, max(0, number - len(self._ahead))))
+        self._ahead.extend(taken)
+        if self._unread is not None:
+            self._unread -= len(taken)
 
-    def _answers(
-        self, ahead: deque[Task], failures: dict[int, BaseException]
-    ) -> Iterator[tuple[Task, Any]]:
-        """Wait for one message of a worker; yield its task if that is done."""
+    def _hand_out(self) -> None:
+        """Start a worker if that pays, and give a task to all workers that have none.
+
+        Those that have one get the next one ahead, unless so few are left that it would wait there
+        while another process has nothing to do.
+        """
+        running = self._workers.running
+        while len(running) < self._workers.jobs - self._workers.takes_part and self._pays():
+            self._workers.start()
+        for worker in [each for each in running if not each.tasks]:
+            if task := self._next():
+                worker.give(task, self._job)
+        for worker in [each for each in running if len(each.tasks) == 1]:
+            if self._left() > len(running) + 1 and (task := self._next()):
+                worker.give(task, self._job)
+
+    def _left(self) -> int:
+        """Return how many tasks are known to be left."""
+        return len(self._ahead) + (self._unread or 0)
+
+    def _pays(self) -> bool:
+        """Return whether enough work is left for one more worker: at the speed of this process so
+        far, and as much as was done if the number of tasks is not known.
+        """
+        idle = sum(not worker.tasks for worker in self._workers.running)
+        self._fill(idle + 1)
+        if self._failures or len(self._ahead) <= idle:
+            return False
+        if not self._workers.takes_part:
+            return True
+        known = self._unread is not None
+        left = self._seconds / max(1, self._own) * self._left() if known else self._seconds
+        return left > WORTH * (len(self._workers.running) + 2)
+
+    def _do(self, task: Task) -> None:
+        """Do a task in this process."""
+
+        def note(told: Any) -> None:
+            if told is not None:
+                task.notes.append(told)
+            self._look(0)
+            self._hand_out()
+
+        begin = time.perf_counter()
         try:
-            worker, (kind, content) = self._inbox.get(timeout=_WAKE_SECONDS)
-        except queue.Empty:
-            return
-        if worker not in self._workers or (worker.task is None and kind != "dead"):
-            return
-        task = worker.task
-        if kind == "note" and task is not None:
-            task.notes.append(content)
-            return
-        worker.task = None
-        if kind == "dead":
-            self._stop([worker])
-        if task is None:
-            return
-        if kind == "done":
-            yield task, content
-            return
-        task.attempt += 1
-        again = kind == "dead" or content.again
-        if again and task.attempt < ATTEMPTS:
-            ahead.appendleft(task)
+            answer = self._job.run(task.content(task.attempt), note)
+        except Exception as error:
+            self._failed(task, error, again=may_try_again(error))
         else:
-            failures[task.number] = _LOST if kind == "dead" else content.error()
+            self._done.append((task, answer))
+        self._seconds += time.perf_counter() - begin
+        self._own += 1
 
+    def _look(self, seconds: float) -> None:
+        """Read the messages of the workers; wait for the first one if there is none."""
+        with suppress(queue.Empty):
+            self._hear(*self._workers.inbox.get(timeout=seconds))
+            while True:
+                self._hear(*self._workers.inbox.get_nowait())
 
-def _taken(tasks: Iterator[Task], number: int) -> list[Task]:
-    return [task for _, task in zip(range(number), tasks, strict=False)]
+    def _hear(self, worker: _Worker, message: tuple[str, Any]) -> None:
+        kind, content = message
+        if worker not in self._workers.running:
+            return
+        if kind == "dead":
+            self._workers.stop([worker])
+            self._ahead.extendleft(reversed(list(worker.tasks)[1:]))
+        if not worker.tasks:
+            return
+        if kind == "note":
+            worker.tasks[0].notes.append(content)
+            return
+        task = worker.tasks.popleft()
+        if kind == "done":
+            self._done.append((task, content))
+        elif kind == "dead":
+            self._failed(task, _LOST, again=True)
+        else:
+            self._failed(task, content.error(), again=content.again)
+
+    def _failed(self, task: Task, error: BaseException, *, again: bool) -> None:
+        """Try a task again, or keep its error."""
+        task.attempt += 1
+        if again and task.attempt < ATTEMPTS:
+            self._ahead.appendleft(task)
+        else:
+            self._failures[task.number] = error
 
 
 _LOST = ScumbleError(
