@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
@@ -31,6 +30,9 @@ from scumble.private.tables.source import (
     read_batches,
     read_safely,
 )
+
+if TYPE_CHECKING:
+    import duckdb  # slow to import, and Parquet files do without it
 
 # A view or macro of a database file runs when it is read: it must reach nothing but its file.
 _LOCKED: dict[str, Any] = {
@@ -76,7 +78,7 @@ class CsvFile(Source):
         self.require(columns)
         places = [f"c{self.columns.index(name)}" for name in columns]
         read_safely(self.description, self._check_lines)
-        with _quiet(duckdb.connect()) as connection:
+        with _connected() as connection:
             query = (
                 f"SELECT {', '.join(places)} FROM read_csv("
                 "?, delim = ?, compression = ?, columns = ?, auto_detect = false, "
@@ -338,7 +340,7 @@ class DatabaseTable(Source):
             yield from read_batches(self.description, reader)
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return _quiet(duckdb.connect(str(self.path), read_only=True, config=_LOCKED))
+        return _connected(str(self.path), read_only=True, config=_LOCKED)
 
     def _choose(self, connection: duckdb.DuckDBPyConnection, table: str | None) -> str:
         """Return the requested table as quoted SQL; without a request, the only table."""
@@ -373,8 +375,11 @@ def _folder_values(path: Path) -> dict[str, str | None]:
     return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 
 
-def _quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Turn off DuckDB's own progress bar."""
+def _connected(path: str = ":memory:", **options: Any) -> duckdb.DuckDBPyConnection:
+    """Open a database without DuckDB's own progress bar."""
+    import duckdb
+
+    connection = duckdb.connect(path, **options)
     connection.execute("SET enable_progress_bar = false")
     return connection
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -23,8 +23,8 @@ BATCH_ROWS = 1 << 18
 UNIT_ROWS = 1 << 20
 
 _READ_ERRORS = (
-    *(duckdb.Error, pa.ArrowException, OSError),
-    *(ValueError, TypeError, EOFError, OverflowError, csv.Error, zlib.error),
+    *(pa.ArrowException, OSError, ValueError, TypeError, EOFError, OverflowError),
+    *(csv.Error, zlib.error),
 )
 _SENTENCES = (
     (r"field larger than", "a name in its header line has more than 131,072 characters"),
@@ -151,7 +151,7 @@ def read_safely(description: str, action: Callable[[], Result]) -> Result:
         return action()
     except SourceError:
         raise
-    except _READ_ERRORS as error:
+    except _read_errors() as error:
         reason = _reason(error)
     except RuntimeError as error:
         if "interrupted" not in str(error).lower():
@@ -159,6 +159,12 @@ def read_safely(description: str, action: Callable[[], Result]) -> Result:
         raise KeyboardInterrupt from None  # how DuckDB reports ctrl-C
     # Raised outside of the except clause, so that the context of the exception is not kept either.
     raise SourceError(f"{description} cannot be read: {reason}.")
+
+
+def _read_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of all readers. DuckDB is slow to import, and may not be in use."""
+    known = sys.modules.get("duckdb")
+    return _READ_ERRORS if known is None else (*_READ_ERRORS, known.Error)
 
 
 def read_batches(description: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
