@@ -15,6 +15,7 @@ from typing import Any
 
 from scumble.model.errors import ScumbleError
 from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
 from scumble.public.release import Release, load
@@ -177,6 +178,10 @@ class LiveDataset(Dataset):
     def history(self, analyst: str | None) -> list[dict[str, Any]]:
         events = self.database.history()
         return [each for each in events if analyst is None or each["analyst"] == analyst]
+
+    def room(self) -> list[tuple[Attribute, list[float]]]:
+        """Return how much of the promise is used at each value of each attribute."""
+        return self.database.room()
 
     def chain(self, after: int) -> dict[str, Any]:
         return {"seal": self.database.seal, "entries": self.database.chain(after)}

@@ -57,12 +57,13 @@ def listen(
         import uvicorn
 
         from scumble.server.http.app import build
+        from scumble.server.pages.site import pages
     except ModuleNotFoundError:
         service.close()
         raise ScumbleError(MISSING) from None
     settings = service.settings
     config = uvicorn.Config(
-        build(service),
+        build(service, *pages(service)),
         host=settings.address.host,
         port=settings.address.port,
         ssl_certfile=settings.certificate,

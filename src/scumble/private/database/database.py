@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
 from scumble.private.database.answers import EstimateBuilder
-from scumble.private.database.inspect import events, links, summary, verify_journal
+from scumble.private.database.inspect import events, links, summary, used_shares, verify_journal
 from scumble.private.database.plan import AnswerOptions, Prefer, Relax
 from scumble.private.database.questions.reader import Asked, QuestionReader, forecast
 from scumble.private.database.session import Outcome, Request, Session
@@ -286,6 +287,15 @@ class Database:
     def verify(self, seal: str | None = None) -> list[str]:
         """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
+
+    def room(self) -> list[tuple[Attribute, list[float]]]:
+        """Return, for each attribute, how much of the promise is used at each of its values.
+
+        It is the share at the most popular point with that value: at 1 a question about it alone
+        may be relaxed. A large space, and one of a single attribute, has no such list.
+        """
+        with self._session.state() as state:
+            return used_shares(state)
 
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """Return a heat map of how many answers cover each pair of values of two attributes.

@@ -121,6 +121,23 @@ def summary(state: DatabaseState) -> dict[str, Any]:
     }
 
 
+_MOST_POINTS = 4_000_000  # of a space whose points are all looked at
+
+
+def used_shares(state: DatabaseState) -> list[tuple[Attribute, list[float]]]:
+    """Return, for each attribute, the used share of the promise at each value; see `Database`."""
+    attributes, limit = state.space.attributes, state.terms.limit
+    if len(attributes) < 2 or state.space.points > _MOST_POINTS:
+        return []
+    found = []
+    for place, attribute in enumerate(attributes):
+        other = 1 if place == 0 else 0
+        each = [batch.tracker.popularity(place, other).max(axis=1) for batch in state.batches]
+        counts = reduce(np.maximum, each)
+        found.append((attribute, np.minimum(counts / limit, 1.0).tolist()))
+    return found
+
+
 def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """Return one dictionary for each question and each appended batch, in order."""
     return [

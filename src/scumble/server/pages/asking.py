@@ -1,0 +1,330 @@
+"""Pages of analysts: data sets, the question, its cost and its answer, and the own history."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from scumble.model.errors import PromiseError, ScumbleError
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.public.estimate import Estimate, Estimates, format_number, format_value
+from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.server.answer_json import Answer
+from scumble.server.catalogue import Dataset, LiveDataset, Question, Reply
+from scumble.server.http.formats import CSV, PARQUET, csv_text, parquet_bytes
+from scumble.server.http.routes import ASKING, EVERYBODY, Call, Result, Route
+from scumble.server.pages.drawings import (
+    Scale,
+    interval_drawing,
+    room_strip,
+    row_drawing,
+    used_drawing,
+)
+from scumble.server.pages.gates import render, shared
+from scumble.server.problems import Problem, problem_of
+from scumble.server.service import Service
+
+LEVEL = 0.95
+_MOST_ROWS = 500  # of a table on the page; all of them are in the download
+_MOST_VALUES = 40  # of a column in the list of what can be asked
+_MOST_CELLS = 120  # of a strip
+
+
+# --- handlers -------------------------------------------------------------------------------------
+
+
+def home(service: Service, call: Call) -> Result:
+    """The data sets that the user may see."""
+    return render("home.html", **shared(service, call))
+
+
+def dataset(service: Service, call: Call) -> Result:
+    """A data set: what it is, and for those who may ask, the question box."""
+    if call.user.role == "auditor":
+        from scumble.server.pages.auditing import audit
+
+        return audit(service, call)
+    return _page(service, call, str(call.query.get("sql", ""))[:5000])
+
+
+def cost(service: Service, call: Call) -> Result:
+    """What a question would cost, as a part of the page; free of charge."""
+    sql = str(call.body.get("sql", "")).strip()
+    if not sql:
+        return render("cost.html", cost=None, problem=None, words="")
+    try:
+        found = call.data.cost(_question(call, sql))
+    except ScumbleError as error:
+        return render("cost.html", cost=None, problem=problem_of(error), words="")
+    return render("cost.html", cost=found, problem=None, words=_forecast(found))
+
+
+def ask(service: Service, call: Call) -> Result:
+    """The answer to a question: a part of the page, or all of it without JavaScript."""
+    sql = str(call.body.get("sql", "")).strip()
+    values: dict[str, Any] = {"answer": None, "problem": None, "refused": False}
+    try:
+        if not sql:
+            raise Problem(422, "Write a question first.")
+        reply = call.data.answer(_question(call, sql))
+        service.metrics.answered(reply.answer)
+        values["answer"] = Shown(call.data, sql, str(call.body.get("key", "")), reply)
+    except (ScumbleError, Problem) as error:
+        values["problem"] = problem_of(error, owner=call.user.role == "owner")
+        values["refused"] = isinstance(error, PromiseError)
+    if not call.headers.get("htmx"):
+        return _page(service, call, sql, **values)
+    values |= {"csrf": call.headers["csrf"], "data": call.data, "key": secrets.token_hex(8)}
+    values["room"] = _room(call.data)
+    return render("answer.html", 200, oob=True, **values)
+
+
+def download(service: Service, call: Call) -> Result:
+    """The answer to a question that was asked, as a file: a repeat, free of charge."""
+    sql, wanted = str(call.body.get("sql", "")), call.body.get("format")
+    answer = call.data.answer(_question(call, sql)).answer
+    name = f'attachment; filename="{call.data.name}.{wanted}"'
+    if wanted == "csv":
+        return Result(csv_text(answer, LEVEL), 200, CSV, {"Content-Disposition": name})
+    if wanted == "parquet":
+        return Result(parquet_bytes(answer, LEVEL), 200, PARQUET, {"Content-Disposition": name})
+    raise Problem(422, "The format must be csv or parquet.")
+
+
+def history(service: Service, call: Call) -> Result:
+    """The questions of the analyst; an owner sees those of all."""
+    found = call.data.history(call.analyst)[-200:][::-1]
+    return render("history.html", data=call.data, events=found, **shared(service, call))
+
+
+def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
+    data = call.data
+    known = {"answer": None, "problem": None, "refused": False, **values}
+    return render(
+        "ask.html",
+        data=data,
+        sql=sql,
+        key=secrets.token_hex(8),
+        examples=examples(data),
+        columns=[column_facts(data.schema[name]) for name in data.columns],
+        words=completions(data),
+        limits=data.describe()["limits"],
+        room=_room(data),
+        oob=False,
+        **shared(service, call),
+        **known,
+    )
+
+
+def _question(call: Call, sql: str) -> Question:
+    key = str(call.body.get("key", "")) or None
+    relax = str(call.body.get("relax", "")) or "regression"
+    return Question(sql, call.user.name, key=key, relax=relax)
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer as the page shows it."""
+
+    data: Dataset
+    sql: str
+    key: str
+    reply: Reply
+
+    @property
+    def one(self) -> Estimate | None:
+        answer = self.reply.answer
+        return answer if isinstance(answer, Estimate) else None
+
+    @property
+    def value(self) -> str:
+        return "" if self.one is None else format_value(self.one)
+
+    @property
+    def interval(self) -> str:
+        """The interval in words; empty where there is none."""
+        if self.one is None:
+            return ""
+        low, high = self.one.interval(LEVEL)
+        if low == high:
+            return "exactly"
+        if not (abs(low) < float("inf") or abs(high) < float("inf")):
+            return ""
+        return " to ".join(format_number(limit, self.one.stderr) for limit in (low, high))
+
+    @property
+    def drawing(self) -> Markup:
+        return Markup("") if self.one is None else interval_drawing(self.one, LEVEL)
+
+    @property
+    def relaxed(self) -> str:
+        """The condition that was answered instead, if the question was relaxed."""
+        answered = getattr(self.one, "answered", "")
+        return answered if getattr(self.one, "status", "") == "relaxed" else ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether a relaxed answer is about exactly what was asked."""
+        return not getattr(self.one, "distance", 1.0)
+
+    @property
+    def notes(self) -> list[str]:
+        if self.one is not None:
+            return list(self.one.notes)
+        answer = self.reply.answer
+        if isinstance(answer, EstimateTable):
+            return answer.notes
+        assert isinstance(answer, Estimates)  # noqa: S101
+        return list(dict.fromkeys(note for _, each in answer.rows for note in each.notes))
+
+    @property
+    def table(self) -> dict[str, Any] | None:
+        return None if self.one is not None else _table(self.reply.answer)
+
+    @property
+    def cost(self) -> str:
+        """What was charged, in words."""
+        if self.data.kind == "release":
+            return "Free: a release has been paid for."
+        if not self.reply.new:
+            return "Free: nothing new was charged."
+        numbers = "one new number" if self.reply.new == 1 else f"{self.reply.new} new numbers"
+        return f"Charged: {numbers}."
+
+    @property
+    def used(self) -> Markup:
+        used, limit = self.reply.used, self.reply.limit
+        return Markup("") if used is None or limit is None else used_drawing(used, limit)
+
+
+def _table(answer: Answer) -> dict[str, Any]:
+    """Return header and rows of a table of estimates, each with its bar on a common scale."""
+    if isinstance(answer, EstimateTable):
+        names, groups, level = answer.items, answer.groups, answer.shown_level(LEVEL)
+        rows: Sequence[tuple[Any, Sequence[Estimate]]] = answer.rows
+    else:
+        assert isinstance(answer, Estimates)  # noqa: S101
+        names, groups = ("value",), answer.groups
+        level = answer.shown_level(LEVEL) if isinstance(answer, SelectedEstimates) else LEVEL
+        rows = [(key, (each,)) for key, each in answer.rows]
+    shown = rows[:_MOST_ROWS]
+    scales = [
+        Scale.of([x for _, row in shown for x in row[place].interval(level)], zero=True)
+        for place in range(len(names))
+    ]
+    return {
+        "groups": groups,
+        "names": names,
+        "level": f"{100 * level:.4g} %",
+        "rows": [
+            (
+                ["(missing)" if part is None else part for part in key],
+                [_cell(each, level, scale) for each, scale in zip(row, scales, strict=True)],
+            )
+            for key, row in shown
+        ],
+        "more": len(rows) - len(shown),
+    }
+
+
+def _cell(estimate: Estimate, level: float, scale: Scale | None) -> dict[str, Any]:
+    low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
+    return {
+        "value": format_value(estimate),
+        "interval": f"{low} to {high}",
+        "status": estimate.status_label,
+        "bar": row_drawing(estimate, level, scale),
+    }
+
+
+def _forecast(found: Mapping[str, Any]) -> str:
+    """Return a forecast in words."""
+    if found.get("free"):
+        return "Free: answers of a release cost nothing."
+    status, stderr = found["status"], found.get("stderr", 0.0)
+    error = f" with a standard error of {format_number(stderr, stderr)}" if stderr else " exactly"
+    number = found["new numbers"]
+    words = "one new number" if number == 1 else f"{number} new numbers"
+    if status == "answered":
+        return f"Will be answered{error}; costs {words}."
+    if status == "repeated":
+        return f"Was answered before: free, the same answer{error}."
+    if status == "relaxed":
+        price = "free" if not number else f"costs {words}"
+        return f"The promise is used up here. Will be made of earlier answers{error}; {price}."
+    return f"Will be refused: {found.get('reason', '')}"
+
+
+def column_facts(attribute: Attribute) -> dict[str, Any]:
+    """Return the name, the kind and the allowed values of a column, for the list on the page."""
+    values = _values(attribute)
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "domain": attribute.describe(),
+        "values": values[:_MOST_VALUES],
+        "more": max(len(values) - _MOST_VALUES, 0),
+    }
+
+
+def _values(attribute: Attribute) -> list[str]:
+    found = getattr(attribute.domain, "values", None)
+    return [str(each) for each in found] if attribute.kind == "category" and found else []
+
+
+def completions(data: Dataset) -> list[str]:
+    """Return the words that the question box completes: columns, values, words of SQL."""
+    values = [f"'{each}'" for name in data.columns for each in _values(data.schema[name])]
+    sql = "SELECT COUNT(*) SUM( AVG( FROM WHERE AND OR NOT IN ( BETWEEN GROUP BY ORDER BY HAVING"
+    return [*data.columns, *values[:2000], *sql.split()]
+
+
+def examples(data: Dataset) -> list[str]:
+    """Return questions about a data set that can be asked as they are."""
+    numbers = [name for name in data.columns if data.schema[name].kind == "integer"]
+    groups = [name for name in data.columns if 1 < len(_values(data.schema[name])) <= 30]
+    found = ["SELECT COUNT(*) FROM t"]
+    quoted = {name: name if name.isidentifier() else f'"{name}"' for name in data.columns}
+    if numbers:
+        name = numbers[0]
+        domain = data.schema[name].domain
+        if isinstance(domain, IntegerRange):
+            middle = (domain.low + domain.high) // 2
+            found.append(f"SELECT COUNT(*) FROM t WHERE {quoted[name]} >= {middle}")
+        found.append(f"SELECT AVG({quoted[name]}) FROM t")
+    if groups:
+        name = quoted[groups[0]]
+        found.append(f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}")
+    return found
+
+
+def _room(data: Dataset) -> list[dict[str, Any]]:
+    """Return for each attribute a strip of where the promise is used, and where room is left."""
+    if not isinstance(data, LiveDataset):
+        return []
+    found = []
+    for attribute, shares in data.room():
+        step = max(1, -(-len(shares) // _MOST_CELLS))
+        cells = [max(shares[at : at + step]) for at in range(0, len(shares), step)]
+        free = sum(share < 1 for share in shares) / len(shares)
+        words = f"{attribute.name}: room is left at {100 * free:.0f} % of the values"
+        found.append({"name": attribute.name, "strip": room_strip(cells, words), "words": words})
+    return found
+
+
+ROUTES = (
+    Route("GET", "/", "page: home", EVERYBODY, home, "The data sets."),
+    Route("GET", "/data/{dataset}", "page: data set", EVERYBODY, dataset, "Ask a data set."),
+    Route("POST", "/data/{dataset}/cost", "page: cost", ASKING, cost, "The cost of a question."),
+    Route("POST", "/data/{dataset}/ask", "page: ask", ASKING, ask, "Answer a question."),
+    Route("POST", "/data/{dataset}/download", "page: download", ASKING, download, "An answer."),
+    Route("GET", "/data/{dataset}/history", "page: history", ASKING, history, "Own questions."),
+)

@@ -1,0 +1,103 @@
+"""The routes of all pages: those of the roles, the login, and the static files."""
+
+from __future__ import annotations
+
+import mimetypes
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route as Path
+
+from scumble.server.http.app import Served
+from scumble.server.pages import asking, auditing, owning
+from scumble.server.pages.gates import (
+    COOKIE,
+    page_endpoint,
+    read_form,
+    render,
+    response_of,
+    start_session,
+)
+from scumble.server.problems import Problem, problem_of
+from scumble.server.service import Service
+
+ROUTES = (*asking.ROUTES, *auditing.ROUTES, *owning.ROUTES)
+_STATIC = ("style.css", "htmx.min.js", "page.js", "icon.svg")
+
+
+def pages(service: Service) -> list[Path]:
+    """Return the routes of all pages over a service."""
+    found = [
+        Path(each.path, page_endpoint(service, each), methods=[each.method]) for each in ROUTES
+    ]
+    return [*found, *_login(service), *_static(service)]
+
+
+def _login(service: Service) -> list[Path]:
+    async def form(request: Request) -> Response:
+        with Served(service, "page: login", request) as served:
+            link = request.query_params.get("link")
+            token = service.sessions.use_link(link) if link else None
+            if token is not None:
+                served.token, served.response = token, start_session(service, token)
+            else:
+                words = "This link was used before, or is too old." if link else ""
+                served.response = _login_page(service, Problem(401, words) if words else None)
+        return served.finished()
+
+    async def enter(request: Request) -> Response:
+        with Served(service, "page: login", request) as served:
+            try:
+                fields = await read_form(request, service.limits.body)
+                served.token = await service.login(fields.get("token", "").strip())
+                served.response = start_session(service, served.token)
+            except Exception as error:
+                served.failed(error)
+                served.response = _login_page(service, problem_of(error))
+        return served.finished()
+
+    async def leave(request: Request) -> Response:
+        with Served(service, "page: logout", request) as served:
+            secret = request.cookies.get(COOKIE, "")
+            found = service.sessions.find(secret)
+            try:
+                fields = await read_form(request, service.limits.body)
+                if found is not None:
+                    found[0].check(fields.get("csrf", ""))
+                    service.sessions.end(secret)
+                served.response = RedirectResponse("/login", 303)
+                served.response.delete_cookie(COOKIE)
+            except Problem as error:
+                served.response = _login_page(service, error)
+        return served.finished()
+
+    return [
+        Path("/login", form, methods=["GET"]),
+        Path("/login", enter, methods=["POST"]),
+        Path("/logout", leave, methods=["POST"]),
+    ]
+
+
+def _login_page(service: Service, problem: Problem | None) -> Response:
+    status = 200 if problem is None else problem.status
+    result = render("login.html", status, title=service.settings.title, problem=problem)
+    return response_of(result)
+
+
+def _static(service: Service) -> list[Path]:
+    folder = files("scumble.server.pages").joinpath("static")
+    contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
+
+    async def serve(request: Request) -> Response:
+        with Served(service, "page: static", request) as served:
+            name = request.path_params["name"]
+            if name in contents:
+                kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+                fresh = {"Cache-Control": "public, max-age=3600"}
+                served.response = Response(contents[name], headers=fresh, media_type=kind)
+            else:
+                served.response = Response(status_code=404)
+        return served.finished()
+
+    return [Path("/static/{name}", serve, methods=["GET"])]

@@ -1,0 +1,181 @@
+"""The pages without JavaScript: logging in, asking, auditing, tokens, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.resources import files
+
+import httpx
+import pytest
+
+from scumble.server.pages.site import ROUTES
+from tests.support.servers import COUNT
+
+HTMX = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+
+
+class Browser:
+    """A browser without JavaScript, logged in with the token of a role."""
+
+    def __init__(self, front, role: str) -> None:
+        self.http = httpx.Client(base_url=front.http.base_url, timeout=60, follow_redirects=True)
+        self.page = self.http.post("/login", data={"token": getattr(front.users, role)})
+        self.csrf = re.search(r'name="csrf" value="([^"]+)"', self.page.text)[1]
+
+    def post(self, path: str, **fields):
+        return self.http.post(path, data={"csrf": self.csrf, **fields})
+
+    def get(self, path: str):
+        return self.http.get(path)
+
+
+@pytest.fixture
+def browsers(front):
+    found = {role: Browser(front, role) for role in ("owner", "analyst", "auditor")}
+    yield found
+    for each in found.values():
+        each.http.close()
+
+
+def test_a_page_needs_a_login(front):
+    for route in ROUTES:
+        path = route.path.replace("{dataset}", "people")
+        response = front.http.request(route.method, path)
+        assert (response.status_code, response.headers["location"]) == (303, "/login"), route.name
+
+
+def test_a_wrong_token_does_not_log_in(front):
+    front.service.login_delay = 0.0
+    response = front.http.post("/login", data={"token": "scb_0_0"})
+    assert response.status_code == 401
+    assert "unknown, expired or revoked" in response.text
+    assert "set-cookie" not in response.headers
+
+
+def test_the_cookie_is_for_the_server_alone(front):
+    response = front.http.post("/login", data={"token": front.users.analyst})
+    cookie = response.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+def test_a_link_logs_in_once(front):
+    token = front.service.tokens.find(front.users.owner)
+    link = f"/login?link={front.service.sessions.link(token)}"
+    with httpx.Client(base_url=front.http.base_url) as one:
+        assert one.get(link).headers["location"] == "/"
+    with httpx.Client(base_url=front.http.base_url) as other:
+        assert other.get(link).status_code == 401
+
+
+def test_every_page_serves_its_roles_only(browsers):
+    for role, browser in browsers.items():
+        for route in ROUTES:
+            path = route.path.replace("{dataset}", "people")
+            fields = {"sql": COUNT, "format": "csv", "role": "analyst", "name": "x"}
+            if route.name == "page: revoke":
+                fields["prefix"] = "0000000000"
+            response = browser.get(path) if route.method == "GET" else browser.post(path, **fields)
+            if role in route.roles:
+                assert response.status_code in (200, 422), (role, route.name, response.text)
+            else:
+                assert response.status_code == 403, (role, route.name)
+
+
+def test_forms_without_their_token_are_refused(browsers):
+    for route in ROUTES:
+        if route.method == "POST":
+            path = route.path.replace("{dataset}", "people")
+            response = browsers["owner"].http.post(path, data={"sql": COUNT, "csrf": "other"})
+            assert response.status_code == 403, route.name
+            assert "out of date" in response.text
+
+
+def test_an_analyst_asks_and_sees_cost_answer_and_history(browsers):
+    browser = browsers["analyst"]
+    page = browser.get("/data/people")
+    assert "What is promised" in page.text
+    sql = "SELECT COUNT(*) FROM t WHERE age < 47"
+    cost = browser.post("/data/people/cost", sql=sql)
+    assert "costs one new number" in cost.text
+    answer = browser.post("/data/people/ask", sql=sql, key="page-1")
+    assert "Charged: one new number." in answer.text
+    assert "<svg" in answer.text
+    assert "was answered before" in browser.post("/data/people/cost", sql=sql).text.lower()
+    again = browser.post("/data/people/ask", sql=sql, key="page-1")
+    number = re.compile(r'class="number">([\d,]+)')
+    assert number.search(again.text)[1] == number.search(answer.text)[1]
+    assert "age &lt; 47" in browser.get("/data/people/history").text
+    table = browser.post("/data/people/download", sql=sql, key="page-1", format="csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="people.csv"'
+
+
+def test_a_question_that_cannot_be_read_shows_where(browsers):
+    page = browsers["analyst"].post("/data/people/ask", sql="SELECT COUNT(*) FROM t WHERE agee < 3")
+    assert page.status_code == 200
+    assert "                             ^" in page.text
+
+
+def test_what_people_write_is_escaped(browsers):
+    bad = "<script>alert(1)</script>"
+    page = browsers["analyst"].post("/data/people/ask", sql=f"SELECT '{bad}'")
+    assert bad not in page.text
+    made = browsers["owner"].post("/tokens", role="analyst", name=bad)
+    assert bad not in made.text
+    assert "&lt;script&gt;" in made.text
+
+
+def test_an_auditor_verifies_and_gets_the_certificate(browsers):
+    browser = browsers["auditor"]
+    page = browser.get("/data/people")  # auditors cannot ask: they get the page of the audit
+    seal = re.search(r'class="seal">([^<]+)<', page.text)[1]
+    assert "intact, and continues this seal" in browser.post("/data/people/verify", seal=seal).text
+    assert 'role="alert"' in browser.post("/data/people/verify", seal="1:" + "0" * 64).text
+    assert "attachment" in browser.get("/data/people/certificate").headers["content-disposition"]
+
+
+def test_an_owner_makes_and_revokes_tokens(front, browsers):
+    page = browsers["owner"].post("/tokens", role="auditor", name="Kim", days="3", dataset="rows")
+    text = re.search(r"scb_[\w-]+", page.text)[0]
+    token = front.service.tokens.find(text)
+    assert (token.role, token.name, token.datasets) == ("auditor", "Kim", ("rows",))
+    assert text not in browsers["owner"].get("/tokens").text
+    browsers["owner"].post("/tokens/revoke", prefix=token.prefix)
+    assert front.service.tokens.find(text) is None
+    assert "must be a number" in browsers["owner"].post("/tokens", name="x", days="soon").text
+    assert "the analyst" in browsers["owner"].get("/usage").text
+
+
+def test_a_revoked_token_ends_its_sessions(front):
+    text, token = front.service.tokens.create("analyst", "leaving")
+    front.users.leaving = text
+    browser = Browser(front, "leaving")
+    assert browser.get("/data/people").status_code == 200
+    front.service.tokens.revoke(token.prefix)
+    assert str(browser.get("/data/people").url).endswith("/login")
+    browser.http.close()
+
+
+def test_logging_out_ends_the_session(browsers):
+    browser = browsers["analyst"]
+    browser.post("/logout")
+    assert str(browser.get("/data/people").url).endswith("/login")
+
+
+def test_pages_have_no_inline_script_or_style(browsers):
+    pages = [
+        browsers["owner"].get(path).text for path in ("/", "/data/people", "/tokens", "/usage")
+    ]
+    pages.append(browsers["owner"].post("/data/people/ask", sql=COUNT).text)
+    for text in pages:
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+        assert not re.search(r"<style|\sstyle=|\son\w+=", text)
+        assert not re.search(r"(src|href)=\"(https?:)?//", text)
+
+
+def test_the_vendored_file_is_the_one_that_was_looked_at():
+    """htmx 2.0.11, Zero-Clause BSD; the hash is that of the file in its package."""
+    folder = files("scumble.server.pages").joinpath("static")
+    assert hashlib.sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest() == HTMX
+    assert "Zero-Clause BSD" in folder.joinpath("htmx-LICENSE.txt").read_text("utf-8")
