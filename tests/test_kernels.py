@@ -19,6 +19,7 @@ import scumble
 from scumble.model.compiled import Kernel, kernels
 from scumble.private.sampling import kernels as sampling
 from scumble.private.sampling.noise import _constants, exponentials
+from scumble.public.estimation import kernels as estimation
 from tests.support import database_kernels
 
 Random = np.random.Generator
@@ -79,11 +80,22 @@ def accept(random: Random) -> list[Any]:
     return [words, proposed, *constants, exponentials(), np.empty(size, bool), np.empty(size, int)]
 
 
+def clause_sums(random: Random) -> list[Any]:
+    cells, questions = int(random.integers(0, 300)), int(random.integers(0, 6))
+    places = random.integers(0, 7, (3, cells)).astype(np.int32)
+    truths = random.random(40) < 0.6
+    starts = np.cumsum([0, *random.integers(0, 4, questions)])
+    clauses = np.stack([random.integers(0, 3, starts[-1]), random.integers(0, 33, starts[-1])], 1)
+    terms = random.normal(size=(4, cells)) * 10.0 ** random.integers(-8, 8, (4, cells))
+    return [places, terms, truths, clauses, starts, np.zeros((questions, 4))]
+
+
 CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
     sampling.lookup: lookup,
     sampling.keep_or_replace: keep_or_replace,
     sampling.scale_words: scale_words,
     sampling.accept: accept,
+    estimation.clause_sums: clause_sums,
     **database_kernels.CASES,
 }
 

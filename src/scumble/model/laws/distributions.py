@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("DiscreteLaplace", "scale", self.scale))
 
-    @property
+    @cached_property
     def _inverse(self) -> float:
         return float(1 / self.scale)
 

@@ -1,4 +1,4 @@
-"""Numba loops that count rows into contingency tables.
+"""Numba loops that count rows into contingency tables, and that add up cells.
 
 Import this module only where a loop runs: compiling takes time.
 """
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.compiled import kernel
+from scumble.public.estimation import numpy_forms
 
 # Rows at a time: their codes and cells stay in the first-level cache for all tables.
 _BLOCK = 2048
@@ -80,3 +81,43 @@ def _place(
             for row in range(size):
                 cells[row] += stride * np.uint32(column[row])
     return size
+
+
+def _cells_read(places: npt.NDArray[np.int32], *others: Any) -> int:
+    return int(places.shape[1]) * len(others[-1])
+
+
+@kernel(numpy_form=numpy_forms.clause_sums, steps=_cells_read, nanoseconds=18)
+def clause_sums(
+    places: npt.NDArray[np.int32],
+    terms: npt.NDArray[np.float64],
+    truths: npt.NDArray[np.bool_],
+    clauses: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    out: npt.NDArray[np.float64],
+) -> None:
+    """Write to `out`, by question, the sums of `terms` over the cells for which all its clauses
+    hold.
+
+    Question q has the clauses from `starts[q]` to before `starts[q + 1]`. A clause is a row of
+    `places`, which has the place of each cell among the combinations of values of its attributes,
+    and the place at which its truth for these combinations begins in `truths`.
+    """
+    cells = places.shape[1]
+    holds, chosen = np.empty(cells, np.bool_), np.empty(cells, np.int64)
+    sums = np.empty(len(terms))
+    for question in range(len(starts) - 1):
+        holds[:] = True
+        for clause in range(starts[question], starts[question + 1]):
+            row, begin = clauses[clause]
+            for cell in range(cells):
+                holds[cell] &= truths[begin + places[row, cell]]
+        count = 0
+        for cell in range(cells):  # without branches, which the processor could not predict
+            chosen[count] = cell
+            count += holds[cell]
+        sums[:] = 0.0
+        for cell in chosen[:count]:
+            for term in range(len(terms)):
+                sums[term] += terms[term, cell]
+        out[question] = sums

@@ -364,3 +364,34 @@ def test_tables_with_all_mass_at_the_threshold_are_covered(rule: Rule, height: i
         low, high = average_law(mean).interval(mean.value, 0.95)
         held[4] += low <= counts[:40] @ grid[:40] / counts[:40].sum() <= high
     assert (held >= least(0.95, releases)).all(), held
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_many_counts_are_as_one_by_one(neighbours: str) -> None:
+    """With joint clauses, several clauses on an attribute, constants, no cell and all cells."""
+    release = sc.publish(
+        people(400, schema()),
+        schema(),
+        sc.Sparse(["age", "sex", "job"], epsilon=1, neighbours=neighbours, false_cells=30),
+        seed=3,
+    )
+    conditions = [
+        "age BETWEEN 2 AND 6 AND sex = 'f'",
+        "age > 1 AND age < 7 AND job IN ('cook', 'smith')",
+        "age > 2 OR sex = 'm'",
+        "age > 200",
+        "age >= 0",
+        "1 = 1 AND age < 4",
+        "age + length(job) < 9 AND sex <> 'f'",
+    ]
+    texts = [f"SELECT COUNT(*) FROM t WHERE {each}" for each in conditions]
+    texts += ["SELECT SUM(age) FROM t WHERE sex = 'f'", "SELECT COUNT(*) FROM t GROUP BY sex"]
+    for found, text in zip(release.answer_many(texts), texts, strict=True):
+        expected = release.answer(text)
+        if text.endswith("GROUP BY sex"):
+            assert str(found) == str(expected)
+            continue
+        assert (found.method, found.notes) == (expected.method, expected.notes)
+        ends = [*found.interval(0.9), *expected.interval(0.9)]
+        assert found.value == pytest.approx(expected.value, rel=1e-12, nan_ok=True)
+        assert ends[:2] == pytest.approx(ends[2:], rel=1e-10, abs=1e-10)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.designs.sparse import NoiseTails, Sparse
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.query import Query, quoted
+from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.domain_counting import Domain, domain_of
@@ -32,6 +32,7 @@ from scumble.public.estimation.measurements.sparse_laws import (
     total_law,
 )
 from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
+from scumble.public.estimation.tables import Clauses, CodeSets, same_shape
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -70,15 +71,26 @@ class SparseReader:
             key = tuple(values[each[row]] for values, each in zip(labels, codes, strict=True))
             yield key, question.estimate(int(place))
 
-    def answer_together(self, queries: Sequence[Query], engine: Sandbox) -> dict[int, Any]:
-        """Return nothing: no work is saved by answering several questions together."""
-        return {}
+    def answer_together(
+        self, queries: Sequence[Query], engine: Sandbox
+    ) -> dict[int, list[tuple[Key, Estimate]]]:
+        """Return the answers to plain counts by place: published cells are read once for all."""
+        if self._published[2] > _MOST_PUBLISHED:
+            return {}
+        design, schema, found = self.design, self._schema, {}
+        for place, known in counted_together(design, schema, queries, engine).items():
+            question = SparseQuestion(
+                design, self.error, self._published, schema, queries[place], engine, known
+            )
+            found[place] = [((), question.estimate(0))]
+        return found
 
 
 @dataclass(frozen=True)
 class SparseQuestion:
     """One question to the published cells; `error` and `published`, the sums over all published
-    cells, are those of the whole release.
+    cells, are those of the whole release. `counted` has the cells of the domain and the sums over
+    published cells of the question, if they were counted before.
     """
 
     design: Sparse
@@ -87,10 +99,13 @@ class SparseQuestion:
     schema: Schema
     query: Query
     engine: Sandbox
+    counted: Counted | None = None
 
     @cached_property
     def possible(self) -> npt.NDArray[np.object_]:
         """The number of cells of the domain that satisfy the question, by group."""
+        if self.counted is not None:
+            return np.array([self.counted[0]], object)
         return self._domain.count(self.query.clauses, self.query.groups).reshape(-1)
 
     def estimate(self, group: int) -> Estimate:
@@ -155,6 +170,8 @@ class SparseQuestion:
 
     @cached_property
     def _published(self) -> Floats:
+        if self.counted is not None:
+            return np.repeat(self.counted[1][:, None, None], 3, axis=1)
         return _published_sums(self.design, self.schema, self.query, self.engine)
 
     @cached_property
@@ -233,3 +250,93 @@ def _terms(design: Sparse) -> tuple[str, ...]:
         f"CASE WHEN abs({each}) < {tau!r} THEN 0 ELSE 1 END",
         f"CASE WHEN {each} < {close!r} THEN {weight} ELSE 0 END",
     )
+
+
+# Plain counts of many questions, from the published cells in memory.
+
+Counted = tuple[int, Floats]  # the cells of the domain, and the sums over published ones
+
+_MOST_PUBLISHED = 1 << 21  # cells in memory
+_MOST_COMBINATIONS = 1 << 16  # of values of the attributes of a clause
+
+
+def counted_together(
+    design: Sparse, schema: Schema, queries: Sequence[Query], engine: Sandbox
+) -> dict[int, Counted]:
+    """Return what is counted for plain counts with small clauses, by place in `queries`."""
+    plain = {
+        place: queries[place]
+        for some in same_shape(queries).values()
+        for place in some
+        if all(
+            schema.size(each.attributes) <= _MOST_COMBINATIONS for each in queries[place].clauses
+        )
+    }
+    if not plain:
+        return {}
+    if "published cells" not in engine.derived:
+        engine.derived["published cells"] = PublishedCells(design, schema, engine)
+    cells: PublishedCells = engine.derived["published cells"]
+    asked, clauses = list(plain.values()), Clauses(schema, plain.values(), engine)
+    possible = _possible(schema, asked, clauses, engine)
+    return dict(zip(plain, zip(possible, cells.sums(asked, clauses), strict=True), strict=True))
+
+
+def _possible(
+    schema: Schema, queries: Sequence[Query], clauses: Clauses, engine: Sandbox
+) -> Iterator[int]:
+    """Yield the number of cells of the domain that satisfy each question."""
+    code_sets, domain = CodeSets(schema, clauses), domain_of(engine)
+    for query in queries:
+        found = code_sets.of(query, query.attributes)
+        if found is None:
+            yield int(domain.count(query.clauses).reshape(-1)[0])
+        else:
+            others = domain.size // schema.size(query.attributes)
+            yield prod(codes.size for codes in found) * others
+
+
+class PublishedCells:
+    """All published cells of a release: the codes of their attributes, and the terms of sums."""
+
+    def __init__(self, design: Sparse, schema: Schema, engine: Sandbox) -> None:
+        names, terms = [each.name for each in schema.published], _terms(design)
+        listed = [*map(quoted, names), *terms]
+        columns = ", ".join(f"{each} AS c{place}" for place, each in enumerate(listed))
+        table = engine.rows(f"SELECT {columns} FROM view")
+        self._schema = schema
+        self._codes = {
+            name: schema[name].encode(table[f"c{place}"])[0].astype(np.int32)
+            for place, name in enumerate(names)
+        }
+        self._terms = np.stack([floats(each) for each in table.columns[len(names) :]])
+
+    def sums(self, queries: Sequence[Query], clauses: Clauses) -> Floats:
+        """Return the sums of the terms over the published cells of each question."""
+        from scumble.public.estimation import kernels
+
+        rows: dict[tuple[str, ...], int] = {}
+        begins: dict[Expression, int] = {}
+        places: list[npt.NDArray[np.int32]] = []
+        truths, end = [], 0
+        for clause in (clause for query in queries for clause in query.clauses):
+            if clause.attributes not in rows:
+                rows[clause.attributes] = len(places)
+                places.append(self._places(clause.attributes))
+            if clause not in begins:
+                truths.append(clauses.along(clause, clause.attributes).reshape(-1))
+                begins[clause], end = end, end + len(truths[-1])
+        listed = [(rows[c.attributes], begins[c]) for query in queries for c in query.clauses]
+        starts = np.cumsum([0, *(len(query.clauses) for query in queries)])
+        out = np.zeros((len(queries), len(self._terms)))
+        kernels.clause_sums(
+            np.stack(places), self._terms, np.concatenate(truths), np.array(listed), starts, out
+        )
+        return out
+
+    def _places(self, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+        """Return the place of each cell among the combinations of values of some attributes."""
+        found = np.zeros(self._terms.shape[1], np.int32)
+        for name in names:
+            found = found * np.int32(self._schema[name].size) + self._codes[name]
+        return found

@@ -1,0 +1,26 @@
+"""The loops of `kernels` in numpy, with the same results from the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def clause_sums(
+    places: npt.NDArray[np.int32],
+    terms: npt.NDArray[np.float64],
+    truths: npt.NDArray[np.bool_],
+    clauses: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    out: npt.NDArray[np.float64],
+) -> None:
+    """Write the sums of the cells for which all clauses of each question hold."""
+    for question in range(len(starts) - 1):
+        holds: Any = np.ones(places.shape[1], bool)
+        for row, begin in clauses[starts[question] : starts[question + 1]]:
+            holds &= truths[begin + places[row]]
+        for term in range(len(terms)):
+            # The loop adds one cell after the other, and so does this function.
+            out[question, term] = np.bincount(holds, terms[term], 2)[1]
