@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.private.tables.row_groups import RowGroupFile
-
 BLOCK = 1_000_000
 SEXES = ["female", "male"]
 REGIONS = [f"region {number:02}" for number in range(20)]
@@ -66,16 +64,6 @@ def table(rows: int) -> Path:
         for start in range(0, rows, BLOCK):
             people = _block(np.random.default_rng([7, start]), min(BLOCK, rows - start))
             writer.write_table(people, row_group_size=122_880)
-    return path
-
-
-@functools.cache
-def repeated(rows: int, times: int) -> Path:
-    """The table of `rows` people, `times` times one after the other in one file."""
-    path = folder() / f"people-{times}-times-{rows}.parquet"
-    with RowGroupFile(path) as file:
-        for _ in range(times):
-            file.add(table(rows))
     return path
 
 

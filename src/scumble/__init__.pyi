@@ -37,6 +37,7 @@ from scumble.private.summaries.datacube import Datacube as Datacube
 from scumble.private.summaries.fourier import Fourier as Fourier
 from scumble.private.summaries.hierarchy import Hierarchy as Hierarchy
 from scumble.private.summaries.histogram import Histogram as Histogram
+from scumble.private.summaries.lists.sequences import Sequences as Sequences
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
@@ -93,6 +94,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "ScumbleError",
+    "Sequences",
     "SourceError",
     "Sparse",
     "Subset",

@@ -31,6 +31,7 @@ REGISTRY = {
     "grid": "scumble.private.summaries.trees.grid:Grid",
     "mosaic": "scumble.private.summaries.trees.mosaic:Mosaic",
     "dawa": "scumble.private.summaries.trees.dawa:Dawa",
+    "sequences": "scumble.private.summaries.lists.sequences:Sequences",
 }
 
 

@@ -40,32 +40,13 @@ class Fails(tasks.MapJob):
         raise OSError("the disk is full")
 
 
-@dataclass(frozen=True)
-class Once:
-    """Another job, whose every task fails once after its work, or whose workers are killed.
+class Dies(Fails):
+    """The worker of every unit is killed once. The driver fails once, as in `Fails`."""
 
-    The driver, if it works too, is not killed.
-    """
-
-    job: Any
-    marks: Path
-    kill: bool
-
-    @property
-    def staging(self) -> Path | None:
-        return self.job.staging
-
-    def run(self, content: Any, note: Any) -> Any:
-        answer = self.job.run(content, note)
-        content = content[0] if isinstance(content, tuple) else content  # a unit, or its runs
-        number = content.number if isinstance(content, source.Unit) else content[0][1:]
-        mark = self.marks / f"{type(self.job).__name__}-{number}"
-        if not mark.exists():
-            mark.touch()
-            if self.kill and sys.argv[0] == "-c":  # as workers are started
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise OSError("the disk is full")
-        return answer
+    def fail(self, content: tasks.UnitToMap) -> None:
+        if sys.argv[0] == "-c":  # as workers are started
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().fail(content)
 
 
 class Changes(Fails):

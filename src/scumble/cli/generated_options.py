@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -35,10 +35,10 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "pool": ("json", "--pool", "FILE", "aroma: uniform, or JSON with public weights of the values.", "uniform"),
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
-    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram and all after it in `scumble methods`: what to count by, as age,sex.", ""),
-    "neighbours": ("choice", "--neighbours", "RELATION", "with --attributes: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
-    "contribution": ("whole", "--contribution", "ROWS", "with --attributes: most rows of one person.", ""),
-    "person": ("text", "--person", "COLUMN", "with --attributes: identifier that names people.", ""),
+    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa: what to count by, as age,sex.", ""),
+    "neighbours": ("choice", "--neighbours", "RELATION", "histogram and all after it in `scumble methods`: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
+    "contribution": ("whole", "--contribution", "ROWS", "histogram and all after it in `scumble methods`: most rows of one person.", ""),
+    "person": ("text", "--person", "COLUMN", "histogram and all after it in `scumble methods`: identifier that names people.", ""),
     "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree: probability beyond epsilon that is allowed; the noise is then Gaussian.", ""),
     "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute.", ""),
     "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
@@ -58,4 +58,9 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "cuts": ("whole", "--cuts", "NUMBER", "kdtree: levels that are cut near medians.", ""),
     "split": ("choice", "--split", "CHOICE", "kdtree: cuts at a median or a noisy_mean.", ""),
     "adaptive": ("pair", "--adaptive/--uniform", "", "grid: refine the grid where rows are (the default), or have one grid only.", ""),
+    "attribute": ("text", "--attribute", "COLUMN", "sequences: the sequence to publish, as pages.", ""),
+    "length": ("whole", "--length", "NUMBER", "sequences: most symbols of a sequence that are read.", ""),
+    "model": ("choice", "--model", "CHOICE", "sequences: suffix, prefix or grams.", ""),
+    "weigh": ("choice", "--weigh", "CHOICE", "sequences: by sequence (all together count one) or by symbol (each counts one).", ""),
+    "depth": ("whole", "--depth", "NUMBER", "sequences: most symbols of a context (suffix; no limit by default), of a prefix (6) or of a run (3).", ""),
 }

@@ -90,7 +90,6 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
-    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
@@ -98,7 +97,7 @@ def republish(
 
     release = open_release(folder)
     with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress), jobs=jobs)
+        found = release.republish(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 

@@ -62,7 +62,7 @@ class Settings:
         given: Mapping[str, Mapping[str, Sequence[Any]]],
     ) -> list[Choice]:
         """Return for each method one choice for each ε, or one for each setting in `given`."""
-        known = mechanisms()
+        known = {name: kind for name, kind in mechanisms().items() if not kind.of_lists}
         found: list[Choice] = []
         for method in methods:
             if method not in known:

@@ -46,6 +46,14 @@ class Query:
         return tuple(sorted(named.union(self.groups)))
 
 
+@dataclass(frozen=True)
+class ListQuery(Query):
+    """A question about whole lists, which no expression over columns of single values says.
+
+    It is read and answered by the reader of a release of lists.
+    """
+
+
 def quoted(name: str) -> str:
     """Return a name as a quoted SQL identifier.
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.private.engines.engine import check_jobs, keyed
 from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.perturbation.aroma_views import BOOK
@@ -54,19 +53,17 @@ class OwnedRelease(Release):
         table: str | None = None,
         reveal: bool = False,
         seed: int | None = None,
-        jobs: int = 1,
         progress: Progress | None = None,
     ) -> OwnedRelease:
         """Return the release with one more view of the same table; answers pool all views.
 
         Only for AlphaBeta with `views` above 1. Continue each release once: two different second
-        views of one first view would be one view more than was promised. `jobs` is the number of
-        processes that read the rows; the release does not depend on it.
+        views of one first view would be one view more than was promised.
         """
         mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
-        check_jobs("republish", jobs)
         rows = self._rows(source, table, reveal, progress)
-        with new_folder() as folder, keyed(rows, seed, jobs) as noise:
+        noise = Keystream(seed)
+        with new_folder() as folder:
             evidence = mechanism.republish(self.evidence, self.folder, rows, noise, folder)
             return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
 
@@ -86,7 +83,8 @@ class OwnedRelease(Release):
         """
         mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
-        with new_folder() as folder, keyed(rows, seed, 1) as noise:
+        noise = Keystream(seed)
+        with new_folder() as folder:
             evidence = mechanism.insert(
                 self.evidence, self.folder, rows, noise, self._private_record(), folder
             )

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import EngineCounter, check_jobs, keyed, open_engine
+from scumble.private.engines.engine import EngineCounter, open_engine
 from scumble.private.expectation import hopeless
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
@@ -33,6 +34,7 @@ from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
+MOST_JOBS = 256
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
@@ -148,7 +150,7 @@ def _run(
     known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     check_seed(options.seed)
-    check_jobs("publish", options.jobs)
+    whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
     read = _part(_opened(source, known, options), known, ledger, options.part)
     rows = Rows(
@@ -191,10 +193,20 @@ def _drawn(
 ) -> list[OwnedRelease]:
     """Return what `run` publishes with a new release key.
 
-    The operating system chooses the key after the ledger was charged.
+    The operating system chooses the key after the ledger was charged. It is destroyed when the
+    files of the release are complete, or when it failed: nobody can draw the same noise again.
     """
-    with keyed(rows, options.seed, options.jobs) as noise:
-        return run(rows, noise)
+    noise = Keystream(options.seed)
+    try:
+        if options.jobs == 1:
+            return run(rows, noise)
+        from scumble.private.engines.workers import Workers
+
+        with Workers(options.jobs) as rows.workers:
+            return run(rows, noise)
+    finally:
+        rows.workers = None
+        noise.destroy()
 
 
 def _part(

@@ -26,7 +26,7 @@ from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, nam
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
-from scumble.model.query import Query
+from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
@@ -127,8 +127,9 @@ class Release:
 
         sandbox = self._sandbox_with(tables)
         templates = TemplateParser(self._queryable, sandbox.columns)
+        simple = str if self._kind != "strings" else ()
         queries = [
-            templates.read_select(sql) if isinstance(sql, str) else self._parsed(sql, sandbox)
+            templates.read_select(sql) if isinstance(sql, simple) else self._parsed(sql, sandbox)
             for sql in questions
         ]
         plain = [query for query in queries if isinstance(query, Query)]
@@ -159,11 +160,25 @@ class Release:
             integers=integers,
         )
 
+    def next(self, context: Sequence[Any] = ()) -> pa.Table:
+        """Return the probability of each value after `context`, and of the end (null)."""
+        return self._reader_with("next").next(context)
+
+    def top(self, k: int, *, length: int | None = None) -> Estimates:
+        """Return the `k` strings of largest estimates, of `length` values if that is given."""
+        found: Estimates = self._reader_with("top").top(k, length=length)
+        return found
+
+    def _reader_with(self, verb: str) -> Any:
+        from scumble.public.estimation.list_verbs import reader_with
+
+        return reader_with(self.evidence, self._queryable, self._sandbox, verb)
+
     def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query | SelectPlan:
         """Parse and check a question, which can then be answered several times."""
         sandbox = self._sandbox_with(tables)
         query = self._parsed(sql, sandbox)
-        if isinstance(query, Query):
+        if isinstance(query, Query) and not isinstance(query, ListQuery):
             sandbox.check(query)
         return query
 
@@ -197,6 +212,11 @@ class Release:
         known = {*self.evidence.columns, *identifiers}
         return self.schema.select([name for name in self.schema.names if name in known])
 
+    @property
+    def _kind(self) -> str:
+        """The kind of the design, or of the evidence if it has none."""
+        return str(getattr(self.evidence, "design", self.evidence).kind)
+
     @cached_property
     def _sandbox(self) -> Sandbox:
         return self._new_sandbox({})
@@ -221,6 +241,10 @@ class Release:
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
+        if self._kind == "strings":
+            from scumble.public.estimation.strings.questions import read_strings
+
+            return read_strings(sql, self._queryable, self.evidence.columns[0])
         from scumble.public.sql.parse import read_select_with
 
         return read_select_with(sql, self._queryable, sandbox)
@@ -296,7 +320,7 @@ def _readable_data() -> Iterator[None]:
 MANIFEST = "manifest.json"
 FILES = (
     "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
-    "sums.parquet", "tables.parquet", "regions.parquet",
+    "sums.parquet", "tables.parquet", "regions.parquet", "strings.parquet",
 )  # fmt: skip
 
 

@@ -294,7 +294,7 @@ def _sample(schema: Schema) -> pa.Table:
         if attribute.size > rows:
             codes = np.array([i * (attribute.size - 1) // (rows - 1) for i in range(rows)])
         columns[attribute.name] = attribute.decode(codes.astype(attribute.code_type))
-    return pa.table(columns)
+    return pa.table(columns or {"": np.zeros(rows, np.int8)})  # DuckDB needs a column
 
 
 def _open(

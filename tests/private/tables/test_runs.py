@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,18 +41,6 @@ def test_merging_is_sorting(tmp_path_factory, runs, chunk, two_words, stored) ->
     assert all(len(piece) == chunk for piece in pieces[:-1])
     together = np.concatenate([*pieces, given_[0][:0]])
     assert np.array_equal(together, sort_keys(np.concatenate(given_)))
-
-
-def test_memory_does_not_grow_with_the_runs(tmp_path) -> None:
-    """About a chunk of keys is held, and no file of a run is mapped into memory."""
-    random = np.random.default_rng(3)
-    keys = [np.sort(random.integers(0, 2**60, 20_000, np.uint64)) for _ in range(6)]
-    runs = [Run(StoredRun.write(tmp_path / f"run{n}", each)) for n, each in enumerate(keys)]
-    maps = Path("/proc/self/maps")
-    for piece in merge_sorted(runs, 600):
-        assert len(piece) == 600
-        assert sum(len(run.hold(0)) for run in runs) <= 600
-        assert not maps.exists() or str(tmp_path) not in maps.read_text()
 
 
 @given(RUNS, st.integers(1, 9), st.booleans())

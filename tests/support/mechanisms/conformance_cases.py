@@ -263,9 +263,13 @@ FULL = {
 
 
 def cases() -> dict[str, Case]:
-    """The cases of all mechanisms of the registry."""
+    """The cases of all mechanisms of the registry that publish columns.
+
+    Those of lists have a suite of their own, `tests/private/test_list_mechanisms.py`.
+    """
     listed = {name.partition(",")[0] for name in CASES}
-    others = {n: default_case(kind) for n, kind in mechanisms().items() if n not in listed}
+    kinds = {name: kind for name, kind in mechanisms().items() if not kind.of_lists}
+    others = {n: default_case(kind) for n, kind in kinds.items() if n not in listed}
     return {**CASES, **others}
 
 

@@ -45,6 +45,10 @@ DESIGNS = {
         "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"
     ),
     "sparse": DesignEntry("scumble.model.designs.sparse:Sparse", f"{_READERS}.sparse:SparseReader"),
+    "strings": DesignEntry(
+        "scumble.model.designs.strings:Strings",
+        "scumble.public.estimation.strings.reader:StringsReader",
+    ),
 }
 
 

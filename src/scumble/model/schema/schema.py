@@ -235,8 +235,9 @@ class Schema:
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """Names of the published attributes whose domain was read from private data."""
-        return tuple(attribute.name for attribute in self.published if attribute.from_data)
+        """Names of the attributes whose domain was read from private data, lists among them."""
+        shown = (*self.published, *self.lists)
+        return tuple(each.name for each in self if each.from_data and each in shown)
 
     @property
     def to_fill_in(self) -> tuple[str, ...]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
-
-from scumble.model.parameters import whole
 
 if TYPE_CHECKING:
     # What reads tables is slow to import, and mechanisms check their parameters without it.
@@ -36,7 +33,6 @@ Made = Sequence[Sequence[Codes]]
 Kernel = Callable[["Keystream", Iterator[list[Codes]], Any], Iterator[Made]]
 Given = Callable[[int], Any]
 
-MOST_JOBS = 256
 ROWS = "rows"  # the purpose of the keystream that perturbs the rows of a unit
 CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
@@ -152,31 +148,3 @@ def open_engine(rows: Rows, noise: Keystream) -> Engine:
     from scumble.private.engines.pool import PoolEngine
 
     return PoolEngine(rows, noise, rows.workers)
-
-
-def check_jobs(owner: str, jobs: object) -> int:
-    """Return a number of processes, or raise ParameterError for `owner`."""
-    return whole(owner, "jobs", jobs, least=1, most=MOST_JOBS)
-
-
-@contextmanager
-def keyed(rows: Rows, seed: int | None, jobs: int) -> Iterator[Keystream]:
-    """Yield a new release key, and let `jobs` processes read the rows meanwhile.
-
-    The key is destroyed when the files of the release are complete, or when it failed: nobody can
-    draw the same noise again.
-    """
-    from scumble.private.sampling.source import Keystream
-
-    noise = Keystream(seed)
-    try:
-        if jobs == 1:
-            yield noise
-            return
-        from scumble.private.engines.workers import Workers
-
-        with Workers(jobs) as rows.workers:
-            yield noise
-    finally:
-        rows.workers = None
-        noise.destroy()

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.query import Query
+from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.cut_bins import CutQuery, cut_query
@@ -40,6 +40,8 @@ class Estimator:
 
     def one(self, query: Query) -> Rows:
         """Check one question, and return its groups with their estimates."""
+        if isinstance(query, ListQuery):
+            return self._direct(query)
         self.sandbox.check(query)
         cut = cut_query(query, self.sandbox) if self._is_coarse(query) else None
         if cut is None:
@@ -48,6 +50,9 @@ class Estimator:
 
     def many(self, queries: Sequence[Query]) -> Iterable[Rows]:
         """Yield the groups of every question, found with few passes over the published data."""
+        if any(isinstance(query, ListQuery) for query in queries):
+            yield from map(self.one, queries)
+            return
         from scumble.public.estimation.tables import portions
 
         cuts = [self._checked_cut(query) for query in queries]

@@ -1,0 +1,1 @@
+"""Answers from trees of strings: counts, what comes next, and the most frequent strings."""

@@ -1,0 +1,163 @@
+"""Questions about sequences: SQL in which lists of values stand for strings.
+
+SELECT COUNT(*) FROM t WHERE pages[1:2] = ['home', 'news']   sequences that begin so
+SELECT COUNT(*) FROM t WHERE pages = ['home', 'news']        sequences that are so
+SELECT SUM(occurrences(pages, ['home', 'news'])) FROM t      how often they follow each other
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from sqlglot import Token
+from sqlglot import TokenType as T
+
+from scumble.model.errors import QueryError
+from scumble.model.query import ListQuery
+from scumble.model.schema.lists import ListDomain
+from scumble.model.schema.schema import Schema
+from scumble.public.sql.tokens import TokenizedSql
+
+Asked = Literal["all", "prefix", "whole", "occurrences"]
+
+_FORMS = (
+    "A release of sequences answers SELECT COUNT(*) FROM t WHERE {0}[1:2] = ['a', 'b'], and "
+    "SELECT SUM(occurrences({0}, ['a', 'b'])) FROM t."
+)
+
+
+@dataclass(frozen=True)
+class StringQuery(ListQuery):
+    """A question about the string `codes`: the sequences that begin with it, that are it, or how
+    often it occurs. "all" asks for the number of sequences.
+    """
+
+    asked: Asked = "all"
+    codes: tuple[int, ...] = ()
+    column: str = ""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+def read_strings(text: str, schema: Schema, column: str) -> StringQuery:
+    """Read a question about the sequences `column`; QueryError for any other."""
+    return _Reader(TokenizedSql(text), schema[column].lists, column).read()
+
+
+class _Reader:
+    """Reads the tokens of one question from left to right."""
+
+    def __init__(self, question: TokenizedSql, lists: ListDomain, column: str) -> None:
+        self.question, self.lists, self.column, self.at = question, lists, column, 0
+
+    def read(self) -> StringQuery:
+        self._words("select")
+        if self._word() == "sum":
+            self._words("sum", "(", "occurrences", "(")
+            self._column()
+            self._words(",")
+            codes = self._list()
+            self._words(")", ")")
+            self._from()
+            self._end()
+            return StringQuery(
+                "sum", text=self.question.text, asked="occurrences", codes=codes, column=self.column
+            )
+        self._words("count", "(", "*", ")")
+        self._from()
+        asked, codes = self._condition() if self._word() == "where" else ("all", ())
+        self._end()
+        return StringQuery(
+            "count", text=self.question.text, asked=asked, codes=codes, column=self.column
+        )
+
+    def _condition(self) -> tuple[Asked, tuple[int, ...]]:
+        self._words("where")
+        self._column()
+        if self._word() != "[":
+            self._words("=")
+            return "whole", self._list()
+        self._words("[", "1", ":")
+        token = self._token()
+        if token is None or not (token.text.isascii() and token.text.isdigit()):
+            raise self._wrong()
+        length = int(token.text[:9])
+        self.at += 1
+        self._words("]", "=")
+        place = self._token()
+        codes = self._list()
+        if len(codes) != length:
+            raise self.question.error(
+                f"[1:{length}] has {length} values, and this list {len(codes)}: none is equal.",
+                place,
+            )
+        return "prefix", codes
+
+    def _from(self) -> None:
+        if self._word() == "as":
+            self.at += 2
+        self._words("from")
+        if self._token() is None:
+            raise self._wrong()
+        self.at += 1
+
+    def _column(self) -> None:
+        token = self._token()
+        if token is None or token.text.lower() != self.column.lower():
+            raise self._wrong()
+        self.at += 1
+
+    def _list(self) -> tuple[int, ...]:
+        """Read a list of values, and return their codes; at least one is needed."""
+        self._words("[")
+        codes: list[int] = []
+        while True:
+            codes.append(self._value())
+            if self._word() != ",":
+                break
+            self.at += 1
+        self._words("]")
+        return tuple(codes)
+
+    def _value(self) -> int:
+        sign = "-" if self._word() == "-" else ""
+        self.at += bool(sign)
+        token = self._token()
+        if token is None or token.token_type not in (T.STRING, T.NUMBER):
+            raise self._wrong()
+        self.at += 1
+        codes, outside = self.lists.members.encode(pa.array([sign + token.text]))
+        if outside[0]:
+            raise self.question.error(
+                f"There is no such value in '{self.column}' ({self.lists.members.describe()}).",
+                token,
+            )
+        return int(codes[0])
+
+    def _end(self) -> None:
+        if self._token() is not None:
+            raise self._wrong()
+
+    def _token(self) -> Token | None:
+        tokens = self.question.tokens
+        return tokens[self.at] if self.at < len(tokens) else None
+
+    def _word(self) -> str:
+        """The next token in small letters; empty for text in quotes and at the end."""
+        token = self._token()
+        return "" if token is None or token.token_type is T.STRING else token.text.lower()
+
+    def _words(self, *expected: str) -> None:
+        for word in expected:
+            if self._word() != word:
+                raise self._wrong()
+            self.at += 1
+
+    def _wrong(self) -> QueryError:
+        token = self._token()
+        said = "Something is missing here." if token is None else f"'{token.text}' is not expected."
+        return self.question.error(f"{said} {_FORMS.format(self.column)}", token)

@@ -1,0 +1,148 @@
+"""What every mechanism of sets or sequences must do, as `test_conformance.py` for columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.cli.tools import cards
+from scumble.private.mechanism import create
+
+SEQUENCES = sc.Schema.loads(
+    """
+    [attributes.name]
+    role = "identifier"
+    [attributes.pages]
+    role = "sensitive"
+    type = "sequence"
+    values = ["a", "b", "c"]
+    """
+)
+TABLE = pa.table(
+    {
+        "name": [str(row % 40) for row in range(120)],
+        "pages": [["a b", "a b c", "", "b b b c a", "c"][row % 5] for row in range(120)],
+    }
+)
+OCCURRENCES = "SELECT SUM(occurrences(pages, ['a', 'b'])) FROM t"
+PREFIX = "SELECT COUNT(*) FROM t WHERE pages[1:1] = ['a']"
+
+
+def _sequences(**more) -> dict:
+    return {"attribute": "pages", "length": 4, "epsilon": 1, "neighbours": "add_remove"} | more
+
+
+# By case: schema, parameters, a question.
+CASES = {
+    "sequences": (SEQUENCES, _sequences(), OCCURRENCES),
+    "sequences, symbols": (SEQUENCES, _sequences(weigh="symbol", depth=2), OCCURRENCES),
+    "sequences, prefix": (SEQUENCES, _sequences(model="prefix"), PREFIX),
+    "sequences, grams": (SEQUENCES, _sequences(model="grams", epsilon=20), OCCURRENCES),
+    "sequences, people": (
+        SEQUENCES,
+        _sequences(person="name", contribution=2, neighbours="replace"),
+        OCCURRENCES,
+    ),
+}
+REFUSED = {
+    "sequences": (
+        ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+        ({"epsilon": 1e-18}, "larger than any count"),
+        ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+        ({"contribution": 0}, "a whole number of at least 1"),
+        ({"attribute": ""}, "'attribute' parameter of Sequences"),
+        ({"length": 0}, "'length' parameter of Sequences must be a whole number from 1 to 65536"),
+        ({"length": 70_000}, "Got 70000 instead"),
+        ({"model": "suffixes"}, "one of suffix, prefix, grams"),
+        ({"weigh": "page"}, "'sequence' or 'symbol'"),
+        ({"depth": 0}, "'depth' parameter of Sequences must be a whole number from 1 to 64"),
+    ),
+}
+pytestmark = pytest.mark.parametrize("name", CASES)
+
+
+def made(name: str, **changed) -> sc.Mechanism:
+    return create(name.partition(",")[0], **(CASES[name][1] | changed))
+
+
+def published(name: str, seed: int | None = 1) -> sc.Release:
+    return sc.publish(TABLE, CASES[name][0], made(name), seed=seed)
+
+
+def test_every_mechanism_of_lists_is_here(name: str) -> None:
+    of_lists = {each for each, kind in sc.mechanisms().items() if kind.of_lists}
+    assert {each.partition(",")[0] for each in CASES} == of_lists
+    assert set(REFUSED) == of_lists
+
+
+def test_a_saved_release_answers_as_before(name: str, tmp_path) -> None:
+    release, question = published(name), CASES[name][2]
+    saved = sc.open(release.save(tmp_path / "release", insecure=True))
+    assert repr(saved.answer(question)) == repr(release.answer(question))
+    assert (
+        list(map(repr, saved.answer_many([question] * 2))) == [repr(release.answer(question))] * 2
+    )
+    assert repr(saved.top(3)) == repr(release.top(3))
+    assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
+    assert saved.manifest.parameters == release.manifest.parameters
+
+
+def test_parameters_make_it_again(name: str) -> None:
+    mechanism = made(name)
+    again = create(mechanism.name, **mechanism.parameters)
+    assert again.parameters == mechanism.parameters
+    assert repr(again) == repr(mechanism)
+    assert again.guarantee(CASES[name][0]) == mechanism.guarantee(CASES[name][0])
+
+
+def test_bad_parameters_are_refused(name: str) -> None:
+    for parameters, sentence in REFUSED[name.partition(",")[0]]:
+        with pytest.raises(sc.ParameterError) as error:
+            made(name, **parameters)
+        assert sentence in str(error.value), parameters
+        assert "\n" not in str(error.value)
+
+
+def test_a_fixed_seed_is_said_and_repeats_the_release(name: str, tmp_path) -> None:
+    release, question = published(name), CASES[name][2]
+    assert all(str(g).startswith("NOT PRIVATE: seeded for a test.") for g in release.guarantees)
+    with pytest.raises(sc.ReleaseError, match="fixed seed"):
+        release.save(tmp_path / "release")
+    assert repr(published(name).answer(question)) == repr(release.answer(question))
+    numbers = {published(name, seed=None).answer(question).value for _ in range(4)}
+    assert len(numbers) > 1
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_small_tables_are_served(name: str, rows: int) -> None:
+    release = sc.publish(TABLE.slice(0, rows), CASES[name][0], made(name), seed=1)
+    release.answer(CASES[name][2])
+    release.top(2)
+
+
+def test_other_columns_are_refused_before_anything_is_read(name: str) -> None:
+    text = '[attributes.pages]\nrole = "sensitive"\ntype = "category"\nvalues = ["a", "b"]\n'
+    with pytest.raises(sc.SchemaError, match="must be of the type set or sequence"):
+        sc.publish("no such file.csv", sc.Schema.loads(text), made(name, person=None))
+
+
+def test_domains_read_from_data_are_said(name: str) -> None:
+    text = (
+        CASES[name][0].dumps().replace('type = "sequence"', 'type = "sequence"\nfrom_data = true')
+    )
+    release = sc.publish(TABLE, sc.Schema.loads(text), made(name), seed=1)
+    limits = [limit for each in release.guarantees for limit in each.limits]
+    assert any("read from the private data" in limit for limit in limits)
+
+
+def test_the_error_to_expect_is_told(name: str) -> None:
+    [sentence] = made(name).outlook(CASES[name][0])
+    assert "±" in sentence
+    assert sentence.endswith(".")
+
+
+def test_card(name: str) -> None:
+    card = cards.card(sc.mechanisms()[name.partition(",")[0]])
+    assert set(card.sections) == set(cards.SECTIONS)
+    assert all(len(text) > 40 for text in card.sections.values())
