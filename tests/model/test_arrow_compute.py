@@ -1,5 +1,6 @@
 """The functions of `arrow_compute` are those of `pyarrow.compute`, for all kinds of columns."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,6 +21,12 @@ CALLS = [
     ("coalesce", (WHOLE, pa.array([7, 8, 9, 9], pa.int32()))),
     ("if_else", (pa.array([True, False, None, True]), None, WHOLE)),
     ("is_nan", (NUMBERS,)),
+    ("equal", (TEXT, "")),
+    ("is_valid", (TEXT,)),
+    ("drop_null", (TEXT,)),
+    ("value_counts", (WHOLE,)),
+    ("value_counts", (TEXT.dictionary_encode(),)),
+    ("count_substring", (TEXT, "b")),
     ("is_null", (TEXT,)),
     ("is_null", (pa.chunked_array([TEXT, TEXT]),)),
     ("not_equal", (TEXT, "")),
@@ -63,13 +70,33 @@ def test_the_results_are_those_of_arrow(name, arguments):
 def test_every_function_has_a_case():
     public = {name for name, value in vars(arrow_compute).items() if callable(value)}
     public = {name for name in public if not name.startswith("_")} - {"Callable", "Any"}
-    assert public == {name for name, _ in CALLS} | {"all_true"}
+    renamed = {"all_true", "any_true", "total", "filter_", "column", "dictionary_decode"}
+    assert public == {name for name, _ in CALLS} | renamed
 
 
-def test_all_true_leaves_nulls_out():
+def test_functions_of_other_names():
     for values in ([True, None], [True, False], [None], []):
         column = pa.array(values, pa.bool_())
         assert arrow_compute.all_true(column) == pc.all(column)
+        assert arrow_compute.any_true(column) == pc.any(column)
+    for column in (WHOLE, NUMBERS.slice(0, 2), pa.array([], pa.int64())):
+        assert arrow_compute.total(column) == pc.sum(column)
+    coded = TEXT.dictionary_encode()
+    assert arrow_compute.dictionary_decode(coded).equals(coded.dictionary_decode())
+    mask = pa.array([True, None, False, True])
+    assert arrow_compute.filter_(WHOLE, mask).equals(pc.filter(WHOLE, mask))
+
+
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "i8", "f8", "?"])
+@pytest.mark.parametrize("size", [0, 1, 9])
+def test_columns_of_numpy_arrays(kind, size):
+    numbers = (np.arange(2 * size) % 3).astype(kind)[::2]
+    nulls = np.arange(size) % 4 == 1
+    assert arrow_compute.column(numbers).equals(pa.array(numbers))
+    found = arrow_compute.column(numbers, nulls)
+    found.validate(full=True)
+    assert found.equals(pa.array(numbers, mask=nulls))
+    assert found.null_count == nulls.sum()
 
 
 def test_casts_that_lose_something():

@@ -247,9 +247,9 @@ def _with_levels(mechanism: Mechanism) -> Aroma:
 
 def _create(method: str, given: dict[str, Any]) -> Mechanism:
     """Return the mechanism, or raise an error that names options it needs or does not have."""
-    from scumble.private.mechanism import create, mechanisms
+    from scumble.private.mechanism import create, mechanism_class
 
-    kind = mechanisms().get(method)
+    kind = mechanism_class(method)
     known = inspect.signature(kind).parameters if kind else {}
     unknown = [_option(name) for name in given if kind and name not in known]
     if unknown:

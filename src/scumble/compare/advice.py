@@ -296,16 +296,9 @@ def histogram_variance(epsilon: Fraction) -> float:
 
 def aroma_k_for(success: float, values: int) -> int | None:
     """Return the least k of Aroma whose exposure is at most `success`; None if it is very large."""
-    high = 2
-    while _guessed(high, values) > success:
-        high *= 2
-        if high > _MOST_K:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _guessed(middle, values) <= success else (middle, high)
-    return high
+    from scumble.private.perturbation.aroma_guarantee import least_k
+
+    return least_k(lambda k: PoolLaw((1,) * values, k), success, _MOST_K)
 
 
 def _guessed(k: int, values: int) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import _compute
 
@@ -26,20 +27,43 @@ def _function(name: str) -> Callable[..., Any]:
 
 all_true = _function("all")  # `all` of `pyarrow.compute`: nulls are left out
 and_ = _function("and")
+any_true = _function("any")  # `any`: nulls are left out
 coalesce = _function("coalesce")
+drop_null = _function("drop_null")
+equal = _function("equal")
 if_else = _function("if_else")
 invert = _function("invert")
 is_nan = _function("is_nan")
 is_null = _function("is_null")
+is_valid = _function("is_valid")
 list_flatten = _function("list_flatten")
 list_value_length = _function("list_value_length")
 local_timestamp = _function("local_timestamp")
 not_equal = _function("not_equal")
 or_ = _function("or")
 run_end_decode = _function("run_end_decode")
+total = _function("sum")  # `sum`: nulls are left out
 utf8_lower = _function("utf8_lower")
 utf8_split_whitespace = _function("utf8_split_whitespace")
 utf8_trim_whitespace = _function("utf8_trim_whitespace")
+value_counts = _function("value_counts")
+
+
+def column(numbers: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
+    """Return an array of numbers or truth values as a column; null where the mask `nulls` is set.
+
+    `pa.array` does the same, but first asks whether the array is masked, for which it imports a
+    large part of numpy.
+    """
+    plain = numbers.dtype != bool
+    values = pa.py_buffer(np.ascontiguousarray(numbers)) if plain else _bits(numbers)
+    valid = None if nulls is None else _bits(~nulls)
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [valid, values])
+
+
+def _bits(mask: np.ndarray) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
 def cast(values: Any, kind: pa.DataType, *, safe: bool = True) -> Any:
@@ -49,6 +73,16 @@ def cast(values: Any, kind: pa.DataType, *, safe: bool = True) -> Any:
     """
     options = _compute.CastOptions
     return _call("cast", [values], options.safe(kind) if safe else options.unsafe(kind))
+
+
+def count_substring(text: Any, pattern: str) -> Any:
+    """Return how often each text contains `pattern`."""
+    return _call("count_substring", [text], _compute.MatchSubstringOptions(pattern))
+
+
+def dictionary_decode(values: pa.DictionaryArray) -> pa.Array:
+    """Return the values of a dictionary column as a plain one."""
+    return take(values.dictionary, values.indices)
 
 
 def dictionary_encode(values: Any) -> Any:
@@ -63,6 +97,11 @@ def fill_null(values: Any, filler: Any) -> Any:
     if not isinstance(filler, pa.Scalar):
         filler = pa.scalar(filler, values.type)
     return _call("coalesce", [values, filler])
+
+
+def filter_(values: Any, mask: Any) -> Any:
+    """Return the values where a mask is true: `filter` of `pyarrow.compute`."""
+    return _call("filter", [values, mask], _compute.FilterOptions())
 
 
 def index_in(values: Any, known: Any) -> Any:

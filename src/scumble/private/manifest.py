@@ -25,6 +25,7 @@ EXISTS = {
         "in its domain."
     ),
 }
+BOOK = "book.parquet"  # a private record in a folder that was not saved yet
 
 
 @contextmanager

@@ -166,6 +166,11 @@ def mechanisms() -> dict[str, type[Mechanism]]:
     return {name: _load(name) for name in REGISTRY}
 
 
+def mechanism_class(name: str) -> type[Mechanism] | None:
+    """The mechanism class of this name; the modules of others are not imported."""
+    return _load(name) if name in REGISTRY else None
+
+
 def create(name: str, **parameters: Any) -> Mechanism:
     """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
     if name not in REGISTRY:

@@ -18,9 +18,8 @@ from typing import Any
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.private.manifest import manifest_of, new_folder, remarks_of
+from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, create
-from scumble.private.perturbation.aroma_views import BOOK
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows

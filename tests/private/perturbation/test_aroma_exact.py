@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from math import exp
 
 import numpy as np
@@ -12,6 +13,8 @@ from scumble.model.evidence.channels import PoolLaw, multiset_law_from_dict
 from scumble.private.perturbation.aroma_guarantee import (
     acceptance,
     again_in_paper,
+    equal_exposure,
+    least_k,
     pool_exposure,
     profile,
 )
@@ -103,6 +106,30 @@ def test_exposure_and_acceptance(weights: tuple[int, ...], k: int, closeness: in
     assert 0 <= pool_exposure(law) - best / law.values < 1e-8
     least = min(accepted for _, accepted in found)
     assert 0 <= least - Fraction(acceptance(law)) < Fraction(1, 10**8)
+
+
+@pytest.mark.parametrize(("values", "k"), [(1, 5), (2, 2), (2, 9), (3, 7), (5, 4), (6, 3)])
+def test_exposure_of_equal_values(values: int, k: int) -> None:
+    """The best guess names a most frequent member: it is right as often as its share says."""
+    largest = sum(max(map(bag.count, bag)) for bag in product(range(values), repeat=k))
+    assert equal_exposure(values, k) == pytest.approx(largest / values**k / k, rel=1e-13)
+
+
+@pytest.mark.parametrize("values", [2, 15])
+@pytest.mark.parametrize("allowed", [0.9, 0.55, 0.51, 0.14, 0.1])
+def test_the_least_size_within_an_exposure(values: int, allowed: float) -> None:
+    exposures = [pool_exposure(PoolLaw((1,) * values, k)) for k in range(2, 150)]
+    expected = next((k for k, found in enumerate(exposures, 2) if found <= allowed), None)
+    assert least_k(lambda k: PoolLaw((1,) * values, k), allowed, 149) == expected
+
+
+def test_a_tie_is_decided_by_the_exact_exposure() -> None:
+    def law(k: int) -> PoolLaw:
+        return PoolLaw((1,) * 7, k)
+
+    exposure = pool_exposure(law(11))
+    assert least_k(law, exposure, 99) == 11
+    assert least_k(law, np.nextafter(exposure, 0), 99) == 12
 
 
 def test_what_is_not_shown_is_excluded() -> None:

@@ -102,7 +102,7 @@ class Category:
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
         width = np.dtype(f"i{smallest_unsigned(2 * self.size).itemsize}")  # signed, as in pandas
-        places = pa.array(codes.astype(width, copy=False), mask=nulls)
+        places = pc.column(codes.astype(width, copy=False), nulls)
         if self.arrow_type == pa.int64():
             return pc.take(self.labels(), places)
         return pa.DictionaryArray.from_arrays(places, self.labels(), ordered=self.ordered)
@@ -145,7 +145,7 @@ class IntegerRange:
 
     def labels(self) -> pa.Array:
         """Return the value of every code."""
-        return pa.array(np.arange(self.low, self.high + 1, dtype=np.int64))
+        return pc.column(np.arange(self.low, self.high + 1, dtype=np.int64))
 
     def encode(self, values: pa.Array) -> Coded:
         """Return the codes of values of any type, and a mask of those outside the domain."""
@@ -156,7 +156,7 @@ class IntegerRange:
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
         numbers = codes.astype(np.uint64) + np.uint64(self.low % 2**64)
-        return pa.array(numbers.view(np.int64), mask=nulls)
+        return pc.column(numbers.view(np.int64), nulls)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Bins:
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
-        return pa.array(lookup(self.middles(), _known(codes, nulls)), mask=nulls)
+        return pc.column(lookup(self.middles(), _known(codes, nulls)), nulls)
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class Dates:
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
-        return pc.take(self.labels(), pa.array(codes, mask=nulls))
+        return pc.take(self.labels(), pc.column(codes, nulls))
 
     def _periods(self) -> np.ndarray:
         bounds = np.array([self.low, self.high], "M8[D]").astype(f"M8[{_UNITS[self.by]}]")
@@ -337,7 +337,7 @@ Domain = Category | IntegerRange | Bins | Boolean | Dates
 
 def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return `table[places]` without bounds checks; Arrow is several times faster than numpy."""
-    found: np.ndarray = pc.take(pa.array(table), pa.array(places), boundscheck=False).to_numpy()
+    found: np.ndarray = pc.take(pc.column(table), pc.column(places), boundscheck=False).to_numpy()
     return found
 
 

@@ -152,7 +152,7 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
         values = values.combine_chunks()
     values = arrow_values.unwrap(values)
     if isinstance(values, pa.DictionaryArray):
-        values = arrow_values.unwrap(values.dictionary_decode())
+        values = arrow_values.unwrap(pc.dictionary_decode(values))
     garbled = np.zeros(len(values), bool)
     if not is_list(values.type):
         values, wrong = arrow_values.decode_text(values)
@@ -164,17 +164,17 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
     owners = np.repeat(np.arange(len(lengths)), lengths)
     flat = pc.list_flatten(values)
     if isinstance(flat, pa.DictionaryArray):
-        flat = flat.dictionary_decode()
+        flat = pc.dictionary_decode(flat)
     flat, wrong = arrow_values.decode_text(flat)
     if wrong is not None:
         garbled[owners[wrong]] = True
-    kept = flat.is_valid()
+    kept = pc.is_valid(flat)
     if arrow_values.is_text(flat.type):
         flat = pc.utf8_trim_whitespace(flat)
         kept = pc.and_(kept, pc.not_equal(flat, ""))
     mask = pc.fill_null(kept, False).to_numpy(zero_copy_only=False)
     if not mask.all():
-        flat, owners = flat.filter(pa.array(mask)), owners[mask]
+        flat, owners = pc.filter_(flat, pc.column(mask)), owners[mask]
     return SplitLists(flat, owners, garbled)
 
 
@@ -197,8 +197,8 @@ def _split_texts(values: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArra
     text, failed = arrow_values.texts(values)
     unread = np.zeros(len(values), bool)
     if failed is not None:
-        text = pc.if_else(pa.array(failed), None, text)
-        unread = failed & values.is_valid().to_numpy(zero_copy_only=False)
+        text = pc.if_else(pc.column(failed), None, text)
+        unread = failed & pc.is_valid(values).to_numpy(zero_copy_only=False)
     by_space = separator.isspace()
     plain = pc.utf8_split_whitespace(text) if by_space else pc.split_pattern(text, separator)
     marked = pc.fill_null(pc.starts_with(text, LIST_MARK), False).to_numpy(zero_copy_only=False)
@@ -207,7 +207,7 @@ def _split_texts(values: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArra
     # The other texts are split in the same way, whether or not there are such lists among them.
     members = pc.split_pattern(pc.utf8_slice_codeunits(text, 1), _MEMBER)
     places = np.arange(len(text)) + len(text) * marked
-    return pa.concat_arrays([plain, members]).take(pa.array(places)), unread
+    return pc.take(pa.concat_arrays([plain, members]), pc.column(places)), unread
 
 
 def is_list(kind: pa.DataType) -> bool:

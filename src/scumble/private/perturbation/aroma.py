@@ -410,14 +410,8 @@ class Aroma(Publisher):
     def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
         """Return the least k with no more exposure than ε allows."""
         allowed = exposure_at_most(epsilon, study.values)
-        low, high = 2, LARGEST_K
-        while low < high:
-            middle = (low + high) // 2
-            if aroma_guarantee.pool_exposure(cls(k=middle).law(study.schema)) <= allowed:
-                high = middle
-            else:
-                low = middle + 1
-        return {"k": low}
+        found = aroma_guarantee.least_k(lambda k: cls(k=k).law(study.schema), allowed, LARGEST_K)
+        return {"k": LARGEST_K if found is None else found}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

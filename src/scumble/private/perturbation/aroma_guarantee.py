@@ -5,7 +5,7 @@ one count.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -249,6 +249,64 @@ def pool_exposure(law: PoolLaw) -> float:
     # The remainder beyond the last threshold is no larger than the rounding.
     rounding = 1e-11 * total * steps[-1][0]
     return min(1.0, (success + rounding) / law.values + SLACK)
+
+
+def least_k(law: Callable[[int], PoolLaw], allowed: float, largest: int) -> int | None:
+    """Return the least k from 2 on with an exposure of at most `allowed`; None above `largest`.
+
+    `law` returns the law of the multisets of size k. The exposure falls with k.
+    """
+    low, high = 1, 2
+    while not _is_within(law(min(high, largest)), allowed):
+        if high >= largest:
+            return None
+        low, high = high, 2 * high
+    high = min(high, largest)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_within(law(middle), allowed) else (middle, high)
+    return high
+
+
+def _is_within(law: PoolLaw, allowed: float) -> bool:
+    """Return whether the exposure is at most `allowed`: by `equal_exposure` unless it is close."""
+    if law.caps is None and len(set(law.weights)) == 1:
+        exposure = equal_exposure(law.values, law.size)
+        if abs(exposure - allowed) > 10 * SLACK:
+            return exposure <= allowed
+    return pool_exposure(law) <= allowed
+
+
+@lru_cache(maxsize=64)
+def equal_exposure(values: int, k: int) -> float:
+    """Return the exposure of multisets of k equally likely values, without slack.
+
+    It is the mean of the largest count, over k. All counts are at most t with the probability that
+    independent Poisson counts are, given that their sum is k: the coefficient of z^k in the power
+    of a polynomial, found by its values at roots of unity. On that circle the polynomial is at
+    most 1, so that no digit is lost.
+    """
+    rate = k / values
+    # Counts and sums that are twelve standard deviations off have no weight in floating point.
+    least, most = -(-k // values), min(k, int(rate + 12 * math.sqrt(rate) + 40))
+    roots = 1 << max(most, int(12 * math.sqrt(k) + 40)).bit_length()
+    counts = range(most + 1)
+    shares = np.exp([count * math.log(rate) - rate - math.lgamma(count + 1) for count in counts])
+    limits = np.arange(least, most + 1)  # the largest count is one of these
+    polynomials = np.fft.rfft(np.where(counts <= limits[:, None], shares, 0.0), roots)
+    within = np.fft.irfft(_raised(polynomials, values), roots)[:, k % roots]
+    return (least + float((1 - within / within[-1]).sum())) / k
+
+
+def _raised(numbers: npt.NDArray[np.complex128], power: int) -> npt.NDArray[np.complex128]:
+    """Return a whole power of numbers by squares, which is faster than the power of numpy."""
+    found, square = np.ones_like(numbers), numbers
+    while power:
+        if power & 1:
+            found = found * square
+        power >>= 1
+        square = square * square if power else square
+    return found
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import ROWS, Made, Output, RowKernel, open_engine
+from scumble.private.manifest import BOOK
 from scumble.private.perturbation.subset import counted, multiset_attributes, multiset_channel
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
@@ -241,7 +242,6 @@ def _beyond(law: PoolLaw, multisets: Multisets) -> npt.NDArray[np.bool_]:
 # The private record of a release that can be updated: which people were published, with which true
 # value, and what was shown.
 
-BOOK = "book.parquet"  # its name in a folder that was not saved yet
 _KEY = b"scumble book"
 _OWN = 3  # columns before those that are shown
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scumble.model.arrow_compute import column
 from scumble.model.designs.registry import Cells
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
@@ -107,4 +108,4 @@ def write_cells(
         for begin in range(0, len(counts), _WRITE_CHUNK):
             part = counts[begin : begin + _WRITE_CHUNK]
             codes = radix.unpack(np.arange(begin, begin + len(part), dtype=np.uint64))
-            writer.write_batch(decoded(attributes, codes, [(count, pa.array(part))]))
+            writer.write_batch(decoded(attributes, codes, [(count, column(part))]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from scumble.model import arrow_compute as pc
 from scumble.model.schema import arrow_values
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.lists import LIST_MARK, ListDomain, ListKind, is_list, split_lists
@@ -41,18 +42,19 @@ class ListProfile:
             self.separator = " " if self.declared else _likely_separator(sample)
         if not self.separator:
             return
+        values, rows = _distinct(values)
         split = split_lists(values, self.separator)
         if not len(split.values):
             return
         texts, _ = arrow_values.texts(split.values)
-        coded = texts.dictionary_encode()
+        coded = pc.dictionary_encode(texts)
         self._learn(coded.dictionary)
-        lengths = np.bincount(split.owners)
-        self.lists += int((lengths > 0).sum())
-        self.total += len(texts)
+        lengths = np.bincount(split.owners, minlength=len(values))
+        self.lists += int(rows[lengths > 0].sum())
+        self.total += int(rows @ lengths)
         self.longest = max(self.longest, int(lengths.max()))
-        pairs = split.owners * len(coded.dictionary) + coded.indices.to_numpy()
-        self.repeats = self.repeats or len(np.unique(pairs)) < len(pairs)
+        pairs = np.sort(split.owners * len(coded.dictionary) + coded.indices.to_numpy())
+        self.repeats = self.repeats or bool((pairs[1:] == pairs[:-1]).any())
 
     def _learn(self, distinct: pa.Array) -> None:
         if len(self.members) <= _KEEP:
@@ -98,11 +100,21 @@ class ListProfile:
         return ListDomain(kind, members, self.separator or " ", longest)
 
 
+def _distinct(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the distinct values, each with its number of rows; lists as they are."""
+    values = arrow_values.unwrap(values)
+    kind = values.type.value_type if isinstance(values, pa.DictionaryArray) else values.type
+    if pa.types.is_nested(kind):
+        return values, np.ones(len(values), np.int64)
+    counted = pc.value_counts(values)
+    return counted.field("values"), counted.field("counts").to_numpy()
+
+
 def _sample(values: pa.Array) -> pa.Array:
     """Return the first values, bytes as text."""
     values = arrow_values.unwrap(values.slice(0, _TRIED))
     if isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_decode()
+        values = pc.dictionary_decode(values)
     return values if is_list(values.type) else arrow_values.decode_text(values)[0]
 
 
@@ -110,16 +122,16 @@ def _is_marked(values: pa.Array) -> bool:
     """Return whether some of the values are lists of Python objects."""
     if not arrow_values.is_text(values.type):
         return False
-    return bool(pc.any(pc.starts_with(values, LIST_MARK)).as_py())
+    return bool(pc.any_true(pc.starts_with(values, LIST_MARK)).as_py())
 
 
 def _likely_separator(values: pa.Array) -> str:
     """Return the separator by which texts have two members or more in the mean; "" for none."""
     if not arrow_values.is_text(values.type):
         return ""
-    texts = values.drop_null()
+    texts = pc.drop_null(values)
     for separator in _SEPARATORS:
-        found = pc.sum(pc.count_substring(texts, separator)).as_py() or 0
+        found = pc.total(pc.count_substring(texts, separator)).as_py() or 0
         if found >= len(texts) > 0:
             return separator
     return ""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from scumble.model.errors import SourceError
 from scumble.model.query import quoted
 from scumble.private.tables.source import BATCH_ROWS, Source, read_batches, read_safely
+
+if TYPE_CHECKING:
+    import duckdb
 
 _ROW = "scumble row"
 _INPUT = "scumble input"
@@ -83,6 +86,8 @@ class LongRows(Source):
     def _query(self, query: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the result of a query over the table `_TABLE` of the rows of the source."""
         needed = list(dict.fromkeys([self.basket, *columns]))
+        import duckdb
+
         with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
             connection.execute("SET enable_progress_bar = false")
             connection.execute("SET temp_directory = ?", [folder])

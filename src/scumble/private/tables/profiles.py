@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from scumble.model import arrow_compute as pc
 from scumble.model.schema import arrow_values
 from scumble.private.tables.list_profiles import ListProfile
 
@@ -79,7 +79,7 @@ class Profile:
         counted = pc.value_counts(values)
         distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
         if isinstance(distinct, pa.DictionaryArray):
-            distinct = distinct.dictionary_decode()
+            distinct = pc.dictionary_decode(distinct)
         distinct, garbled = arrow_values.decode_text(distinct)
         if garbled is not None:
             self.seen.add(values.type)
@@ -163,14 +163,14 @@ class Profile:
     def _without_missing(
         self, distinct: pa.Array, counts: np.ndarray
     ) -> tuple[pa.Array, np.ndarray]:
-        real = distinct.is_valid()
+        real = pc.is_valid(distinct)
         if pa.types.is_floating(distinct.type):
-            real = pc.and_(real, pc.invert(pc.is_nan(distinct).fill_null(True)))
+            real = pc.and_(real, pc.invert(pc.fill_null(pc.is_nan(distinct), True)))
         elif arrow_values.is_text(distinct.type):
             self.text = self.text or distinct.null_count < len(distinct)
             distinct = pc.utf8_trim_whitespace(distinct)
             blank = pc.is_in(distinct, pa.array(("", *NULL_WORDS), distinct.type))
-            self.words.update(word for word in distinct.filter(blank).to_pylist() if word)
+            self.words.update(word for word in pc.filter_(distinct, blank).to_pylist() if word)
             real = pc.and_(real, pc.invert(blank))
         mask = real.to_numpy(zero_copy_only=False)
         self.missing = self.missing or not mask.all()
@@ -183,7 +183,7 @@ class Profile:
             return distinct, counts
         blank = pc.is_in(pc.utf8_lower(distinct), pa.array(BLANK_WORDS, distinct.type))
         mask = blank.to_numpy(zero_copy_only=False)
-        self.blanks.update(distinct.filter(blank).to_pylist())
+        self.blanks.update(pc.filter_(distinct, blank).to_pylist())
         self.blank_rows += int(counts[mask].sum())
         return _kept(distinct, counts, ~mask)
 
@@ -194,8 +194,9 @@ class Profile:
         """
         if not len(values):
             return
-        few = np.unique(np.linspace(0, len(values) - 1, _TRIED).astype(int))
-        worth = 2 * self._fitting(kind, values.take(pa.array(few)))[0].sum() >= len(few)
+        few = np.linspace(0, len(values) - 1, _TRIED).astype(int)
+        few = few[np.diff(few, prepend=-1) > 0]  # without repetitions
+        worth = 2 * self._fitting(kind, pc.take(values, pc.column(few)))[0].sum() >= len(few)
         fits = np.zeros(len(values), bool)
         if worth:
             fits, found = self._fitting(kind, values)
@@ -217,7 +218,7 @@ class Profile:
         """Return a mask of the values that can be read as a type, and what was read."""
         if kind in _NUMBERS and arrow_values.is_text(values.type):
             found = pc.match_substring_regex(values, "^[+-]?0[0-9]")
-            self.padded = self.padded or bool(pc.any(found).as_py())
+            self.padded = self.padded or bool(pc.any_true(found).as_py())
         if kind == "date" and (
             pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
         ):
@@ -249,7 +250,7 @@ _READERS: dict[str, Callable[[pa.Array], tuple[np.ndarray, arrow_values.Unread]]
 
 
 def _kept(values: pa.Array, counts: np.ndarray, mask: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-    return values.filter(pa.array(mask)), counts[mask]
+    return pc.filter_(values, pc.column(mask)), counts[mask]
 
 
 def _listed(values: pa.Array) -> list[object]:

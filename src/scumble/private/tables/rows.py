@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError, setting
 from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
