@@ -8,7 +8,7 @@ that other estimators use as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class GroupedCounts:
     expression over them. A row that shows several values is in as many lines.
 
     `combinations` are the distinct values of the unperturbed attributes, in the order of domains.
+    `higher` has the sums of third and of fourth powers, where they were computed and are finite.
     """
 
     schema: Schema
@@ -64,6 +65,7 @@ class GroupedCounts:
     least: Floats
     most: Floats
     members: int = field(default=1, kw_only=True)  # how many lines each row is in
+    higher: Floats | None = field(default=None, kw_only=True)
 
     def repeated(self, times: int) -> GroupedCounts:
         """Return all lines `times` times, one after the other."""
@@ -78,6 +80,7 @@ class GroupedCounts:
             np.tile(self.least, times),
             np.tile(self.most, times),
             members=self.members,
+            higher=None if self.higher is None else np.tile(self.higher, (1, times)),
         )
 
     def groups(self, names: Sequence[str]) -> GroupIndex:
@@ -105,9 +108,9 @@ def grouped_counts(
     lines instead of one for each value of the domain.
     """
     columns = [quoted(name) for name in (*unperturbed, *(() if hits else cells))]
-    sums = aggregates(summed)
-    inside = [f"{sum_} FILTER (WHERE {hits})" for sum_ in sums[:3]] if hits else []
-    table = aggregated(engine, columns, [*sums, *inside], filters)
+    sums, higher = aggregates(summed), _higher(summed)
+    inside = [f"{sum_} FILTER (WHERE {hits})" for sum_ in (*sums[:3], *higher)] if hits else []
+    table = aggregated(engine, columns, [*sums, *higher, *inside], filters)
     names = table.column_names
     split, end = len(unperturbed), len(columns)
     found = [floats(table[name]) for name in names[end:]]
@@ -117,11 +120,24 @@ def grouped_counts(
         _cells(schema, cells[: end - split], table.select(names[split:end])),
         found[: len(sums)] if summed is not None else sums_of_ones(found[0]),
     )
+    powers = np.array(found[len(sums) : len(sums) + len(higher)])
+    if higher and np.isfinite(powers).all():
+        rows = replace(rows, higher=powers)
     if not hits:
         return rows
-    shown = np.stack(found[len(sums) :])
-    whole = np.stack([rows.count, rows.total, rows.squares])[: len(shown)]
-    return expanded(rows, np.stack([whole - shown, shown], axis=1))
+    whole = np.stack([rows.count, rows.total, rows.squares, *powers])
+    shown = np.stack(found[len(sums) + len(higher) :])
+    halves = np.stack([whole[: len(shown)] - shown, shown], axis=1)
+    halved = expanded(rows, halves[:3])
+    if rows.higher is None:
+        return halved
+    return replace(halved, higher=halves[3:].reshape(2, -1))
+
+
+def _higher(summed: str | None) -> list[str]:
+    """Return the SQL of the field `higher` of `GroupedCounts`; nothing, if nothing is `summed`."""
+    value = f"CAST({summed} AS DOUBLE)"
+    return [] if summed is None else [f"sum({' * '.join([value] * power)})" for power in (3, 4)]
 
 
 def expanded(rows: GroupedCounts, shown: Floats, members: int = 1) -> GroupedCounts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,10 +15,10 @@ from scumble.public.estimation.rows.count_laws import EXACT, CountModel, count_e
 from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
 from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.sum_laws import CorrectedSum, row_ratios
+from scumble.public.estimation.rows.sum_laws import CorrectedSum, Moments, row_ratios
 
 SCORE = "inverted channel; score interval, corrected for skewness"
-GroupRatios = tuple[Floats, ...]  # least and largest slope and skewness, spread, step
+GroupRatios = tuple[Floats, ...]  # least and largest slope and skewness, spread, step, moments
 
 FIELLER = "ratio of inverted channels; Fieller interval"
 
@@ -81,15 +82,14 @@ class Sums:
     def _law(
         self, variance: Floats, largest: Floats, ratios: GroupRatios, group: int
     ) -> CorrectedSum:
-        lowest, highest, least, most, spread, step = (float(each[group]) for each in ratios)
-        return CorrectedSum(
-            float(variance[group]),
-            float(largest[group]),
-            (lowest, highest),
-            (least, most),
-            spread,
-            step,
-        )
+        lowest, highest, least, most, spread, step, *sums = (float(each[group]) for each in ratios)
+        squared = float(variance[group])
+        moments = None
+        if sums and squared > 0:
+            joint, third, square, even, jump = sums
+            moments = Moments(joint / squared, third / squared, square / squared, even, jump)
+        ends = (lowest, highest), (least, most)
+        return CorrectedSum(squared, float(largest[group]), *ends, spread, step, moments)
 
     @cached_property
     def inverse(self) -> InverseChannel:
@@ -210,16 +210,21 @@ class Sums:
 
     @cached_property
     def _count_ratios(self) -> GroupRatios:
-        ones = np.ones_like(self.counted.count)
-        return self._ratios(self.holds, (ones, ones), self.counted.count, ones)
+        return self._ratios(self.holds, self._ones, [self.counted.count] * 3)
 
     @cached_property
     def _total_ratios(self) -> GroupRatios:
         if self.amount is not None:
-            ones = np.ones_like(self.counted.count)
-            return self._ratios(self.amount, (ones, ones), self.counted.count, ones)
-        limits = self.counted.least, self.counted.most
-        return self._ratios(self.holds, limits, self.counted.squares, self._amount_steps)
+            return self._ratios(self.amount, self._ones, [self.counted.count] * 3)
+        counted = self.counted
+        powers = (counted.squares, *(() if counted.higher is None else counted.higher))
+        limits = (counted.least, counted.most, self._amount_steps)
+        return self._ratios(self.holds, limits, powers)
+
+    @property
+    def _ones(self) -> tuple[Floats, Floats, Floats]:
+        ones = np.ones_like(self.counted.count)
+        return ones, ones, ones
 
     @property
     def _amount_steps(self) -> Floats:
@@ -235,10 +240,11 @@ class Sums:
         return steps
 
     def _ratios(
-        self, tensor: Tensor, limits: tuple[Floats, Floats], squares: Floats, steps: Floats
+        self, tensor: Tensor, limits: tuple[Floats, Floats, Floats], powers: Sequence[Floats]
     ) -> GroupRatios:
-        """Return the bounds of `CorrectedSum` by group, for lines whose rows add `tensor` times an
-        amount within `limits`. `squares` are sums of squared amounts, `steps` their distances.
+        """Return the numbers of `CorrectedSum` by group, for lines whose rows add `tensor` times an
+        amount. `limits` are the least and the largest amount, and the distance between amounts;
+        `powers` are sums of squared amounts, and of third and fourth powers if they are known.
         """
         row = row_ratios(self.inverse, tensor)
         asked = self._unknown(tensor) & (self.counted.count > 0)
@@ -249,18 +255,26 @@ class Sums:
         def highest(numbers: Floats) -> Floats:
             return self.groups.largest(np.where(asked, numbers, -np.inf))
 
+        *amounts, steps = limits
         ends = []
         for pair in (row.slopes, row.skews):
-            products = [amount * each[self._state] for amount in limits for each in pair]
+            products = [amount * each[self._state] for amount in amounts for each in pair]
             ends += [lowest(np.min(products, axis=0)), highest(np.max(products, axis=0))]
-        sizes = np.abs(limits).max(axis=0)
+        sizes = np.abs(amounts).max(axis=0)
         # The variance of a row follows its weight with its own slope instead of the mean slope.
         spread = np.hypot((ends[1] - ends[0]) / 2, highest(sizes * row.rest[self._state]))
         # The step of the rows that vary most: small steps of others hardly blur it.
-        weight = np.where(asked, squares * row.variance[self._state], 0.0)
-        total = self.groups.sums(weight)
+        weight = np.where(asked, powers[0] * row.variance[self._state], 0.0)
         step = self.groups.sums(weight * steps * row.step[self._state])
-        return (*ends, spread, np.divide(step, total, out=np.zeros_like(step), where=total > 0))
+        bounds = (*ends, spread, _ratio(step, self.groups.sums(weight)))
+        if len(powers) == 1 or row.third is None:
+            return bounds
+        moments = (row.joint, row.third, row.square)
+        orders = (powers[1], powers[1], powers[2])
+        sums = [self._weighted(*each) for each in zip(orders, moments, strict=True)]
+        squares, fourths = (self.groups.sums(each * asked) for each in (powers[0], powers[2]))
+        even = 1 - _ratio(fourths, squares * highest(sizes) ** 2)
+        return (*bounds, *sums, even, highest(sizes * row.step[self._state]))
 
     def _weighted(self, lines: Floats, tensor: Tensor) -> Floats:
         """Return unbiased estimates of Σ lines · tensor(true values); exact where it is known."""
@@ -292,6 +306,11 @@ class Sums:
     @cached_property
     def _state(self) -> Indices:
         return self.states[1] if self.states else self.plan.states(self.counted)
+
+
+def _ratio(one: Floats, other: Floats) -> Floats:
+    """Return one / other, and 0 where the other is not above 0."""
+    return np.divide(one, other, out=np.zeros_like(one), where=other > 0)
 
 
 def _three(numbers: list[Floats], group: int) -> tuple[float, float, float]:
