@@ -7,10 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from scumble import __version__
 from scumble.cli import printing
-from tests.support.terminal import run
+from scumble.cli.app import HELP as HELP_FILE
+from scumble.cli.app import app, application
+from tests.support.terminal import on_terminal, run
 
 HELP = [sys.executable, "-c", "from scumble.cli.app import main; main()", "--help"]
 HEAVY = {
@@ -27,13 +30,52 @@ HEAVY = {
 }
 
 
-def test_help_imports_nothing_heavy():
+@pytest.mark.parametrize("words", [("--help",), ("publish", "--help")])
+def test_help_imports_nothing_heavy(words):
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *HELP[1:]], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", *HELP[1:-1], *words],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     imported = set(re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE))
-    assert "typer" in imported
+    assert ("typer" in imported) == (len(words) == 2)
     assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_kept_help_is_that_of_the_commands(columns):
+    """`make options` writes it."""
+    code = "from scumble.cli.app import app; app(['--help'], prog_name='scumble')"
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert (done.stdout == HELP_FILE.read_bytes()) == (columns >= 80)
+
+
+@pytest.mark.parametrize("columns", [79, 80, 200])
+def test_help_on_a_terminal_is_as_wide_as_it(columns):
+    """A kept text on a wide terminal, and lines broken by typer on a narrow one."""
+    shown = on_terminal([*HELP[:-1], "-h"], columns).output
+    assert max(map(len, shown.splitlines())) < columns
+    assert ("with privacy and errors\r\n" in shown) == (columns > 79)
+
+
+def test_help_into_a_closed_pipe():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(HELP, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "words", [("query",), ("db",), ("db", "nothing"), ("db", "ask", "-h"), ("publish", "--nothing")]
+)
+def test_one_command_alone_is_as_among_all(words):
+    """Only the command that runs is imported; what is said is the same."""
+    found = CliRunner().invoke(application(words[0]), words)
+    expected = CliRunner().invoke(app, words)
+    assert (found.exit_code, found.output) == (expected.exit_code, expected.output)
 
 
 def test_help_is_quick():

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
 import sys
+import termios
+import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
@@ -47,6 +58,67 @@ def child_command(code: str = "from scumble.cli.app import main; main()") -> lis
         "[s.signal(getattr(s, n), s.SIG_DFL) for n in ('SIGTERM', 'SIGHUP') if hasattr(s, n)]\n"
     )
     return [sys.executable, "-c", default + code]
+
+
+class Ended(NamedTuple):
+    """A process on a terminal: exit code, what it showed, and seconds from Ctrl-C to its end."""
+
+    code: int
+    output: str
+    waited: float
+
+    @property
+    def text(self) -> str:
+        """What it showed, without the codes that move the cursor or change colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.output)
+
+
+def on_terminal(
+    words: list[str],
+    columns: int = 100,
+    *,
+    interrupt: float | None = None,
+    folder: Path | None = None,
+) -> Ended:
+    """Run a program on a terminal; press Ctrl-C `interrupt` seconds after its start."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    child = subprocess.Popen(
+        words,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env={**kept, "TERM": "xterm-256color"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    start, pressed, shown = time.monotonic(), None, b""
+    try:
+        while True:
+            left = None
+            if interrupt is not None and pressed is None:
+                left = max(start + interrupt - time.monotonic(), 0)
+            if select.select([ours], [], [], left)[0]:
+                try:
+                    part = os.read(ours, 1 << 16)
+                except OSError:  # all ends of the terminal are closed
+                    break
+                if not part:
+                    break
+                shown += part
+            elif pressed is None:
+                pressed = time.monotonic()
+                os.killpg(child.pid, signal.SIGINT)  # as a terminal does, to all its processes
+        code = child.wait()
+        waited = 0.0 if pressed is None else time.monotonic() - pressed
+    finally:
+        os.close(ours)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    return Ended(code, shown.decode("utf-8", "replace"), waited)
 
 
 def research(*words: object) -> Done:

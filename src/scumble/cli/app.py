@@ -1,209 +1,109 @@
-"""The program `scumble`: its commands, and those that need no file of their own.
+"""The program `scumble`: its commands by name, and how it starts.
 
-Heavy imports are inside the commands, so that `scumble --help` does not wait for them.
+Starting takes less time than anything else that a command does: the help is a text that is kept in
+a file, and of the commands only the one that runs is imported.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    import typer
 
-from scumble._version import __version__
-from scumble.cli import (
-    advise,
-    audit,
-    compare,
-    console,
-    database,
-    options,
-    printing,
-    publish,
-)
-from scumble.cli.groups import ledger, server
-from scumble.model.no_pandas import WithoutPandas
+    app: typer.Typer  # all commands; made when it is asked for
 
-app = console.application(
-    "scumble",
+_PURPOSE = (
     "Publish tables about people, and ask them questions, with privacy and errors that are "
-    "stated exactly.",
+    "stated exactly."
 )
-_SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
-_UNPROTECTED = (
-    "No column is sensitive: all are published as they are, or never. Methods that publish rows "
-    'need one to protect; name it with --sensitive COLUMN, or write role = "sensitive" there.'
-)
-schema_app = console.group("Work with schemas: the public description of a table.")
-app.add_typer(schema_app, name="schema")
-app.add_typer(database.app, name="db")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(server.app, name="server")
+# The commands and their modules, in the order of the help; groups of commands come after them.
+_COMMANDS = {
+    **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
+    **dict.fromkeys(("show", "query"), "commands"),
+    "marginal": "publish",
+    **dict.fromkeys(("select", "advise"), "advise"),
+    "compare": "compare",
+    "audit": "audit",
+    "serve": "groups.server",
+    **dict.fromkeys(("methods", "demo", "doctor", "version"), "commands"),
+}
+_GROUPS = {
+    "schema": "commands.schema_app",
+    "db": "database.app",
+    "ledger": "groups.ledger.app",
+    "server": "groups.server.app",
+}
+HELP = Path(__file__).with_name("help.txt")
+_HELP_COLUMNS = 80  # a wider terminal shows the same
+# New objects before the garbage collector looks for cycles: imports make many, and no garbage.
+_NEW_OBJECTS = 100_000
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        console.echo(f"scumble {__version__}")
-        raise typer.Exit
+def application(only: str | None = None) -> typer.Typer:
+    """Return the program: with all commands, or for a quicker start with the one that is named."""
+    from scumble.cli import commands, console
+
+    found = console.application("scumble", _PURPOSE)
+    found.callback()(commands.start)
+    for name, module in _COMMANDS.items():
+        if only in (None, name):
+            found.command(name)(getattr(import_module(f"scumble.cli.{module}"), name))
+    for name, place in _GROUPS.items():
+        if only in (None, name):
+            module, _, group = place.rpartition(".")
+            found.add_typer(getattr(import_module(f"scumble.cli.{module}"), group), name=name)
+    return found
 
 
-@app.callback()
-def start(
-    context: typer.Context,
-    debug: console.Debug = False,
-    _: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
-    ] = False,
-) -> None:
-    """Read the options that stand before the command."""
-    console.settings(context).debug = debug
-
-
-@schema_app.command("infer")
-def infer(
-    source: options.Source,
-    sensitive: options.Sensitive = None,
-    identifier: options.Identifier = None,
-    insensitive: options.Insensitive = None,
-    types: options.Types = None,
-    table: options.Table = None,
-    output: options.SchemaOutput = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Propose a schema for a table, and say what to check in it."""
-    from scumble.model.schema.schema import Schema
-
-    with console.progress("Reading") as progress:
-        schema = Schema.infer(
-            source,
-            sensitive=options.columns(sensitive),
-            identifier=options.columns(identifier),
-            insensitive=options.columns(insensitive),
-            types=options.types(types),
-            table=table,
-            progress=progress,
-        )
-    if output is not None:
-        schema.save(output, force=force)
-        console.say(f"Wrote {output}.")
-    protected = schema.sensitive or "sensitive" in [a.to_fill_in for a in schema]
-    unprotected = [] if protected else [_UNPROTECTED]
-    if as_json:
-        console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
-    elif output is None:
-        console.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
-    for sentence in schema.checks():
-        console.say(f"Check {sentence}")
-    for sentence in unprotected:
-        console.say(sentence)
-    if schema.to_fill_in:
-        where = "above" if output is None else f"in {output}"
-        console.say(
-            f"No domain could be proposed for {', '.join(schema.to_fill_in)}: write it {where}, at "
-            "the places marked FILL IN. Until then no command reads the schema."
-        )
-
-
-for command in (publish.publish, publish.republish, publish.insert, publish.delete):
-    app.command()(command)
-
-
-@app.command()
-def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
-    """Show what a release is and what it promises."""
-    from scumble.public.release import load
-
-    release = load(folder)
-    if as_json:
-        console.print_json(printing.manifest(folder))
-    else:
-        printing.show_release(release, folder)
-
-
-@app.command()
-def query(
-    folder: options.ReleaseFolder,
-    sql: options.Sql = None,
-    file: options.SqlFile = None,
-    side: options.SideTables = None,
-    level: options.Level = 0.95,
-    clamp: options.Clamp = False,
-    as_json: options.Json = False,
-) -> None:
-    """Ask a release a question in SQL.
-
-    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
-    """
-    from scumble.model.laws.base import check_level
-    from scumble.public.release import load
-
-    text = options.question(sql, file)
-    level = check_level(level)
-    answer = load(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
-    if as_json:
-        console.print_json(printing.answer_fields(answer, level))
-    else:
-        printing.show_answer(answer, level)
-
-
-app.command("marginal")(publish.marginal)
-app.command("select")(advise.select)
-app.command("advise")(advise.advise)
-app.command("compare")(compare.compare)
-app.command("audit")(audit.audit)
-app.command("serve")(server.serve)
-
-
-@app.command()
-def methods(as_json: options.Json = False) -> None:
-    """List the methods to publish with, and what each promises."""
-    if as_json:
-        console.print_json(printing.method_fields())
-    else:
-        printing.show_methods()
-
-
-@app.command()
-def demo(
-    output: options.DemoFolder = Path("scumble-demo"),
-    people: options.People = 100_000,
-    report: options.Report = True,
-    show_page: options.OpenPage = False,
-) -> None:
-    """Publish fictitious people and compare answers with the truth."""
-    from scumble.demo.run import run_demo
-
-    with console.steps() as step:
-        story = run_demo(people, output, step, report=report)
-    printing.show_story(story, output)
-    if show_page and report:
-        typer.launch(str(output / "report.html"))
-
-
-@app.command()
-def doctor(folder: options.ResultFolder = Path(), as_json: options.Json = False) -> None:
-    """Say what this machine has for scumble, and what it lacks.
-
-    Exit code 0 if scumble can work here, 1 if something that it needs is missing.
-    """
-    from scumble.cli.tools.doctor import report
-
-    raise typer.Exit(report(folder, as_json))
-
-
-@app.command()
-def version(as_json: options.Json = False) -> None:
-    """Show the version of scumble."""
-    if as_json:
-        console.print_json({"version": __version__})
-    else:
-        _show_version(True)
+def __getattr__(name: str) -> Any:
+    """Return `app`, the program with all commands."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = application()
+    return found
 
 
 def main() -> None:
     """Run the `scumble` command."""
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    words = sys.argv[1:]
+    if words in (["--help"], ["-h"]) and _help_is_known():
+        _print_help()
+        return
+    from scumble.cli import console
+    from scumble.model.no_pandas import WithoutPandas
+
     sys.meta_path.insert(0, WithoutPandas())
-    console.run(app)
+    named = words[0] if words and words[0] in {**_COMMANDS, **_GROUPS} else None
+    try:
+        console.run(application(named))
+    finally:
+        console.keep_imported()  # the interpreter ends without a search for cycles
+
+
+def _help_is_known() -> bool:
+    """Return whether the help is the text of `HELP`: a narrow terminal breaks lines elsewhere."""
+    if "_SCUMBLE_COMPLETE" in os.environ:
+        return False
+    stated = os.environ.get("COLUMNS", "")
+    if stated:
+        return stated.isdecimal() and int(stated) >= _HELP_COLUMNS
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns >= _HELP_COLUMNS
+    except (OSError, ValueError):  # no terminal
+        return True
+
+
+def _print_help() -> None:
+    try:
+        sys.stdout.write(HELP.read_text("ascii"))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the interpreter would report it once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

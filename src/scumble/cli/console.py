@@ -7,6 +7,7 @@ is drawn, so that `scumble --help` does not wait for it.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scumble.cli.light_values import read_plain_values
 from scumble.cli.signals import exit_on_signals
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 from scumble.model.stored import CONTROL
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
-read_plain_values()
 
 
 @dataclass
@@ -132,6 +131,16 @@ def run(application: typer.Typer, name: str | None = None) -> None:
         sys.exit(INTERRUPTED)
 
 
+def keep_imported() -> None:
+    """Exempt all objects so far from garbage collection; call it after imports.
+
+    Modules live as long as the process, whose end would search them for cycles in vain. Objects of
+    DuckDB must not be among them: it reports those that are not collected in the end.
+    """
+    if "duckdb" not in sys.modules:
+        gc.freeze()
+
+
 def _report(error: BaseException, wanted: Settings) -> int:
     """Print an error on stderr, as text or JSON; return the exit code."""
     sentence, code = _explain(error)
@@ -196,9 +205,28 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+PIPE_COLUMNS = 160
+# What tells rich how to draw, besides the kind of the terminal.
+_DRAWING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+
 def stdout() -> Console:
-    """Return the console for results; in a pipe, lines are as wide as 160 columns."""
-    return _console_class()(highlight=False, width=None if on_terminal() else 160)
+    """Return the console for results; in a pipe, lines are as wide as `PIPE_COLUMNS`."""
+    return _console_class()(highlight=False, width=None if on_terminal() else PIPE_COLUMNS)
+
+
+def plain_width() -> int | None:
+    """Return the width of the lines of results; None where only rich knows how to draw."""
+    if not os.environ.keys().isdisjoint(_DRAWING) or os.name == "nt" or not _writes_unicode():
+        return None
+    if not on_terminal():
+        return PIPE_COLUMNS
+    if "COLUMNS" in os.environ or os.environ.get("TERM", "dumb").lower() in ("dumb", "unknown"):
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
 
 
 def on_terminal() -> bool:
@@ -257,9 +285,12 @@ def _console_class() -> type[Console]:
 
 def print_json(value: object) -> None:
     """Print the result as JSON."""
-    readable = (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(value, indent=2, ensure_ascii=not readable, default=str)
+    text = json.dumps(value, indent=2, ensure_ascii=not _writes_unicode(), default=str)
     typer.echo(CONTROL.sub(_escaped_in_json, text))
+
+
+def _writes_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def _escaped_in_json(found: re.Match[str]) -> str:

@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from scumble.cli import console
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns of a line that is read at a glance
 _SHOWN_VALUES = 20  # of a category; a longer list is described
+_BETWEEN = "   "  # two columns of a table
+# Latin and Greek letters, which take one column of a terminal each.
+_PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…–]*")
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -297,8 +302,40 @@ def hanging(mark: str, sentence: str, style: str = "") -> None:
 def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
     """Print a table; the first `text_columns` columns are aligned left, the others right.
 
-    Cells are plain text: no markup is read from them.
+    Cells are plain text: no markup is read from them. A table of plain characters that fits into
+    the lines is printed without rich, whose import takes as long as an answer.
     """
+    width = console.plain_width()
+    lines = None if width is None else plain_table(head, body, text_columns, width)
+    if lines is None:
+        _rich_table(head, body, text_columns)
+    bold = console.on_terminal()
+    for number, line in enumerate(lines or ()):
+        typer.echo(f"\x1b[1m{line}\x1b[0m" if bold and not number else line)
+
+
+def plain_table(
+    head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int, width: int
+) -> list[str] | None:
+    """Return the lines of a table; None if a character is not plain or a line would be broken."""
+    rows = [list(head), *map(list, body)]
+    if not all(_PLAIN.fullmatch(cell) and cell == cell.strip() for row in rows for cell in row):
+        return None
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    total = sum(widths) + len(_BETWEEN) * (len(widths) - 1)
+    if total > width or not all(widths):
+        return None
+    places = range(len(widths))
+    lines = [
+        _BETWEEN.join(
+            row[i].ljust(widths[i]) if i < text_columns else row[i].rjust(widths[i]) for i in places
+        )
+        for row in rows
+    ]
+    return [lines[0], "─" * total, *lines[1:]]
+
+
+def _rich_table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text

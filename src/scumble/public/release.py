@@ -31,6 +31,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
+from scumble.public.plain_questions import read_question
 from scumble.public.release_files import link_or_copy, swap, sync
 
 if TYPE_CHECKING:
@@ -235,6 +236,8 @@ class Release:
         return self._new_sandbox(tables) if tables else self._sandbox
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
+        if isinstance(sql, str) and self._kind != "strings":
+            return read_question(sql, self._queryable, sandbox)
         from scumble.public.sql.select_plan import SelectPlan
 
         if isinstance(sql, Query | SelectPlan):
@@ -245,9 +248,7 @@ class Release:
             from scumble.public.estimation.strings.questions import read_strings
 
             return read_strings(sql, self._queryable, self.evidence.columns[0])
-        from scumble.public.sql.parse import read_select_with
-
-        return read_select_with(sql, self._queryable, sandbox)
+        return read_question(sql, self._queryable, sandbox)
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""

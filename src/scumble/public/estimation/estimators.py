@@ -9,14 +9,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.cut_bins import CutQuery, cut_query
 from scumble.public.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from scumble.public.estimation.cut_bins import CutQuery
 
 Rows = Iterable[tuple[tuple[Any, ...], Estimate]]
 _NO_ROWS = "sum of no rows"
@@ -43,7 +45,7 @@ class Estimator:
         if isinstance(query, ListQuery):
             return self._direct(query)
         self.sandbox.check(query)
-        cut = cut_query(query, self.sandbox) if self._is_coarse(query) else None
+        cut = self._cut(query) if self._is_coarse(query) else None
         if cut is None:
             return self._direct(query)
         return self._joined(cut, [self._direct(each) for each in cut.questions()])
@@ -84,6 +86,11 @@ class Estimator:
         if not self._is_coarse(query):
             return None
         self.sandbox.check(query)
+        return self._cut(query)
+
+    def _cut(self, query: Query) -> CutQuery | None:
+        from scumble.public.estimation.cut_bins import cut_query
+
         return cut_query(query, self.sandbox)
 
     def _is_coarse(self, query: Query) -> bool:

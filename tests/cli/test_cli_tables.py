@@ -1,0 +1,49 @@
+"""Tables that are printed without rich look as those that rich draws."""
+
+import random
+
+import pytest
+
+from scumble.cli import console, printing
+
+ALPHABET = "ab ,1[é]ε\\…−:/"
+
+
+@pytest.fixture
+def drawn(capsys):
+    """Return what rich prints of a table."""
+
+    def draw(head, body, text_columns):
+        printing._rich_table(head, body, text_columns)
+        return capsys.readouterr().out
+
+    return draw
+
+
+def test_plain_tables_are_those_of_rich(drawn):
+    draws = random.Random(3)
+    plain = 0
+    for _ in range(200):
+        columns, rows = draws.randint(1, 6), draws.randint(0, 5)
+        texts = ["".join(draws.choices(ALPHABET, k=draws.randint(0, 12))) for _ in range(columns)]
+        body = [["".join(draws.choices(ALPHABET, k=3)) for _ in texts] for _ in range(rows)]
+        text_columns = draws.randint(0, columns)
+        lines = printing.plain_table(texts, body, text_columns, console.PIPE_COLUMNS)
+        if lines is not None:
+            assert "\n".join(lines) + "\n" == drawn(texts, body, text_columns)
+            plain += 1
+    assert plain > 30
+
+
+@pytest.mark.parametrize(
+    ("cell", "width"),
+    [("漢字", 160), ("a\nb", 160), ("\x1b[1m", 160), ("e\u0301", 160), ("x" * 80, 79), ("", 160)],
+)
+def test_other_tables_are_left_to_rich(cell, width):
+    assert printing.plain_table([cell], [[cell]], 1, width) is None
+
+
+def test_what_rich_is_told_by_the_environment(monkeypatch):
+    assert console.plain_width() == console.PIPE_COLUMNS or not console._writes_unicode()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert console.plain_width() is None
