@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from fractions import Fraction
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import scumble as sc
 from scumble.cli.app import app
+from scumble.compare.selection import _Case
+from scumble.model.laws.distributions import DiscreteLaplace
 
 LINE = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 4095))])
 GRID = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 127)) for name in "xy"])
@@ -143,3 +148,36 @@ def test_the_reason_for_mosaic_says_interval_and_error_of_both():
     assert said[1][0] < said[0][0]
     assert said[0][0] == pytest.approx(1.96 * said[0][1], rel=0.01)
     assert "--epsilon 1 " in found.command()
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("sizes", [(16,), (4, 8)])
+@pytest.mark.parametrize("method", ["Histogram", "Hierarchy"])
+def test_expected_errors_are_those_of_releases(
+    method: str, sizes: tuple[int, ...], neighbours: str
+) -> None:
+    """The mean variance over all ranges, from the answers: under "replace" the number of rows is
+    published, and readers use it.
+    """
+    names = [f"x{place}" for place in range(len(sizes))]
+    schema = sc.Schema(
+        [
+            sc.Attribute(name, "quasi", sc.IntegerRange(0, size - 1))
+            for name, size in zip(names, sizes, strict=True)
+        ]
+    )
+    people = {name: list(range(4)) * 5 for name in names}
+    kind = getattr(sc, method)(names, epsilon=1, neighbours=neighbours)
+    release = sc.publish(pa.table(people), schema, kind, seed=1)
+    ranges = [
+        [f"{name} BETWEEN {low} AND {high}" for low in range(size) for high in range(low, size)]
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    wheres = [" AND ".join(each) for each in itertools.product(*ranges)]
+    found = release.answer_many([f"SELECT COUNT(*) FROM t WHERE {where}" for where in wheres])
+    case = _Case(schema, names, 20, 1, None, neighbours)
+    expected = case._plain_error() if method == "Histogram" else case._tree_error()
+    variances = [each.stderr**2 for each in found]
+    noise = float(DiscreteLaplace(Fraction(2 if neighbours == "replace" else 1)).variance)
+    continuous = case.noise**2  # discrete noise varies slightly less
+    assert sum(variances) / len(found) * continuous / noise == pytest.approx(expected**2, rel=0.02)

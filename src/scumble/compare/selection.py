@@ -152,6 +152,7 @@ class _Case:
         self.given: dict[str, Any] = {"attributes": self.names, "epsilon": epsilon}
         self.given["neighbours"] = neighbours
         person = PrivacyUnit(neighbours)
+        self.told = person.keeps_rows  # the number of rows is published
         self.noise = math.sqrt(2) * person.sensitivity / strength  # of one count, all of ε on it
         if delta is not None:
             from scumble.model.privacy.accounting import rho_for
@@ -276,21 +277,30 @@ class _Case:
         """Return the error of a range of mean size from a histogram: the noise of all its cells."""
         if self.gaussian:
             return math.inf  # a histogram has Laplace noise
-        return self.noise * math.sqrt(math.prod((size + 2) / 3 for size in self.sizes.values()))
+        return self._error([_cell_errors(size) for size in self.sizes.values()])
 
     def _tree_error(self) -> float:
+        """Return the error of a range of mean size from a hierarchy."""
         from scumble.model.designs.tree import tree_plan
 
-        squares = 1.0
+        errors = []
         for name, size in self.sizes.items():
             if not self.schema[name].ordered:
-                squares *= (size + 2) / 3
+                errors.append(_cell_errors(size))
                 continue
             plan = tree_plan(
                 size, fanout=None, root=False, gaussian=self.gaussian, budget="uniform"
             )
-            squares *= plan.error
-        return self.noise * math.sqrt(squares)
+            errors.append((plan.error, plan.total_error))
+        return self._error(errors)
+
+    def _error(self, errors: Sequence[tuple[float, float]]) -> float:
+        """Return the error of a product of ranges. `errors` has for each attribute the variance of
+        a range, and the part of it along the number of all rows, which is no error if that number
+        is published.
+        """
+        whole, total = (math.prod(each) for each in zip(*errors, strict=True))
+        return self.noise * math.sqrt(max(whole - (total if self.told else 0.0), 0.0))
 
     def _selection(self, method: str, *reasons: str, **more: Any) -> Selection:
         return Selection(method, {**self.given, **more}, reasons)
@@ -304,6 +314,11 @@ class _Case:
     @staticmethod
     def _said(error: float) -> str:
         return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
+
+
+def _cell_errors(size: int) -> tuple[float, float]:
+    """Return the mean number of cells of a range, and the mean square of it over all cells."""
+    return (size + 2) / 3, (size + 1) * (size + 2) / (6 * size)
 
 
 def _pairs(sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -268,8 +268,17 @@ class TreePlan:
         """The mean variance of the count of a random range, in units of the variance of noise that
         spends the whole budget on one level.
         """
-        inverse = np.cumsum(np.array(self.weights) * self._blocks)
-        return float(self._spread @ (1 / inverse))
+        return float(self._errors.sum())
+
+    @property
+    def total_error(self) -> float:
+        """The part of `error` along the number of all rows, which vanishes where it is known."""
+        return float(self._errors[-1])
+
+    @property
+    def _errors(self) -> Floats:
+        """The terms of `error`, one for each level from the cells up."""
+        return self._spread / np.cumsum(np.array(self.weights) * self._blocks)
 
     @property
     def _blocks(self) -> Floats:
