@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -126,35 +126,38 @@ def grouped(
     """Return the plan, patches alone or with groups, with the least mean variance of boxes; and
     that variance, in units of the variance of one count with the whole budget.
     """
-    asked = [_taken(patches, *corners) for corners in _asked(patches)]
-    alone = float(np.mean([weights @ weights for weights in asked]))
-    best = PatchPlan([(patches, np.zeros(len(patches), np.int64))], [Fraction(1)]), alone
+    asked = _taken(patches, _asked(patches))
+    squares = np.einsum("ij,ij->i", asked, asked)  # matrix products would start threads
+    best = PatchPlan([(patches, np.zeros(len(patches), np.int64))], [Fraction(1)]), squares.mean()
+    first = np.flatnonzero(np.diff(origin, prepend=-1))
+    by_leaf, patches_of = np.add.reduceat(asked, first, axis=1), np.bincount(origin)
     for groups, place in _groupings(blocks, leaves):
         if len(groups) == len(patches):
             break
-        of = place[origin]
-        within, whole = _parts(asked, of, np.bincount(of))
+        sizes = np.bincount(place, patches_of).astype(np.float64)
+        whole = _whole(by_leaf, place, sizes)
+        within = float(squares.mean() - (whole * sizes).sum())
         for share in _SHARES:
             upper, lower = float(share), float(1 - share)
-            error = within / lower**2 + float(
-                np.sum(whole / (upper**2 + lower**2 / np.bincount(of)))
-            )
+            error = within / lower**2 + float(np.sum(whole / (upper**2 + lower**2 / sizes)))
             if error < best[1]:
-                levels = [(groups, np.zeros(len(groups), np.int64)), (patches, of)]
+                levels = [(groups, np.zeros(len(groups), np.int64)), (patches, place[origin])]
                 best = PatchPlan(levels, [share, 1 - share]), error
-    return best
+    return best[0], float(best[1])
 
 
-def _parts(asked: list[Floats], of: Integers, sizes: Integers) -> tuple[float, Floats]:
-    """Return the mean squared weights of the sample boxes on the differences between the patches of
-    a group, and on the total of each group. Least squares estimates the two independently.
+def _whole(by_leaf: Floats, place: Integers, sizes: Floats) -> Floats:
+    """Return the mean squared weight of the sample boxes on the total of each group: the square of
+    their mean weight in it. What is left of their squared weights is on the differences between the
+    patches of a group; least squares estimates the two independently.
+
+    `by_leaf` are the sums of weights over the patches of each leaf, and `place` its group.
     """
-    within, whole = 0.0, np.zeros(len(sizes))
-    for weights in asked:
-        mean = np.bincount(of, weights, len(sizes)) / sizes
-        whole += mean**2
-        within += float(weights @ weights - (mean**2) @ sizes)
-    return within / len(asked), whole / len(asked)
+    boxes, groups = len(by_leaf), len(sizes)
+    rows = np.arange(boxes)[:, None] * groups + place
+    sums = np.bincount(rows.reshape(-1), by_leaf.reshape(-1), boxes * groups)
+    found: Floats = ((sums.reshape(boxes, groups) / sizes) ** 2).mean(axis=0)
+    return found
 
 
 def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]:
@@ -193,10 +196,17 @@ def _around(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
     return Boxes(np.stack(low), np.stack(high))
 
 
-def _taken(patches: Boxes, low: Integers, high: Integers) -> Floats:
-    """Return the share of each patch that a box covers."""
-    first, last = np.maximum(patches.low, low[:, None]), np.minimum(patches.high, high[:, None])
-    taken: Floats = (np.maximum(last - first + 1, 0) / patches.sizes).prod(axis=0)
+def _taken(patches: Boxes, asked: Iterable[tuple[Integers, Integers]]) -> Floats:
+    """Return the share of each patch (column) that each of some boxes (row) covers."""
+    begin, end = (np.stack(corners, axis=1) for corners in zip(*asked, strict=True))
+    taken = np.ones((begin.shape[1], len(patches)))
+    for axis, (low, high) in enumerate(zip(patches.low, patches.high, strict=True)):
+        # Many patches have the same interval of an attribute.
+        packed = low * (int(high.max()) + 1) + high
+        _, first, which = np.unique(packed, return_index=True, return_inverse=True)
+        low, high = low[first], high[first]
+        inside = np.minimum(high, end[axis][:, None]) - np.maximum(low, begin[axis][:, None]) + 1
+        taken *= (np.maximum(inside, 0) / (high - low + 1))[:, which.reshape(-1)]
     return taken
 
 
