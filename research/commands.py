@@ -269,6 +269,23 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
         console.stdout().print(as_table(rows))
 
 
+@app.command("sequences")
+def sequences(
+    data: DataFolder,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Releases.")] = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Sequences: errors of strings, and the most frequent ones, from rows of suffix trees."""
+    from research.sequences import REFERENCE, as_table, study
+
+    with console.steps() as step:
+        rows = list(study(data, step, seeds))
+    if as_json:
+        console.print_json({"rows": rows, "reference": REFERENCE})
+    else:
+        console.stdout().print(as_table(rows))
+
+
 def _people(
     data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
 ) -> People:

@@ -17,6 +17,8 @@ import pytest
 
 import scumble
 from scumble.model.compiled import Kernel, kernels
+from scumble.model.designs.strings import StringTree
+from scumble.private.meter import kernels as meter
 from scumble.private.sampling import kernels as sampling
 from scumble.private.sampling.noise import _constants, exponentials
 from scumble.public.estimation import kernels as estimation
@@ -90,12 +92,28 @@ def clause_sums(random: Random) -> list[Any]:
     return [places, terms, truths, clauses, starts, np.zeros((questions, 4))]
 
 
+def longest_contexts(random: Random) -> list[Any]:
+    """Sequences of up to six symbols, and a tree of contexts of up to three."""
+    fanout = int(random.integers(2, 6))
+    tree = StringTree.root(fanout)
+    for _ in range(int(random.integers(0, 3))):
+        begin, end = tree.levels[-1]
+        keys = np.arange(begin * fanout, end * fanout)
+        tree = tree.grown(keys[(keys % fanout < fanout - 1) & (random.random(len(keys)) < 0.6)])
+    sizes = random.integers(0, 7, int(random.integers(0, 60)))
+    place = np.concatenate([np.empty(0, np.int64), *map(np.arange, sizes)])
+    codes = random.integers(0, fanout, len(place))
+    nodes, before = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    return [codes, place, tree.children, fanout - 1, nodes, before]
+
+
 CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
     sampling.lookup: lookup,
     sampling.keep_or_replace: keep_or_replace,
     sampling.scale_words: scale_words,
     sampling.accept: accept,
     estimation.clause_sums: clause_sums,
+    meter.longest_contexts: longest_contexts,
     **database_kernels.CASES,
 }
 

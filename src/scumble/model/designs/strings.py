@@ -78,7 +78,7 @@ class StringTree:
         """Return the child of each node by its symbol, -1 where there is none."""
         wanted = nodes * self.fanout + symbols
         if len(self) * self.fanout <= _DENSE:
-            found: Integers = self._children[wanted]
+            found: Integers = self.children[wanted]
             return found
         if not len(self.keys):
             return np.full(len(wanted), -1, np.int64)
@@ -86,7 +86,7 @@ class StringTree:
         return np.where(self.keys[places] == wanted, places + 1, -1)
 
     @cached_property
-    def _children(self) -> Integers:
+    def children(self) -> Integers:
         """The child of every node and symbol, -1 where there is none."""
         found = np.full(len(self) * self.fanout, -1, np.int64)
         found[self.keys] = np.arange(1, len(self))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.int64]
 
+Selected = tuple[Integers, Any]  # keys of some symbols, and which symbols these are
+ALL = slice(None)
+
 LONGEST = UNIT = 1 << 16  # the weight of a sequence, and its most symbols
 MOST_NUMBERS = 1 << 25  # cells of the leaves of a tree of contexts
 _KEPT = 1 << 26  # bytes of sequences that are kept between passes; more are read again
@@ -40,28 +43,31 @@ _TOGETHER = 1 << 20  # symbols that are looked at together
 class Symbols:
     """The symbols of some sequences, one after the other, the end mark among them.
 
-    `place` counts the symbols of the sequence before each, `left` those after it. `weight` is what
-    an occurrence counts.
+    `place` counts the symbols of the sequence before each. `weight` is what an occurrence counts.
     """
 
     codes: Integers
     place: Integers
-    left: Integers
+    sizes: Integers  # of the sequences
     weight: Integers
 
     @classmethod
     def of(cls, lists: EncodedLists, *, alphabet: int, length: int, unit: int) -> Symbols:
         """Return the first `length` symbols of each list; the end mark has the code `alphabet`."""
-        own = np.minimum(lists.lengths, length)
-        size = np.minimum(lists.lengths + 1, length)
-        starts = np.cumsum(size) - size
-        codes = np.full(int(size.sum()), alphabet, np.int64)
-        place = np.arange(len(codes)) - np.repeat(starts, size)
-        codes[place < np.repeat(own, size)] = lists.clipped(length).codes
-        weight = unit // size if unit > 1 else np.ones_like(size)
-        return cls(
-            codes, place, np.repeat(size, size) - place - 1, np.repeat(weight, size).astype(int)
-        )
+        cut = lists.clipped(length) if lists.lengths.max(initial=0) > length else lists
+        ended = lists.lengths < length
+        sizes = cut.lengths + ended
+        codes = np.insert(cut.codes.astype(np.int64), cut.offsets[1:][ended], alphabet)
+        place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        if unit == 1:
+            return cls(codes, place, sizes, np.ones_like(codes))
+        return cls(codes, place, sizes, np.repeat(unit // sizes, sizes))
+
+    @property
+    def left(self) -> Integers:
+        """The number of symbols of the sequence after each."""
+        found: Integers = np.repeat(self.sizes, self.sizes) - self.place - 1
+        return found
 
 
 class PrivateStrings:
@@ -95,7 +101,7 @@ class PrivateStrings:
         """
         check_scale(DiscreteLaplace(rule.scale))
         self._charge("splits", PrivacyLoss(rule.loss(weighed(self.person, self.mass))))
-        following = self._sums(lambda symbols: symbols.codes, self.fanout)
+        following = self._sums(lambda symbols: (symbols.codes, ALL), self.fanout)
         total, most = following.numbers.sum(), following.numbers.max(initial=0)
         return split_tree(
             _Contexts(self),
@@ -117,10 +123,13 @@ class PrivateStrings:
         self._charge("cells", PrivacyLoss(changed / law.scale))
         leaves = leaves_of(inner)
 
-        def keys(symbols: Symbols) -> Integers:
+        numbered = np.zeros(max(len(inner), 1) * self.fanout, np.int64)
+        numbered[leaves] = np.arange(len(leaves))
+
+        def keys(symbols: Symbols) -> Selected:
             nodes, before = _contexts_of(inner, symbols)
-            leaf = np.searchsorted(leaves, nodes * self.fanout + before) if len(inner) else 0
-            return leaf * self.fanout + symbols.codes
+            leaf = numbered[nodes * self.fanout + before]
+            return leaf * self.fanout + symbols.codes, ALL
 
         numbers = np.zeros(len(leaves) * self.fanout, np.int64)
         found = self._sums(keys, len(numbers))
@@ -160,7 +169,7 @@ class PrivateStrings:
             self._charge("counts of strings", PrivacyLoss(changed / law.scale))
         runs, numbers = _Runs(self, first), np.zeros(len(tree), np.int64)
         for length, (begin, end) in enumerate(tree.levels[1:], 1):
-            found = self._sums(partial(runs.nodes, tree, length), len(tree))
+            found = self._sums(partial(runs.counted, tree, length), len(tree))
             numbers[found.keys] = found.numbers
             self._table._noise.add(numbers[begin:end], laws[length - 1])
         return numbers
@@ -168,17 +177,16 @@ class PrivateStrings:
     def _charge(self, what: str, loss: PrivacyLoss) -> None:
         self._table._account.charge(f"{what} of {self.name}", loss)
 
-    def _sums(self, keys: Callable[[Symbols], Integers], size: int) -> ChildNumbers:
-        """Return the weights of all occurrences by key; those with negative keys are left out."""
+    def _sums(self, keys: Callable[[Symbols], Selected], size: int) -> ChildNumbers:
+        """Return the weights of occurrences by key; `keys` selects symbols and gives their keys."""
 
         def pieces() -> Iterator[tuple[Integers, Integers]]:
             for lists in self._passes():
                 symbols = Symbols.of(
                     lists, alphabet=self.alphabet, length=self.length, unit=self.unit
                 )
-                found = keys(symbols)
-                kept = found >= 0
-                yield found[kept], symbols.weight[kept]
+                found, at = keys(symbols)
+                yield found, symbols.weight[at]
 
         return ChildNumbers(*summed_cells(pieces(), size))
 
@@ -229,10 +237,11 @@ class _Contexts:
         begin, end = tree.levels[-1]
         fanout = tree.fanout
 
-        def keys(symbols: Symbols) -> Integers:
+        def keys(symbols: Symbols) -> Selected:
             nodes, before = _contexts_of(tree, symbols)
-            found = ((nodes - begin) * fanout + before) * fanout + symbols.codes
-            return np.where((nodes >= begin) & (before < fanout - 1), found, -1)
+            at = np.flatnonzero((nodes >= begin) & (before < fanout - 1))
+            keys = (nodes[at] - begin) * fanout + before[at]
+            return keys * fanout + symbols.codes[at], at
 
         found = self.strings._sums(keys, (end - begin) * fanout * fanout)
         owners = found.keys // fanout
@@ -245,18 +254,13 @@ class _Contexts:
 
 def _contexts_of(inner: StringTree, symbols: Symbols) -> tuple[Integers, Integers]:
     """Return, for every symbol, the longest split context before it, and the code before that."""
+    from scumble.private.meter import kernels
+
     end = inner.fanout - 1
     nodes = np.zeros(len(symbols.codes), np.int64)
     before = np.full(len(symbols.codes), end)
-    at = np.arange(len(symbols.codes)) if len(inner) else np.empty(0, np.int64)
-    back = 1
-    while len(at):
-        code = np.where(symbols.place[at] >= back, symbols.codes[at - back], end)
-        before[at] = code
-        child = inner.child(nodes[at], code)
-        at = at[child > 0]
-        nodes[at] = child[child > 0]
-        back += 1
+    if len(inner):
+        kernels.longest_contexts(symbols.codes, symbols.place, inner.children, end, nodes, before)
     return nodes, before
 
 
@@ -273,23 +277,27 @@ class _Runs:
         begin, end = tree.levels[-1]
         length = len(tree.levels) - 1
 
-        def keys(symbols: Symbols) -> Integers:
+        def keys(symbols: Symbols) -> Selected:
             nodes = self.nodes(tree, length, symbols)
-            some = (nodes >= begin) & (symbols.left >= length)
-            at = np.flatnonzero(some)
-            found = np.full(len(nodes), -1, np.int64)
-            found[at] = (nodes[at] - begin) * tree.fanout + symbols.codes[at + length]
-            return found
+            at = np.flatnonzero((nodes >= begin) & (symbols.left >= length))
+            return (nodes[at] - begin) * tree.fanout + symbols.codes[at + length], at
 
         return self.strings._sums(keys, (end - begin) * tree.fanout)
 
+    def counted(self, tree: StringTree, length: int, symbols: Symbols) -> Selected:
+        """Return the nodes of the strings of `length` symbols that are in the tree."""
+        nodes = self.nodes(tree, length, symbols)
+        at = np.flatnonzero(nodes >= 0)
+        return nodes[at], at
+
     def nodes(self, tree: StringTree, length: int, symbols: Symbols) -> Integers:
         """Return the node of the `length` symbols from each on, -1 where there is none."""
-        begins = symbols.place == 0 if self.first else np.ones(len(symbols.codes), bool)
+        left = symbols.left
+        begins = symbols.place == 0 if self.first else np.ones(len(left), bool)
         nodes = np.where(begins, 0, -1)
         at = np.flatnonzero(begins)
         for step in range(length):
-            on = symbols.left[at] >= step
+            on = left[at] >= step
             nodes[at[~on]] = -1
             at = at[on]
             nodes[at] = tree.child(nodes[at], symbols.codes[at + step])
