@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Aggregate = Literal["count", "sum", "mean"]
+Operator = Literal["=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "IS"]
+LiteralKind = Literal["text", "number", "truth"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,38 @@ class ListQuery(Query):
 
     It is read and answered by the reader of a release of lists.
     """
+
+
+class ComparedLiteral(NamedTuple):
+    """A literal of a comparison. `text` is unquoted and has no sign.
+
+    `negative` says whether a minus stands before a number, `dated` whether DATE stands before a
+    text.
+    """
+
+    kind: LiteralKind
+    text: str
+    negative: bool = False
+    dated: bool = False
+
+
+class Comparison(NamedTuple):
+    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL.
+
+    `negated` says whether NOT stands before IN or BETWEEN, or after IS.
+    """
+
+    column: str
+    operator: Operator
+    literals: tuple[ComparedLiteral, ...]
+    negated: bool = False
+
+
+class ParsedQuestion(NamedTuple):
+    """A question, and for each of its clauses the comparison that it is (None: anything else)."""
+
+    query: Query
+    comparisons: tuple[Comparison | None, ...]
 
 
 def quoted(name: str) -> str:

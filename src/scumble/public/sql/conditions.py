@@ -10,7 +10,14 @@ from typing import Literal, NamedTuple
 from sqlglot import Token
 from sqlglot import TokenType as T
 
-from scumble.model.query import Expression, quoted
+from scumble.model.query import (
+    ComparedLiteral,
+    Comparison,
+    Expression,
+    LiteralKind,
+    Operator,
+    quoted,
+)
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
 from scumble.public.sql.expressions import DROPPED, read_expression, render
@@ -69,62 +76,55 @@ def _clause(
     if isinstance(attribute.domain, Category) and attribute.domain.ordered:
         replacements |= ordered_comparisons(names, tokens)
     sql = render(question, tokens, replacements, set())
-    return Expression(sql, (attribute.name,), tokens[0].start), list(found.notes(attribute))
+    notes = list(_notes(found.comparison, attribute))
+    return Expression(sql, (attribute.name,), tokens[0].start), notes
 
 
 # Comparisons of a column with literals, the most common clause.
 
-_COMPARISONS = {T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE}
-_FLIPPED = {T.LT: T.GT, T.GT: T.LT, T.LTE: T.GTE, T.GTE: T.LTE}
+_COMPARISONS: dict[T, Operator] = {
+    T.EQ: "=",
+    T.NEQ: "<>",
+    T.LT: "<",
+    T.LTE: "<=",
+    T.GT: ">",
+    T.GTE: ">=",
+}
+_FLIPPED: dict[Operator, Operator] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_OPERATORS: dict[T, Operator] = {**_COMPARISONS, T.IN: "IN", T.BETWEEN: "BETWEEN"}
 _COLUMNS = {T.VAR, T.IDENTIFIER, T.DATE}
-_LITERALS = {T.STRING, T.NUMBER, T.TRUE, T.FALSE}
-_ORDERED = {T.LT, T.LTE, T.GT, T.GTE}
+_LITERALS: dict[T, LiteralKind] = {
+    T.STRING: "text",
+    T.NUMBER: "number",
+    T.TRUE: "truth",
+    T.FALSE: "truth",
+}
 
 
-class ComparedLiteral(NamedTuple):
-    """A literal of a comparison. `text` is unquoted and has no sign.
+class ReadComparison(NamedTuple):
+    """A comparison, and the tokens of its column and of the qualifier before that."""
 
-    `negative` says whether a minus stands before a number, `dated` whether DATE stands before a
-    text.
-    """
-
-    token_type: T
-    text: str
-    negative: bool = False
-    dated: bool = False
-
-
-class Comparison(NamedTuple):
-    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL.
-
-    `negated` says whether NOT stands before IN or BETWEEN, or after IS.
-    """
-
-    qualifier: Token | None
+    comparison: Comparison
     column: Token
-    operator: T
-    literals: tuple[ComparedLiteral, ...]
-    negated: bool = False
-
-    def notes(self, attribute: Attribute) -> Iterator[str]:
-        """Yield notes on unknown values, and on the order of text."""
-        if isinstance(attribute.domain, Category):
-            yield from self._notes_on_values(attribute.name, attribute.domain)
-
-    def _notes_on_values(self, name: str, category: Category) -> Iterator[str]:
-        """Yield notes on values that are not in the domain, with the nearest one that is."""
-        if self.operator not in (T.EQ, T.NEQ, T.IN):
-            return
-        known = {str(value) for value in category.values}
-        for token in self.literals:
-            if token.token_type is T.STRING and token.text not in known:
-                alike = {value.casefold(): value for value in known}
-                near = get_close_matches(token.text.casefold(), alike, 1)
-                hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
-                yield f"'{token.text}' is not in the domain of '{name}', so no row has it.{hint}"
+    qualifier: Token | None = None
 
 
-def read_comparison(tokens: Tokens) -> Comparison | None:
+def _notes(comparison: Comparison, attribute: Attribute) -> Iterator[str]:
+    """Yield notes on values that are not in the domain, with the nearest one that is."""
+    category = attribute.domain
+    if not isinstance(category, Category) or comparison.operator not in ("=", "<>", "IN"):
+        return
+    known = {str(value) for value in category.values}
+    for literal in comparison.literals:
+        if literal.kind == "text" and literal.text not in known:
+            alike = {value.casefold(): value for value in known}
+            near = get_close_matches(literal.text.casefold(), alike, 1)
+            hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
+            name = attribute.name
+            yield f"'{literal.text}' is not in the domain of '{name}', so no row has it.{hint}"
+
+
+def read_comparison(tokens: Tokens) -> ReadComparison | None:
     """Return the comparison with literals that these tokens are, or None."""
     kinds = [token.token_type for token in tokens]
     if kinds[0] in _LITERALS or kinds[0] is T.DASH or kinds[:2] == [T.DATE, T.STRING]:
@@ -135,7 +135,8 @@ def read_comparison(tokens: Tokens) -> Comparison | None:
     column, at = tokens[at], at + 1
     if kinds[at] is T.IS:
         valid = kinds[at + 1 :] in ([T.NULL], [T.NOT, T.NULL])
-        return Comparison(qualifier, column, T.IS, (), kinds[at + 1] is T.NOT) if valid else None
+        found = Comparison(column.text, "IS", (), kinds[at + 1] is T.NOT)
+        return ReadComparison(found, column, qualifier) if valid else None
     negated = kinds[at] is T.NOT
     if negated:
         at += 1
@@ -145,7 +146,8 @@ def read_comparison(tokens: Tokens) -> Comparison | None:
     literals = _literals(tokens, kinds, operator, at + 1)
     if literals is None:
         return None
-    return Comparison(qualifier, column, operator, tuple(literals), negated)
+    found = Comparison(column.text, _OPERATORS[operator], tuple(literals), negated)
+    return ReadComparison(found, column, qualifier)
 
 
 def comparison_of(clause: Expression) -> Comparison | None:
@@ -153,10 +155,11 @@ def comparison_of(clause: Expression) -> Comparison | None:
 
     The clause is cut into tokens as the question was.
     """
-    return read_comparison(TokenizedSql(clause.sql).tokens)
+    found = read_comparison(TokenizedSql(clause.sql).tokens)
+    return None if found is None else found.comparison
 
 
-def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
+def _flipped(tokens: Tokens, kinds: list[T]) -> ReadComparison | None:
     """Read `literal operator column`."""
     found = _literal(tokens, kinds, 0)
     if found is None:
@@ -169,8 +172,9 @@ def _flipped(tokens: Tokens, kinds: list[T]) -> Comparison | None:
         qualifier, column = tokens[column], column + 2
     if len(kinds) != column + 1 or kinds[column] not in _COLUMNS:
         return None
-    operator = _FLIPPED.get(kinds[at], kinds[at])
-    return Comparison(qualifier, tokens[column], operator, (literal,))
+    written = _COMPARISONS[kinds[at]]
+    compared = Comparison(tokens[column].text, _FLIPPED.get(written, written), (literal,))
+    return ReadComparison(compared, tokens[column], qualifier)
 
 
 def _literals(tokens: Tokens, kinds: list[T], operator: T, at: int) -> list[ComparedLiteral] | None:
@@ -199,11 +203,11 @@ def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[ComparedLiteral, 
     """Return the literal at the index `at`, and the index after it; None if there is none."""
     kind = kinds[at] if at < len(kinds) else None
     if kind in _LITERALS:
-        return ComparedLiteral(kinds[at], tokens[at].text), at + 1
+        return ComparedLiteral(_LITERALS[kinds[at]], tokens[at].text), at + 1
     if kind is T.DASH and kinds[at + 1 : at + 2] == [T.NUMBER]:
-        return ComparedLiteral(T.NUMBER, tokens[at + 1].text, negative=True), at + 2
+        return ComparedLiteral("number", tokens[at + 1].text, negative=True), at + 2
     if kind is T.DATE and kinds[at + 1 : at + 2] == [T.STRING]:
-        return ComparedLiteral(T.STRING, tokens[at + 1].text, dated=True), at + 2
+        return ComparedLiteral("text", tokens[at + 1].text, dated=True), at + 2
     return None
 
 

@@ -18,27 +18,20 @@ from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.cache import Cache
-from scumble.model.query import Expression, Query
+from scumble.model.query import Comparison, Expression, ParsedQuestion, Query
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.public.sql.conditions import Comparison, comparison_of
+from scumble.public.sql.conditions import comparison_of
 from scumble.public.sql.parse import read_select_tokens, refuse_plan
 from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.tokens import TokenizedSql, Tokens, fold_derived
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
-_LITERALS = (T.STRING, T.NUMBER)
+_LITERALS = {T.STRING: "text", T.NUMBER: "number"}
 _MOST_TEMPLATES = 1 << 12
 _DIGITS = 15  # the most digits of a number that is inserted into a template
 
 TemplateKey = tuple[bytes, tuple[str, ...]]
-
-
-class ParsedQuestion(NamedTuple):
-    """A question, and for each of its clauses the comparison that it is (None: anything else)."""
-
-    query: Query
-    comparisons: tuple[Comparison | None, ...]
 
 
 class TemplateParser:
@@ -97,7 +90,7 @@ def _key(tokens: Tokens, kinds: Sequence[T]) -> TemplateKey:
 
 def _compared(clause: Expression) -> Comparison | None:
     found = comparison_of(clause)
-    return found if found is not None and clause.attributes == (found.column.text,) else None
+    return found if found is not None and clause.attributes == (found.column,) else None
 
 
 class _Clause(NamedTuple):
@@ -132,8 +125,7 @@ class _Template:
                 values.append(old._replace(text=literals[at].text))
                 at += 1
             clauses.append(Expression(sql, attributes, question.tokens[first].start))
-            _, column, operator, _, negated = comparison
-            comparisons.append(Comparison(None, column, operator, tuple(values), negated))
+            comparisons.append(comparison._replace(literals=tuple(values)))
         query = self.query
         filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, question.text)
         return ParsedQuestion(filled, tuple(comparisons))
@@ -159,7 +151,7 @@ def _template(
     if query.notes:
         return None
     clauses: list[_Clause] = []
-    compared: list[tuple[T, str]] = []
+    compared: list[tuple[str, str]] = []
     firsts = {token.start: index for index, token in enumerate(question.tokens)}
     for clause, comparison in zip(query.clauses, parsed.comparisons, strict=True):
         if comparison is None:
@@ -170,10 +162,10 @@ def _template(
         parts = _parts(clause.sql)
         if len(parts) != len(comparison.literals) + 1:  # TRUE and FALSE are literals, too
             return None
-        compared += [(each.token_type, each.text) for each in comparison.literals]
+        compared += [(each.kind, each.text) for each in comparison.literals]
         first = firsts[clause.start]
         clauses.append(_Clause(first, clause.attributes, parts, comparison, _words(domain)))
-    given = [(token.token_type, token.text) for token in literals]
+    given = [(_LITERALS[token.token_type], token.text) for token in literals]
     # The literals of clauses are tokens of the question, in the same order. If the lists are equal,
     # there is no literal outside of the clauses.
     return _Template(query, tuple(clauses)) if given == compared else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression, Query
+from scumble.model.query import Comparison, Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.questions.amounts import MOST_CELLS, Amounts, amounts_of
 from scumble.private.database.questions.conditions import boxes_of, plain_boxes
@@ -26,7 +26,6 @@ from scumble.private.database.state import COUNT
 from scumble.public.estimation.cut_bins import cut_query
 from scumble.public.estimation.selecting.selection import CountsBy
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.conditions import Comparison
 from scumble.public.sql.normal_form import normal_form
 
 

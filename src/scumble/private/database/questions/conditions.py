@@ -13,15 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import TokenType as T
 
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression
+from scumble.model.query import ComparedLiteral, Comparison, Expression, Operator
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
 from scumble.private.database.space import Boxes, Space
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.conditions import ComparedLiteral, Comparison, comparison_of
+from scumble.public.sql.conditions import comparison_of
 from scumble.public.sql.normal_form import Branch, Tree, atoms, normal_form
 
 _GRID = 2_000_000  # most cells of a grid over several attributes
@@ -173,9 +172,9 @@ def _truths(
 def _truth_of_list(atom: Expression, attribute: Attribute) -> Truth | None:
     """Where `column [NOT] IN (literals)` holds; None for anything else."""
     comparison = comparison_of(atom)
-    if comparison is None or comparison.operator is not T.IN or attribute.size > _ANSWERS:
+    if comparison is None or comparison.operator != "IN" or attribute.size > _ANSWERS:
         return None
-    if comparison.column.text != attribute.name:
+    if comparison.column != attribute.name:
         return None
     intervals = satisfying_codes(comparison, attribute)
     if intervals is None:
@@ -231,9 +230,9 @@ def plain_boxes(comparisons: Iterable[Comparison | None], space: Space, most: in
     """
     axes: dict[int, list[Interval]] = {}
     for comparison in comparisons:
-        if comparison is None or comparison.column.text not in space.names:
+        if comparison is None or comparison.column not in space.names:
             return None
-        axis = space.names.index(comparison.column.text)
+        axis = space.names.index(comparison.column)
         intervals = satisfying_codes(comparison, space.attributes[axis])
         if intervals is None:
             return None
@@ -255,7 +254,7 @@ def satisfying_codes(comparison: Comparison, attribute: Attribute) -> list[Inter
     A missing value, whose code is the last, satisfies no comparison but IS NULL, negated or not.
     """
     last = attribute.size - 1 - attribute.missing
-    if comparison.operator is T.IS:
+    if comparison.operator == "IS":
         missing = [(last + 1, last + 1)] * attribute.missing
         return [(0, last)] if comparison.negated else missing
     domain = cast("Domain", attribute.domain)  # it has a size, so it is no list
@@ -263,7 +262,7 @@ def satisfying_codes(comparison: Comparison, attribute: Attribute) -> list[Inter
     if intervals is None:
         return None
     merged = _merged((max(low, 0), min(high, last)) for low, high in intervals)
-    negated = comparison.negated or comparison.operator is T.NEQ
+    negated = comparison.negated or comparison.operator == "<>"
     return _complement(merged, last) if negated else merged
 
 
@@ -280,11 +279,11 @@ def _equal_or_ordered(comparison: Comparison, domain: Domain | None) -> list[Int
     if domain is None or None in values:
         return None
     known = _ordered(domain)
-    if operator is T.BETWEEN:
+    if operator == "BETWEEN":
         low, high = values
         intervals = [(bisect_left(known, low), bisect_right(known, high) - 1)]
     else:
-        intervals = [_interval(known, T.EQ if equal else operator, value) for value in values]
+        intervals = [_interval(known, "=" if equal else operator, value) for value in values]
     if not isinstance(domain, Category):
         return intervals
     codes = _codes(domain)  # whole numbers that may be listed in any order
@@ -293,24 +292,24 @@ def _equal_or_ordered(comparison: Comparison, domain: Domain | None) -> list[Int
     ]
 
 
-_EQUALITIES = (T.EQ, T.NEQ, T.IN)
+_EQUALITIES = ("=", "<>", "IN")
 
 
-def _interval(known: Sequence[Any], operator: T, value: Any) -> Interval:
+def _interval(known: Sequence[Any], operator: Operator, value: Any) -> Interval:
     """The places of ordered values that compare with one value as the operator says."""
     below, after = bisect_left(known, value), bisect_right(known, value)
-    if operator is T.EQ:
+    if operator == "=":
         return below, after - 1
-    if operator is T.LT or operator is T.LTE:
-        return 0, (below if operator is T.LT else after) - 1
-    return (after if operator is T.GT else below), len(known) - 1
+    if operator in ("<", "<="):
+        return 0, (below if operator == "<" else after) - 1
+    return (after if operator == ">" else below), len(known) - 1
 
 
 def _codes_of_words(
     literals: Sequence[ComparedLiteral], category: Category
 ) -> list[Interval] | None:
     """The codes of texts, none for a text outside the domain; None if a literal is no text."""
-    if any(literal.token_type is not T.STRING or literal.dated for literal in literals):
+    if any(literal.kind != "text" or literal.dated for literal in literals):
         return None
     known = _codes(category)
     return [(known[literal.text],) * 2 for literal in literals if literal.text in known]
@@ -339,7 +338,7 @@ def _value(literal: ComparedLiteral, domain: Domain | None) -> int | float | dat
         return sign * int(text) if plain else None
     if isinstance(domain, Bins):
         return sign * float(text) if _is_decimal(literal) else None
-    plain = literal.token_type is T.STRING and len(text) == _DAY and text.isascii()
+    plain = literal.kind == "text" and len(text) == _DAY and text.isascii()
     if not isinstance(domain, Dates) or not plain:
         return None
     try:
@@ -349,7 +348,7 @@ def _value(literal: ComparedLiteral, domain: Domain | None) -> int | float | dat
 
 
 def _is_integer(literal: ComparedLiteral) -> bool:
-    return literal.token_type is T.NUMBER and literal.text.isascii() and literal.text.isdigit()
+    return literal.kind == "number" and literal.text.isascii() and literal.text.isdigit()
 
 
 def _is_decimal(literal: ComparedLiteral) -> bool:
@@ -357,7 +356,7 @@ def _is_decimal(literal: ComparedLiteral) -> bool:
     whole, point, fraction = literal.text.partition(".")
     digits = whole + fraction
     complete = bool(whole) and bool(fraction) == bool(point)
-    plain = literal.token_type is T.NUMBER and digits.isascii() and digits.isdigit()
+    plain = literal.kind == "number" and digits.isascii() and digits.isdigit()
     return plain and complete and len(digits) <= _DIGITS
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from scumble.model.cache import Cache
 from scumble.model.errors import LedgerError
+from scumble.model.query import ParsedQuestion
 from scumble.model.schema.schema import Schema
 from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
 from scumble.private.database.questions.amounts import Amounts
@@ -25,7 +26,7 @@ from scumble.public.estimate_table import EstimateTable
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import read_select_with
 from scumble.public.sql.select_plan import SelectPlan
-from scumble.public.sql.templates import ParsedQuestion, TemplateParser
+from scumble.public.sql.templates import TemplateParser
 
 _MOST_CACHED = 256  # questions, and expressions that are added up
 
