@@ -99,8 +99,8 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
     ids=lambda words: " ".join(words[:6]),
 )
 def test_small_tables_need_no_compiler(home: Path, words: tuple[str, ...]) -> None:
-    """Parquet files need neither DuckDB nor the documented functions of Arrow."""
-    unneeded = {"scipy.special", "duckdb", "pyarrow.compute", "numpy.ma"}
+    """Parquet files and plain questions need no DuckDB, no sqlglot and no pyarrow.compute."""
+    unneeded = {"scipy.special", "duckdb", "sqlglot", "pyarrow.compute", "numpy.ma"}
     assert imported(home, *words) & (COMPILERS | unneeded) == set()
 
 

@@ -77,7 +77,7 @@ class Shell:
     @property
     def words(self) -> list[str]:
         """The words that can be completed: columns, SQL, commands."""
-        from scumble.public.sql.normal_form import sql_name
+        from scumble.public.sql_words import sql_name
 
         columns = [sql_name(name) for name in self._database.space.names]
         return [*columns, *WORDS, *(f"\\{name}" for name in (*self._commands, "quit"))]

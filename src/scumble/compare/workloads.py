@@ -23,8 +23,8 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Space
 from scumble.private.summaries.workload_matrix import statements, unfinished
-from scumble.public.sql.normal_form import sql_name
 from scumble.public.sql.parse import parse
+from scumble.public.sql_words import sql_name
 
 Interval = tuple[int, int]  # codes, both ends included
 

@@ -15,10 +15,21 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from scumble.model.query import Aggregate, Expression, Query, quoted
+from scumble.model.query import (
+    Aggregate,
+    ComparedLiteral,
+    Comparison,
+    Expression,
+    LiteralKind,
+    Operator,
+    ParsedQuestion,
+    Query,
+    quoted,
+)
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
+from scumble.public.sql_words import KEYWORDS
 
 if TYPE_CHECKING:
     from scumble.public.sandbox import Sandbox
@@ -36,39 +47,18 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _AGGREGATES: dict[str, Aggregate] = {"COUNT": "count", "SUM": "sum", "AVG": "mean"}
-_COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
+_COMPARISONS: dict[str, Operator] = {
+    "=": "=",
+    "<>": "<>",
+    "!=": "<>",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+_LISTS: dict[str, Operator] = {"IN": "IN", "BETWEEN": "BETWEEN"}
+_LITERALS: dict[str, LiteralKind] = {"text": "text", "number": "number"}
 _UNORDERED = {"=", "<>", "!=", "IN"}
-# The words of the keywords of sqlglot's dialect for DuckDB: no column and no table has such a name.
-KEYWORDS = frozenset(
-    """
-ALL ALTER ANALYZE AND ANTI ANY APPLY ARRAY AS ASC ASOF ATTACH AUTOINCREMENT AUTO_INCREMENT
-BEGIN BETWEEN BIGDECIMAL BIGINT BIGNUM BIGNUMERIC BINARY BIT BITSTRING BLOB BOOL BOOLEAN
-BPCHAR BY BYTE BYTEA CACHE CALL CASE CHAR CHARACTER CLOB CLUSTER COLLATE COLUMN COMMENT COMMIT
-CONNECT CONSTRAINT COPY CREATE CROSS CUBE CURRENT_CATALOG CURRENT_DATE CURRENT_SCHEMA
-CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DATABASE DATE DATEMULTIRANGE DATERANGE DATETIME
-DEC DECFLOAT DECIMAL DECIMAL128 DECIMAL256 DECIMAL32 DECIMAL64 DEFAULT DEFINED DELETE DESC
-DESCRIBE DETACH DISCONNECT DISTINCT DISTRIBUTE DIV DOUBLE DROP ELSE END ENUM ESCAPE EXCEPT
-EXECUTE EXISTS EXPLAIN FALSE FETCH FILE FILTER FIRST FIXED FLOAT FLOAT4 FLOAT8 FOR FORCE
-FOREIGN FORMAT FROM FULL FUNCTION GEOGRAPHY GEOMETRY GLOB GRANT GROUP GROUPING HAVING HUGEINT
-ILIKE IN INDEX INET INNER INSERT INSTALL INT INT1 INT128 INT16 INT2 INT256 INT32 INT4
-INT4MULTIRANGE INT4RANGE INT64 INT8 INT8MULTIRANGE INT8RANGE INTEGER INTERSECT INTERVAL INTO
-IS ISNULL JOIN JSON JSONB KEEP KEY KILL LATERAL LEFT LIKE LIMIT LIST LOAD LOCALTIME
-LOCALTIMESTAMP LOCK LOGICAL LONG LONGBLOB LONGTEXT LONGVARCHAR MACRO MAP MEDIUMBLOB MEDIUMINT
-MEDIUMTEXT MERGE NAMESPACE NATURAL NCHAR NEXT NOT NOTNULL NULL NULLABLE NUMBER NUMERIC
-NUMMULTIRANGE NUMRANGE NVARCHAR NVARCHAR2 OBJECT OFFSET ON ONLY OPERATOR OPTIMIZE OR ORDER
-ORDINALITY OUT OUTER OVER OVERLAPS OVERWRITE PARTITION PARTITIONED PARTITIONED_BY PERCENT
-PIVOT PIVOT_WIDER POSITIONAL PRAGMA PRECISION PREPARE PRIMARY PROCEDURE QUALIFY RANGE REAL
-RECURSIVE REF REFERENCES REGEXP RENAME REPLACE RESET RETURNING REVOKE RIGHT RLIKE ROLLBACK
-ROLLUP ROW ROWS SCHEMA SECURITY SELECT SEMI SEQUENCE SESSION SESSION_USER SET SETS SETTINGS
-SHORT SHOW SIGNED SIMILAR SMALLINT SOME SQL STR STRAIGHT_JOIN STRING STRUCT SUMMARIZE TABLE
-TABLESAMPLE TEMP TEMPORARY TEXT THEN TIME TIMESTAMP TIMESTAMPLTZ TIMESTAMPNTZ TIMESTAMPTZ
-TIMESTAMP_LTZ TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_NTZ TIMESTAMP_S TIMESTAMP_US TIMETZ TIME_NS
-TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE TRUNCATE TSMULTIRANGE TSRANGE TSTZMULTIRANGE
-TSTZRANGE UBIGINT UHUGEINT UINT UINT128 UINT256 UINTEGER UNCACHE UNION UNIQUE UNKNOWN UNNEST
-UNPIVOT UPDATE USE USER USING USMALLINT UTINYINT UUID VACUUM VALUES VARBINARY VARCHAR VARCHAR2
-VARIANT VARYING VECTOR VIEW VOLATILE WHEN WHERE WINDOW WITH XOR
-""".split()
-)
 
 
 class _Token(NamedTuple):
@@ -101,6 +91,12 @@ def plain_question(text: str, schema: Schema, tables: Iterable[str] = ()) -> Que
 
     `tables` are the names of public side tables.
     """
+    found = plain_parsed(text, schema, tables)
+    return None if found is None else found.query
+
+
+def plain_parsed(text: str, schema: Schema, tables: Iterable[str] = ()) -> ParsedQuestion | None:
+    """Return a plain question with its comparisons, as `sql.templates` does, or None."""
     tokens = _tokens(text)
     if tokens is None:
         return None
@@ -142,8 +138,9 @@ class _Reader:
         self._text, self._tokens, self._at = text, tokens, 0
         self._tables = {table.lower() for table in tables}
         self._attributes = {attribute.name.lower(): attribute for attribute in schema}
+        self._comparisons: list[Comparison] = []
 
-    def read(self) -> Query:
+    def read(self) -> ParsedQuestion:
         """Return the question; raise `_NotPlainError` at the first token that is not plain."""
         self._need("SELECT")
         selected: list[str] = []
@@ -171,7 +168,8 @@ class _Reader:
         order = [*selected, *(name for name in groups if name not in selected)]
         if len(set(order)) < len(order) or len(order) > len(groups):
             raise _NotPlainError
-        return Query(aggregate, argument, (*clauses, *exists), tuple(order), self._text)
+        query = Query(aggregate, argument, (*clauses, *exists), tuple(order), self._text)
+        return ParsedQuestion(query, (*self._comparisons, *(None for _ in exists)))
 
     # Parts of the question.
 
@@ -236,7 +234,11 @@ class _Reader:
             sql = f"IN ({', '.join(map(_sql, literals))})"
         else:
             raise _NotPlainError
-        _check_literals(attribute, operator.upper or operator.text, literals)
+        written = operator.upper or operator.text
+        _check_literals(attribute, written, literals)
+        values = tuple(ComparedLiteral(_LITERALS[each.kind], each.text) for each in literals)
+        known = _COMPARISONS.get(written) or _LISTS[written]
+        self._comparisons.append(Comparison(attribute.name, known, values, bool(negated)))
         return Expression(
             f"{quoted(attribute.name)} {negated}{sql}", (attribute.name,), token.start
         )

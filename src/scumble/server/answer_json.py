@@ -21,7 +21,8 @@ from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.answers import Average, Bounds, CountLaw, DatabaseEstimate
 from scumble.public.estimate import LEVEL, Clamped, Estimate, Estimates, Exact, Law, Unknown
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
-from scumble.public.estimation.selecting.combined_laws import Scaled, Within
+from scumble.public.estimation.interval_laws import Scaled
+from scumble.public.estimation.selecting.combined_laws import Within
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database.questions.conditions import boxes_of, plain_boxes
+from scumble.private.database.questions.comparisons import plain_boxes
+from scumble.private.database.questions.conditions import boxes_of
 from scumble.private.database.space import Space
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import comparison_of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scumble.private.database.questions.conditions import decompose, runs
+from scumble.private.database.questions.decomposition import decompose, runs
 from tests.support.database.drawn_boxes import cells
 
 

@@ -8,13 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import TokenType
 from sqlglot.dialects.duckdb import DuckDB
 
 import scumble as sc
 from scumble.model.errors import QueryError
 from scumble.model.query import Query
-from scumble.public.plain_questions import KEYWORDS, plain_question
-from scumble.public.sql.parse import read_select
+from scumble.public.plain_questions import plain_parsed, plain_question
+from scumble.public.sql.conditions import comparison_of
+from scumble.public.sql.parse import parse, read_select
+from scumble.public.sql_words import EXPRESSION_WORDS, KEYWORDS, sql_name
 from tests.public.sql import test_questions
 from tests.support.sql import generated, sql_cases
 
@@ -85,6 +88,8 @@ def checked(text: str, schema: sc.Schema = SCHEMA, tables: Any = TABLES) -> bool
     assert found == expected, text
     for each, parsed in zip(found.expressions, expected.expressions, strict=True):
         assert (each.start, each.factors) == (parsed.start, parsed.factors)
+    comparisons = plain_parsed(text, schema, tables).comparisons
+    assert comparisons == tuple(map(comparison_of, expected.clauses)), text
     return True
 
 
@@ -145,6 +150,21 @@ def test_keywords_are_those_of_the_tokenizer():
         for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", keyword)
     }
     assert words - KEYWORDS == set()
+
+
+@pytest.mark.parametrize("name", sorted({*KEYWORDS, *EXPRESSION_WORDS, "age", "Año", "a b", "_a"}))
+def test_names_that_need_quotes(name):
+    """A name without quotes is one word of the tokenizer, and no word of an expression."""
+    shown = sql_name(name.lower())
+    if not shown.startswith('"'):
+        [token] = DuckDB().tokenize(shown)
+        assert token.token_type is TokenType.VAR
+        assert shown.upper() not in EXPRESSION_WORDS
+    assert parse(f"SELECT COUNT(*) FROM t WHERE {shown} = 1", _schema(name.lower())).clauses
+
+
+def _schema(name):
+    return sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 3))])
 
 
 def test_errors_are_those_of_the_parser():

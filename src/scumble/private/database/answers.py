@@ -18,8 +18,7 @@ from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import PastAnswer, batch_of
 from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
-from scumble.public.estimation.interval_laws import FiellerRatio, clipped
-from scumble.public.estimation.selecting.combined_laws import Scaled
+from scumble.public.estimation.interval_laws import FiellerRatio, Scaled, clipped
 
 NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"

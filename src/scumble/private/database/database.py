@@ -25,12 +25,12 @@ from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
-from scumble.private.ledger.ledger import Ledger, charged_for_database
 from scumble.private.tables.rows import Outside
 from scumble.public.estimate import Estimate, Estimates
-from scumble.public.estimate_table import EstimateTable
 
 if TYPE_CHECKING:
+    from scumble.private.ledger.ledger import Ledger
+    from scumble.public.estimate_table import EstimateTable
     from scumble.public.plot.figures import Figure
 
 
@@ -109,6 +109,8 @@ class Database:
         )
         known = tables.queryable_schema(tables.load_schema(schema), attributes)
         read = SourceTable(source, table, progress)
+        from scumble.private.ledger.ledger import charged_for_database
+
         with charged_for_database(ledger, terms.claim(), known, seeded=terms.seeded):
             made = tables.create_folder(folder, read, known, terms, outside)
         # The folder exists and can be opened: from here on the charge has to stay.

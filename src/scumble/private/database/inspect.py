@@ -23,10 +23,9 @@ from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
 from scumble.private.journal.journal import Journal
 from scumble.private.journal.store import out_of_order
-from scumble.public.plot import database, figures
-from scumble.public.plot.database import Axis, popularity
 
 if TYPE_CHECKING:
+    from scumble.public.plot.database import Axis, Bound
     from scumble.public.plot.figures import Figure
 
 
@@ -180,6 +179,9 @@ def plot_state(
     state: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
 ) -> Figure:
     """Return the heat map over two attributes, or the capacity curve if none is named."""
+    from scumble.public.plot import figures
+    from scumble.public.plot.database import popularity
+
     if not figures.available():
         raise ScumbleError(figures.MISSING)
     if one is None and other is None:
@@ -201,6 +203,8 @@ def _place(space: Space, name: str | None) -> int:
 
 def _side(attribute: Attribute) -> Axis:
     """An axis of the plot: ticks at some codes, labelled with their values."""
+    from scumble.public.plot.database import Axis
+
     few = attribute.kind not in ("category", "boolean") or attribute.size > _NAMES
     last = attribute.size - 1
     step = max(1, attribute.size // _TICKS) if few else 1
@@ -225,6 +229,8 @@ def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
 
     Each batch has a curve of its own, because the bound holds for one table.
     """
+    from scumble.public.plot.database import Answered, capacity
+
     answered: list[list[int]] = [[0] for _ in state.batches]
     volumes: set[Fraction] = set()
     for piece in _counts(entries):
@@ -233,10 +239,10 @@ def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
         curve.append(curve[-1] + as_asked)
         volumes |= {_volume(state.space, piece["asked"])} if as_asked else set()
     curves = [
-        database.Answered(_named(place, len(answered)), range(len(each)), each)
+        Answered(_named(place, len(answered)), range(len(each)), each)
         for place, each in enumerate(answered)
     ]
-    return database.capacity(curves, _bounds(state.terms, volumes))
+    return capacity(curves, _bounds(state.terms, volumes))
 
 
 def _counts(entries: Iterable[Entry]) -> Iterator[Piece]:
@@ -256,11 +262,13 @@ def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:
     return Fraction(prod(high - low + 1 for low, high in box), space.points)
 
 
-def _bounds(terms: DatabaseTerms, volumes: Collection[Fraction]) -> list[database.Bound]:
+def _bounds(terms: DatabaseTerms, volumes: Collection[Fraction]) -> list[Bound]:
     """The bounds of lemma 3 for boxes of these volumes. It holds for any part of the answers."""
+    from scumble.public.plot.database import fixed_volume, least_volume
+
     loss = float(terms.epsilon * terms.noise)
     if not volumes or max(volumes) == 1:
         return []  # counting everything costs nothing, so that there is no bound
     if len(volumes) == 1:
-        return [database.fixed_volume(loss, float(max(volumes)))]
-    return [database.least_volume(loss, float(min(*volumes, 1 - max(volumes))))]
+        return [fixed_volume(loss, float(max(volumes)))]
+    return [least_volume(loss, float(min(*volumes, 1 - max(volumes))))]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from scumble.model import stored
 from scumble.model.errors import ParameterError
@@ -21,8 +21,9 @@ from scumble.model.privacy.guarantee import (
     read_positive,
 )
 from scumble.private.journal.entries import check_word
-from scumble.private.ledger.cost import ReleaseClaim
-from scumble.public.release import SEEDED
+
+if TYPE_CHECKING:
+    from scumble.private.ledger.cost import ReleaseClaim
 
 Tracker = Literal["auto", "exact", "histogram", "disjoint"]
 
@@ -115,6 +116,8 @@ class DatabaseTerms:
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee. That of a seeded database begins with a warning."""
+        from scumble.public.release import SEEDED
+
         warning = (SEEDED,) if self.seeded else ()
         gamma = gamma_above_epsilon(self.epsilon)
         end = posterior_at_most(Fraction(1, 10), gamma)
@@ -142,6 +145,8 @@ class DatabaseTerms:
 
     def claim(self) -> ReleaseClaim:
         """Return the loss of all answers together, as an owner's ledger charges it."""
+        from scumble.private.ledger.cost import ReleaseClaim
+
         return ReleaseClaim(PrivacyLoss(self.epsilon), "replace")
 
     def to_dict(self) -> dict[str, Any]:

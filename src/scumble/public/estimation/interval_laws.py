@@ -7,6 +7,7 @@
 | `Ratio`        | the `FiellerRatio` of two sums of weights                                    |
 | `Shifted`      | an estimate to which a known number was added                                |
 | `Rest`         | a known number less an estimate                                              |
+| `Scaled`       | a multiple of an estimate                                                    |
 
 `noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
 """
@@ -265,3 +266,20 @@ class Ratio(FiellerRatio):
         place = 0 if ratio < middle else 1
         share = (ratio - self.amounts[place]) / (self.amounts[place + 1] - self.amounts[place])
         return self.largest[place] * (1 - share) + self.largest[place + 1] * share
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The law of `factor` times an estimate that has the law `law`."""
+
+    law: Law
+    factor: float
+
+    @property
+    def stderr(self) -> float:
+        return abs(self.factor) * self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value / self.factor, level)
+        ends = (low * self.factor, high * self.factor)
+        return min(ends), max(ends)

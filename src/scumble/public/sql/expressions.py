@@ -29,12 +29,12 @@ from scumble.public.limits import (
 )
 from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import (
-    CLOCK_AND_USER,
     NameResolver,
     TokenizedSql,
     Tokens,
     is_word,
 )
+from scumble.public.sql_words import CLOCK_AND_USER, EXPRESSION_WORDS
 
 _SENTENCES: dict[type[exp.Expr], str] = {
     exp.Tuple: "Tuples are not supported: compare the columns one by one.",
@@ -243,7 +243,7 @@ def _text(question: TokenizedSql, token: Token, calls: set[int]) -> str:
         return text
     if not is_word(token) or token.start in calls:
         return text
-    if kind is not T.IDENTIFIER and text.upper() in KEYWORDS:
+    if kind is not T.IDENTIFIER and text.upper() in EXPRESSION_WORDS:
         return text.upper()
     raise question.error(f"'{text}' is not understood here.", token)
 
@@ -267,21 +267,6 @@ NODES = frozenset(
         *(exp.Subquery, exp.Exists, exp.Select, exp.From, exp.Where, exp.Table, exp.TableAlias),
     }
 )
-
-# Every word of an expression is a column, an allowed function, or one of these.
-KEYWORDS = frozenset(
-    (
-        "AND OR NOT IN BETWEEN LIKE ILIKE GLOB ESCAPE IS ISNULL NOTNULL NULL TRUE FALSE UNKNOWN "
-        "EXISTS CASE WHEN THEN ELSE END AS FROM FOR BOTH LEADING TRAILING DISTINCT INTERVAL "
-        "SELECT WHERE BOOLEAN BOOL TINYINT SMALLINT INTEGER INT BIGINT HUGEINT INT1 INT2 INT4 INT8 "
-        "UTINYINT USMALLINT UINTEGER UBIGINT FLOAT REAL DOUBLE PRECISION FLOAT4 FLOAT8 "
-        "DECIMAL NUMERIC DEC VARCHAR CHAR BPCHAR TEXT STRING DATE TIME TIMESTAMP DATETIME "
-        "MILLENNIUM CENTURY DECADE YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND "
-        "MICROSECOND EPOCH DOW ISODOW DOY ISOYEAR YEARS QUARTERS MONTHS WEEKS DAYS HOURS MINUTES "
-        "SECONDS YEARWEEK JULIAN ERA DAYOFWEEK DAYOFYEAR DAYOFMONTH WEEKDAY"
-    ).split()
-) | {"SIMILAR TO"}
-
 
 _DUCKDB = DuckDB()
 _TEXTS = {T.STRING, T.IDENTIFIER}

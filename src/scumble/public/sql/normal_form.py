@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import date
-from functools import lru_cache
 from typing import Literal
 
-from sqlglot import TokenType as T
-from sqlglot.dialects.duckdb import DuckDB
-
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression, quoted
+from scumble.model.query import Expression
 from scumble.public.sql.conditions import split
-from scumble.public.sql.expressions import KEYWORDS
-from scumble.public.sql.tokens import CLOCK_AND_USER
 
 _SHOWN = 80
-_PLAIN = re.compile("[A-Za-z][A-Za-z0-9_]*")
-_DUCKDB = DuckDB()
 
 
 @dataclass(frozen=True)
@@ -64,28 +54,6 @@ def atoms(tree: Tree) -> list[Expression]:
         else:
             pending.extend(reversed(node.parts))
     return list(found)
-
-
-@lru_cache(maxsize=1024)  # called for every answer
-def sql_name(name: str) -> str:
-    """Return the name of an attribute as SQL, quoted only if that is necessary."""
-    plain = _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
-    if plain and name.lower() not in CLOCK_AND_USER:
-        [token] = _DUCKDB.tokenize(name)
-        return name if token.token_type is T.VAR else quoted(name)
-    return quoted(name)
-
-
-def sql_literal(value: str | int | float | bool | date) -> str:
-    """Return a value as a SQL literal."""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, date):
-        return f"DATE '{value}'"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return str(int(value) if whole else value)
 
 
 def _brief(sql: str) -> str:

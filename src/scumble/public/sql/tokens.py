@@ -23,6 +23,7 @@ from scumble.model.query import place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import DerivedName, Function
 from scumble.model.schema.schema import Schema
+from scumble.public.sql_words import CLOCK_AND_USER
 
 LONGEST = 200_000
 DEEPEST = 25  # parentheses and CASE; the recursive parser must never exhaust the stack
@@ -142,12 +143,6 @@ def is_word(token: Token) -> bool:
 
 
 # Names.
-
-# Functions that SQL calls without parentheses.
-CLOCK_AND_USER = frozenset(
-    "current_date current_time current_timestamp current_datetime localtime localtimestamp "
-    "current_user session_user user current_role current_catalog current_schema".split()
-)
 
 
 @dataclass(frozen=True)

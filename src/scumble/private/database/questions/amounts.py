@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ import numpy.typing as npt
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
 from scumble.private.database.space import Box, Space
-from scumble.public.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Comparison, Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.questions.amounts import MOST_CELLS, Amounts, amounts_of
-from scumble.private.database.questions.conditions import boxes_of, plain_boxes
+from scumble.private.database.questions.comparisons import plain_boxes
 from scumble.private.database.questions.question import (
     MOST_BOXES,
     Group,
@@ -23,10 +24,10 @@ from scumble.private.database.questions.question import (
 )
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT
-from scumble.public.estimation.cut_bins import cut_query
-from scumble.public.estimation.selecting.selection import CountsBy
-from scumble.public.sandbox import Sandbox
-from scumble.public.sql.normal_form import normal_form
+
+if TYPE_CHECKING:
+    from scumble.public.estimation.selecting.selection import CountsBy
+    from scumble.public.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Compiler:
         coarse = [name for name in self.schema.names if name in used and self.schema[name].coarse]
         if not coarse:
             return
+        from scumble.public.estimation.cut_bins import cut_query
+
         engine = self.engine()
         engine.check(query)
         if cut_query(query, engine) is not None:
@@ -112,6 +115,8 @@ class Compiler:
             found = plain_boxes(comparisons, self.space, MOST_BOXES)
             if found is not None:
                 return found, ()
+        from scumble.private.database.questions.conditions import boxes_of
+
         engine = self.engine()
         engine.check(query)
         plain: list[Expression] = []
@@ -125,6 +130,8 @@ class Compiler:
 
     def _is_boxes(self, clause: Expression) -> bool:
         """Whether each part of a clause names one attribute."""
+        from scumble.public.sql.normal_form import normal_form
+
         try:
             normal_form(clause)
         except QueryError:

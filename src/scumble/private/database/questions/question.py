@@ -15,7 +15,7 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
 from scumble.model.schema.attribute import Attribute
 from scumble.private.database.questions.amounts import Amounts
-from scumble.private.database.questions.conditions import runs
+from scumble.private.database.questions.decomposition import runs
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scumble.model.cache import Cache
 from scumble.model.errors import LedgerError
@@ -18,15 +18,16 @@ from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.questions.compiler import Compiler
 from scumble.private.database.questions.question import Question
-from scumble.private.database.questions.select import SelectQuestion
 from scumble.private.database.session import Outcome
 from scumble.private.database.space import Space
 from scumble.public.estimate import Estimate, Estimates
-from scumble.public.estimate_table import EstimateTable
-from scumble.public.sandbox import Sandbox
-from scumble.public.sql.parse import read_select_with
-from scumble.public.sql.select_plan import SelectPlan
-from scumble.public.sql.templates import TemplateParser
+from scumble.public.plain_questions import plain_parsed
+
+if TYPE_CHECKING:
+    from scumble.public.estimate_table import EstimateTable
+    from scumble.public.sandbox import Sandbox
+    from scumble.public.sql.select_plan import SelectPlan
+    from scumble.public.sql.templates import TemplateParser
 
 _MOST_CACHED = 256  # questions, and expressions that are added up
 
@@ -84,7 +85,8 @@ class PlainQuestion:
 class QuestionReader:
     """Reads SQL as boxes and amounts, from any thread; results are cached.
 
-    The engine is opened for the first question that needs it. Plain comparisons do not.
+    The parser and the engine are opened for the first question that needs them. Plain comparisons
+    do not.
     """
 
     def __init__(self, schema: Schema, space: Space) -> None:
@@ -92,7 +94,7 @@ class QuestionReader:
         self._lock = threading.Lock()
         self._engine: Sandbox | None = None
         self._closed = False
-        self._parser = TemplateParser(schema)
+        self._parser: TemplateParser | None = None
         self._compiler = Compiler(schema, space, self._opened, Cache[str, Amounts](_MOST_CACHED))
         self._cached = lru_cache(maxsize=_MOST_CACHED)(self._read)
 
@@ -104,6 +106,8 @@ class QuestionReader:
         if not tables:
             yield self._cached(sql)
             return
+        from scumble.public.sandbox import Sandbox
+
         engine = Sandbox(self.schema, tables)
         try:
             yield self._read_with(sql, engine)
@@ -118,13 +122,19 @@ class QuestionReader:
                 self._engine = None
 
     def _read(self, sql: str) -> Asked:
-        parsed = self._parser.read(sql)
+        parsed = plain_parsed(sql, self.schema) or self._parsed(sql)
         if isinstance(parsed, ParsedQuestion):
             return PlainQuestion(self._compiler.question(parsed.query, parsed.comparisons))
+        from scumble.private.database.questions.select import SelectQuestion
+
         return SelectQuestion(parsed, self._compiler, self._opened())
 
     def _read_with(self, sql: str, engine: Sandbox) -> Asked:
         """Read a question that may look up side tables."""
+        from scumble.private.database.questions.select import SelectQuestion
+        from scumble.public.sql.parse import read_select_with
+        from scumble.public.sql.select_plan import SelectPlan
+
         parsed = read_select_with(sql, self.schema, engine)
         compiler = Compiler(self.schema, self.space, lambda: engine, self._compiler.sums)
         digest = (
@@ -134,7 +144,18 @@ class QuestionReader:
             return SelectQuestion(parsed, compiler, engine, digest)
         return PlainQuestion(compiler.question(parsed), digest)
 
+    def _parsed(self, sql: str) -> ParsedQuestion | SelectPlan:
+        from scumble.public.sql.templates import TemplateParser
+
+        with self._lock:
+            if self._parser is None:
+                self._parser = TemplateParser(self.schema)
+            parser = self._parser
+        return parser.read(sql)
+
     def _opened(self) -> Sandbox:
+        from scumble.public.sandbox import Sandbox
+
         with self._lock:
             if self._closed:
                 raise _closed()

@@ -2,7 +2,6 @@
 
 | law        | of what                                                                         |
 |------------|---------------------------------------------------------------------------------|
-| `Scaled`   | a multiple of an estimate                                                       |
 | `Combined` | any formula of several estimates, whose errors may depend on each other         |
 | `Within`   | an estimate whose interval is given by a function of the level                  |
 """
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from scumble.public.estimate import Estimate, Exact, Law
-from scumble.public.estimation.interval_laws import Shifted
+from scumble.public.estimation.interval_laws import Scaled, Shifted
 from scumble.public.estimation.selecting.interval_arithmetic import (
     Interval,
     apply,
@@ -24,23 +23,6 @@ from scumble.public.estimation.selecting.interval_arithmetic import (
 from scumble.public.sql.arithmetic import Apply, Constant, Node
 
 COMBINED = "computed from {} estimates, each with its interval at 1 - α/{}"
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """The law of `factor` times an estimate that has the law `law`."""
-
-    law: Law
-    factor: float
-
-    @property
-    def stderr(self) -> float:
-        return abs(self.factor) * self.law.stderr
-
-    def interval(self, value: float, level: float) -> Interval:
-        low, high = self.law.interval(value / self.factor, level)
-        ends = (low * self.factor, high * self.factor)
-        return min(ends), max(ends)
 
 
 @dataclass(frozen=True)
