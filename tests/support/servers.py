@@ -92,8 +92,12 @@ class Front:
 
 @contextmanager
 def listening(settings: ServerSettings) -> Iterator[tuple[str, Users, Service]]:
-    """A server in a thread of this process; give its address, tokens and service."""
-    service = Service(replace(settings, address=Address("127.0.0.1", free_port())))
+    """A server in a thread of this process; give its address, tokens and service.
+
+    It listens for PostgreSQL clients, too.
+    """
+    http, wire = (Address("127.0.0.1", free_port()) for _ in range(2))
+    service = Service(replace(settings, address=http, postgres=wire))
     service.open()
     users = Users.of(service)
     started = threading.Event()
@@ -104,11 +108,49 @@ def listening(settings: ServerSettings) -> Iterator[tuple[str, Users, Service]]:
     thread.start()
     try:
         assert started.wait(30)
-        yield f"http://{service.settings.address}", users, service
+        scheme = "https" if settings.secure else "http"
+        yield f"{scheme}://{service.settings.address}", users, service
     finally:
         running[0].should_exit = True
         thread.join(30)
         assert not thread.is_alive()
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of 127.0.0.1 and its key, for tests; return both files."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    certificate, secret = folder / "tls.crt", folder / "tls.key"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, secret
 
 
 def wait_until(condition, seconds: float = 30.0) -> None:

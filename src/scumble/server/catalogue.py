@@ -97,6 +97,10 @@ class Dataset(ABC):
     def answer(self, question: Question) -> Reply: ...
 
     @abstractmethod
+    def outline(self, question: Question) -> Answer:
+        """Return an answer of which only the columns and their types count; free of charge."""
+
+    @abstractmethod
     def cost(self, question: Question) -> dict[str, Any]: ...
 
     @abstractmethod
@@ -166,6 +170,9 @@ class LiveDataset(Dataset):
         found = self.database.reply(question.sql, key=question.own_key, **question.options())
         return Reply(found.answer, found.new, found.used, found.limit)
 
+    def outline(self, question: Question) -> Answer:
+        return self.database.outline(question.sql, analyst=question.analyst)
+
     def cost(self, question: Question) -> dict[str, Any]:
         return self.database.cost(question.sql, **question.options())
 
@@ -218,6 +225,9 @@ class ReleaseDataset(Dataset):
 
     def answer(self, question: Question) -> Reply:
         return Reply(self.release.answer(question.sql))
+
+    def outline(self, question: Question) -> Answer:
+        return self.release.answer(question.sql)
 
     def cost(self, question: Question) -> dict[str, Any]:
         self.release.parse(question.sql)

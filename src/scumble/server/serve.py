@@ -16,6 +16,7 @@ from scumble.model.errors import ParameterError, ScumbleError
 from scumble.server.config import Address, ServerSettings
 
 if TYPE_CHECKING:
+    from scumble.server.postgres.listener import Listener
     from scumble.server.service import Service
 
 _BACKLOG = 2048
@@ -58,6 +59,7 @@ def listen(
 
         from scumble.server.http.app import build
         from scumble.server.pages.site import pages
+        from scumble.server.postgres.listener import Listener
     except ModuleNotFoundError:
         service.close()
         raise ScumbleError(MISSING) from None
@@ -78,7 +80,7 @@ def listen(
         server_header=False,
         log_config=None,
     )
-    server = _server(config, started)
+    server = _server(config, Listener(service), started)
     keep(server)
     try:
         server.run()
@@ -86,11 +88,15 @@ def listen(
         service.close()
 
 
-def _server(config: Any, listening: Callable[[], None]) -> Any:
+def _server(config: Any, wire: Listener, listening: Callable[[], None]) -> Any:
     """Return a server that calls a function when it listens, and fails in one sentence."""
     import uvicorn
 
     class Server(uvicorn.Server):
+        async def shutdown(self, sockets: Any = None) -> None:
+            await wire.close()
+            await super().shutdown(sockets)
+
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """End on SIGINT and SIGTERM; the signals do not arrive a second time afterwards."""
@@ -115,6 +121,7 @@ def _server(config: Any, listening: Callable[[], None]) -> Any:
                     "machine. Choose another one."
                 ) from None
             if self.started:
+                await wire.start()
                 listening()
 
     return Server(config)

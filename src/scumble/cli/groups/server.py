@@ -33,6 +33,14 @@ Listen = Annotated[
         "--address", metavar="HOST:PORT", help="Where to listen.  [default: as configured]"
     ),
 ]
+Postgres = Annotated[
+    str | None,
+    typer.Option(
+        "--postgres",
+        metavar="HOST:PORT",
+        help="Listen there for psql and other clients of PostgreSQL, too.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No line in the log for each request.")]
 Role = Annotated[
     str, typer.Option("--role", "-r", metavar="CHOICE", help="owner, analyst or auditor.")
@@ -53,6 +61,7 @@ def serve(
     configuration: Configuration = None,
     demo: Demo = False,
     address: Listen = None,
+    postgres: Postgres = None,
     quiet: Quiet = False,
 ) -> None:
     """Serve databases and releases to browsers, programs and notebooks."""
@@ -64,6 +73,8 @@ def serve(
     where = None if address is None else Address.read(address)
     with ExitStack() as stack:
         settings = _settings(configuration, where, stack)
+        if postgres is not None:
+            settings = replace(settings, postgres=Address.read(postgres, "postgres"))
         with console.progress("Reading") as progress:
             service = open_service(settings, progress)
         stack.enter_context(logging_to(level=logging.WARNING if quiet else logging.INFO))
@@ -97,6 +108,9 @@ def _greet(service: Service, *, demo: bool) -> None:
             "Warning: without TLS everybody on the way can read tokens and answers. Set a "
             "certificate and key, or put a proxy with TLS in front and listen on 127.0.0.1."
         )
+    if settings.postgres is not None:
+        console.echo(f"PostgreSQL clients: {settings.postgres}, user = prefix of a token, password")
+        console.echo("  = the token, database = the data set")
     if not demo:
         if not service.tokens.all():
             console.say("There is no token yet: scumble server token create CONFIGURATION ...")

@@ -240,6 +240,19 @@ class Database:
                 return {"status": "refused", "reason": str(refusal), "new numbers": 0}
             return forecast(asked.parts(self._builder(outcome), outcome), outcome)
 
+    def outline(
+        self, sql: str, *, analyst: str | None = None
+    ) -> Estimate | Estimates | EstimateTable:
+        """Return an answer with made-up numbers: its columns, groups and types, free of charge.
+
+        Nothing of it depends on the table. A question that would be refused has one too.
+        """
+        options = AnswerOptions.read("regression", "near", math.inf, None, self.space.names)
+        with self._reading(sql, None) as asked:
+            request = Request(asked.text, asked.questions, options, analyst=analyst)
+            outcome = self._session.preview(request)
+            return asked.present(self._builder(outcome), outcome)
+
     def append(
         self,
         source: Any,

@@ -1,0 +1,456 @@
+"""One connection of the PostgreSQL wire: login, questions, and their results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from scumble.model.errors import (
+    ParameterError,
+    PromiseError,
+    QueryError,
+    SchemaError,
+    ScumbleError,
+)
+from scumble.server.catalogue import Dataset, Question
+from scumble.server.postgres import statements
+from scumble.server.postgres.messages import (
+    CANCEL_REQUEST,
+    GSS_REQUEST,
+    SSL_REQUEST,
+    VERSION_3,
+    Portal,
+    Reading,
+    Rows,
+    WireError,
+    copy_rows,
+    data_row,
+    error_message,
+    format_of,
+    message,
+    read_message,
+    read_parameter,
+    read_startup,
+    row_description,
+    text,
+)
+from scumble.server.postgres.results import result_of
+from scumble.server.postgres.scram import MECHANISM, ScramExchange
+from scumble.server.postgres.system import SETTINGS, System
+from scumble.server.problems import Problem
+from scumble.server.service import Service
+from scumble.server.tokens import Token
+
+log = logging.getLogger("scumble.server")
+LOGIN_SECONDS = 20.0
+_MOST_NAMED = 200  # prepared statements and portals of a connection
+_RELAX = ("regression", "compound", "refuse")
+CANCELLED = (
+    "The question was cancelled. If it was answered before that, asking it again is free of charge."
+)
+
+
+@dataclass
+class Statement:
+    """A prepared statement, and the types of its parameters that the client gave."""
+
+    sql: str
+    types: list[int] = field(default_factory=list)
+
+
+class Connection:
+    """The state of one connection. `running` are the connections by the numbers of cancellation."""
+
+    def __init__(
+        self,
+        service: Service,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        running: dict[tuple[int, int], Connection],
+        tls: Any,
+    ) -> None:
+        self.service, self.reader, self.writer = service, reader, writer
+        self._running, self._tls = running, tls
+        self._identity = (secrets.randbelow(2**31 - 1) + 1, secrets.randbelow(2**31))
+        self._relax = "refuse"
+        self._transaction = b"I"
+        self._statements: dict[str, Statement] = {}
+        self._portals: dict[str, Portal] = {}
+        self._task: asyncio.Task[Rows] | None = None
+        self.token: Token | None = None
+
+    # --- beginning --------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Serve the connection until it ends."""
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                if not await self._login():
+                    return
+            self._running[self._identity] = self
+            await self._messages()
+        except WireError as error:
+            with suppress(ConnectionError):
+                await self._send(error_message(error))
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            self._running.pop(self._identity, None)
+
+    async def _login(self) -> bool:
+        """Begin, with TLS if the client wants it; return whether there is a user."""
+        code, content = await read_startup(self.reader)
+        while code in (SSL_REQUEST, GSS_REQUEST):
+            secure = code == SSL_REQUEST and self._tls is not None
+            await self._send(b"S" if secure else b"N")
+            if secure and self._tls is not None:
+                await self.writer.start_tls(self._tls)
+                self._tls = None
+            code, content = await read_startup(self.reader)
+        if code == CANCEL_REQUEST:
+            self._cancel(content)
+            return False
+        if code != VERSION_3:
+            raise WireError("08P01", "Version 3 of the protocol is spoken here.", fatal=True)
+        given = _startup_fields(content)
+        user, name = given.get("user", ""), given.get("database", given.get("user", ""))
+        self.token = await self._authenticated(user)
+        self.data = self._dataset(self.token, name)
+        self.system = System(self.data, user)
+        await self._send(
+            message("R", struct.pack("!i", 0)),
+            *(message("S", text(key), text(value)) for key, value in _reported()),
+            message("K", struct.pack("!ii", *self._identity)),
+            self._ready(),
+        )
+        return True
+
+    async def _authenticated(self, user: str) -> Token:
+        """Return the token of a user; raises `WireError`, slowly, if it is wrong."""
+        token = self.service.tokens.by_prefix(user)
+        exchange = ScramExchange(user, token)
+        try:
+            await self._send(message("R", struct.pack("!i", 10), text(MECHANISM), b"\0"))
+            first = Reading(await self._password())
+            if first.text() != MECHANISM:
+                raise WireError("28000", f"Only {MECHANISM} is spoken here.", fatal=True)
+            answer = exchange.first(first.take(first.number(4)))
+            await self._send(message("R", struct.pack("!i", 11), answer))
+            proof = exchange.final(await self._password())
+            await self._send(message("R", struct.pack("!i", 12), proof))
+        except WireError:
+            self.service.metrics.failed_login()
+            await asyncio.sleep(self.service.login_delay)
+            raise
+        if token is None:
+            raise WireError("28P01", "There is no such user.", fatal=True)
+        return token
+
+    async def _password(self) -> bytes:
+        kind, content = await read_message(self.reader, 10_000)
+        if kind != b"p":
+            raise WireError("08P01", "A password was expected.", fatal=True)
+        return content
+
+    def _dataset(self, token: Token, name: str) -> Dataset:
+        if token.role == "auditor":
+            raise WireError("42501", "Auditors do not ask: use a token of an analyst.", fatal=True)
+        try:
+            return self.service.dataset(token, name)
+        except Problem:
+            raise WireError(
+                "3D000", "There is no such data set for this token.", fatal=True
+            ) from None
+
+    def _cancel(self, content: bytes) -> None:
+        """Cancel the question of another connection, if the numbers are those that it was given."""
+        if len(content) == 8 and (other := self._running.get(struct.unpack("!ii", content))):
+            other.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the question that runs, if any."""
+        if self._task is not None:
+            self._task.cancel()
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    async def _messages(self) -> None:
+        """Handle messages until the client ends; after an error in a batch, skip to its end."""
+        handlers: dict[bytes, Callable[[Reading], Any]] = {
+            b"P": self._parse,
+            b"B": self._bind,
+            b"D": self._describe,
+            b"E": self._execute,
+            b"C": self._close,
+        }
+        skipping = False
+        while True:
+            kind, content = await read_message(self.reader, self.service.limits.body)
+            if kind == b"X":
+                return
+            if kind == b"S":
+                skipping = False
+                await self._send(self._ready())
+            elif kind == b"Q":
+                skipping = False
+                await self._simple(Reading(content))
+            elif kind == b"H":
+                await self.writer.drain()
+            elif kind in handlers and not skipping:
+                try:
+                    await handlers[kind](Reading(content))
+                except WireError as error:
+                    skipping = await self._failed(error)
+            elif kind not in (*handlers, b"d", b"c", b"f"):
+                raise WireError("08P01", "This message is not known.", fatal=True)
+
+    async def _simple(self, content: Reading) -> None:
+        """Answer the statements of a simple query, up to the first error."""
+        try:
+            found = statements.split(content.text())
+            if not found:
+                await self._send(message("I"))
+            for sql in found:
+                result = await self._result(sql)
+                if statements.copied(sql) is not None:
+                    await self._send(*copy_rows(result))
+                elif result.columns:
+                    rows = [data_row(result.columns, row) for row in result.rows]
+                    await self._send(row_description(result.columns), *rows)
+                await self._send(message("C", text(result.ending)))
+        except WireError as error:
+            await self._failed(error)
+        await self._send(self._ready())
+
+    async def _parse(self, content: Reading) -> None:
+        name, sql = content.text(), content.text()
+        found = statements.split(sql)
+        if len(found) > 1:
+            raise WireError("42601", "A prepared statement is one statement.")
+        if len(self._statements) >= _MOST_NAMED and name not in self._statements:
+            raise WireError("54000", f"At most {_MOST_NAMED} statements can be prepared.")
+        types = content.numbers(4)
+        types += [0] * (statements.parameters(sql) - len(types))
+        self._statements[name] = Statement(found[0] if found else "", types)
+        await self._send(message("1"))
+
+    async def _bind(self, content: Reading) -> None:
+        portal, name = content.text(), content.text()
+        statement = self._named(name)
+        formats = content.numbers(2)
+        values: list[bytes | None] = content.values()
+        kinds = [*statement.types, *[0] * len(values)]
+        literals = [
+            read_parameter(value, format_of(formats, place) == 1, kinds[place])
+            for place, value in enumerate(values)
+        ]
+        if len(self._portals) >= _MOST_NAMED and portal not in self._portals:
+            raise WireError("54000", f"At most {_MOST_NAMED} portals can be open.")
+        sql = statements.with_parameters(statement.sql, literals)
+        self._portals[portal] = Portal(sql, content.numbers(2))
+        await self._send(message("2"))
+
+    async def _describe(self, content: Reading) -> None:
+        kind, name = content.take(1), content.text()
+        formats: Any = ()
+        if kind == b"S":
+            statement = self._named(name)
+            types = struct.pack(
+                f"!h{len(statement.types)}i", len(statement.types), *statement.types
+            )
+            await self._send(message("t", types))
+            columns = await self._statement_columns(statement)
+        else:
+            portal = self._portal(name)
+            columns, formats = await self._columns(portal.sql), portal.formats
+        await self._send(row_description(columns, formats) if columns else message("n"))
+
+    async def _execute(self, content: Reading) -> None:
+        portal, most = self._portal(content.text()), content.number(4)
+        if not portal.sql:
+            await self._send(message("I"))
+            return
+        if portal.result is None:
+            portal.result = await self._result(portal.sql)
+        result, start = portal.result, portal.given
+        if statements.copied(portal.sql) is not None:
+            await self._send(*copy_rows(result), message("C", text(f"COPY {len(result.rows)}")))
+            return
+        end = start + most if most > 0 else len(result.rows)
+        rows = [data_row(result.columns, row, portal.formats) for row in result.rows[start:end]]
+        portal.given = end
+        left = end < len(result.rows)
+        await self._send(*rows, message("s") if left else message("C", text(result.ending)))
+
+    async def _close(self, content: Reading) -> None:
+        kind, name = content.take(1), content.text()
+        if kind == b"S":
+            self._statements.pop(name, None)
+        else:
+            self._portals.pop(name, None)
+        await self._send(message("3"))
+
+    def _named(self, name: str) -> Statement:
+        if name not in self._statements:
+            raise WireError("26000", "There is no such prepared statement.")
+        return self._statements[name]
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self._portals:
+            raise WireError("34000", "There is no such portal.")
+        return self._portals[name]
+
+    # --- questions --------------------------------------------------------------------------------
+
+    async def _columns(self, sql: str) -> Any:
+        """Return the columns of a result, without asking the question."""
+        inner = statements.copied(sql)
+        if inner is not None or not sql:
+            return ()
+        if (known := self._without_people(sql)) is not None:
+            return known.columns
+        return (await self._run(lambda: result_of(self.data.outline(self._question(sql))))).columns
+
+    async def _statement_columns(self, statement: Statement) -> Any:
+        """Return the columns of a statement whose parameters are not known yet.
+
+        Their values do not change the columns; which ones can be compared depends on the types.
+        """
+        sql, error = statement.sql, WireError("42P18", "The types of parameters are not known.")
+        for literal in ("0", "''", "NULL") if statement.types else ("",):
+            try:
+                given = [literal] * len(statement.types)
+                return await self._columns(statements.with_parameters(sql, given))
+            except WireError as found:
+                error = found
+        raise error
+
+    async def _result(self, sql: str) -> Rows:
+        """Return the result of one statement."""
+        word = statements.first_word(sql)
+        if self._transaction == b"E" and word not in ("ROLLBACK", "COMMIT", "END", "ABORT"):
+            raise WireError("25P02", "The transaction failed: end it by ROLLBACK first.")
+        asked = statements.copied(sql)
+        if asked is None and (known := self._without_people(sql)) is not None:
+            self._follow(word, sql)
+            return known
+        question = self._question(sql if asked is None else asked)
+        return await self._run(lambda: self._answered(question))
+
+    def _answered(self, question: Question) -> Rows:
+        reply = self.data.answer(question)
+        self.service.metrics.answered(reply.answer)
+        return result_of(reply.answer)
+
+    def _without_people(self, sql: str) -> Rows | None:
+        return statements.command(sql) or self.system.answer(sql)
+
+    def _follow(self, word: str, sql: str) -> None:
+        """Follow transactions, and the setting that says how to relax."""
+        if word in ("BEGIN", "START"):
+            self._transaction = b"T"
+        elif word in ("COMMIT", "END", "ROLLBACK", "ABORT") and " TO " not in sql.upper():
+            self._transaction = b"I"
+        elif (given := statements.setting(sql)) and given[0] in ("relax", "scumble.relax"):
+            if given[1] not in _RELAX:
+                raise WireError("22023", f"relax must be one of {', '.join(_RELAX)}.")
+            self._relax = given[1]
+
+    def _question(self, sql: str) -> Question:
+        if self.token is None or not self.token.usable() or self._revoked():
+            raise WireError("28000", "The token was revoked, or has expired.", fatal=True)
+        return Question(sql, self.token.name, relax=self._relax)
+
+    def _revoked(self) -> bool:
+        return self.token is None or self.service.tokens.by_prefix(self.token.prefix) is None
+
+    async def _run(self, work: Callable[[], Rows]) -> Rows:
+        """Return the result of work in a thread; raises `WireError` for all that goes wrong."""
+        try:
+            with self.service.uses.one_request(self.token.prefix if self.token else ""):
+                self._task = asyncio.ensure_future(self.service.run(work))
+                return await self._task
+        except asyncio.CancelledError:
+            if self._task is None or not self._task.cancelled():
+                raise
+            raise WireError("57014", CANCELLED) from None
+        except (ScumbleError, Problem, MemoryError) as error:
+            raise _explained(error) from None
+        except WireError:
+            raise
+        except Exception as error:
+            log.error("wire: a question failed: %s", type(error).__name__, exc_info=error)
+            raise WireError("XX000", "The server failed. The failure is in its log.") from None
+        finally:
+            self._task = None
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def _failed(self, error: WireError) -> bool:
+        """Tell an error; one that is fatal ends the connection."""
+        if error.fatal:
+            raise error
+        if self._transaction == b"T":
+            self._transaction = b"E"
+        log.info(
+            "wire: token=%s sqlstate=%s", self.token.prefix if self.token else "-", error.state
+        )
+        await self._send(error_message(error))
+        return True
+
+    def _ready(self) -> bytes:
+        return message("Z", self._transaction)
+
+    async def _send(self, *messages: bytes) -> None:
+        self.writer.write(b"".join(messages))
+        await self.writer.drain()
+
+
+def _startup_fields(content: bytes) -> dict[str, str]:
+    reading, found = Reading(content), dict[str, str]()
+    while name := reading.text():
+        found[name] = reading.text()
+    return found
+
+
+def _reported() -> list[tuple[str, str]]:
+    names = {
+        "server_version": "server_version",
+        "server_encoding": "server_encoding",
+        "client_encoding": "client_encoding",
+        "DateStyle": "datestyle",
+        "integer_datetimes": "integer_datetimes",
+        "standard_conforming_strings": "standard_conforming_strings",
+        "TimeZone": "timezone",
+        "default_transaction_read_only": "default_transaction_read_only",
+    }
+    return [(shown, SETTINGS[name]) for shown, name in names.items()]
+
+
+_STATES: tuple[tuple[type[Exception], str], ...] = (
+    (PromiseError, "53400"),
+    (SchemaError, "42703"),
+    (ParameterError, "22023"),
+    (MemoryError, "53200"),
+)
+_STATUSES = {408: "57014", 429: "53400", 503: "57P03"}
+
+
+def _explained(error: Exception) -> WireError:
+    """Return the error of the wire for one of the library, with its place in the SQL."""
+    if isinstance(error, QueryError):
+        place = error.column if error.line == 1 else None
+        return WireError("42601", error.message, place)
+    if isinstance(error, Problem):
+        return WireError(_STATUSES.get(error.status, "22023"), error.detail)
+    for kind, state in _STATES:
+        if isinstance(error, kind):
+            return WireError(state, str(error) or "There is no memory left for this question.")
+    log.warning("wire: unusable: %s", error)
+    return WireError("57P03", "This data set cannot be used at the moment; see the server's log.")

@@ -1,0 +1,346 @@
+"""The PostgreSQL wire: psql, psycopg, ADBC and pandas ask; what is refused; broken messages."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from scumble.server.postgres import statements
+from scumble.server.postgres.messages import WireError
+from tests.support.servers import listening, make_certificate, make_settings
+
+psycopg = pytest.importorskip("psycopg")
+PSQL = shutil.which("psql")
+COUNT = "SELECT COUNT(*) FROM people WHERE age < 40"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with listening(make_settings(tmp_path_factory.mktemp("wire"), epsilon=4)) as found:
+        found[2].login_delay = 0.0
+        yield found
+
+
+def _parameters(server, token=None, database="people"):
+    _, users, service = server
+    text = token or users.analyst
+    where = service.settings.postgres
+    return {
+        "host": where.host,
+        "port": where.port,
+        "user": text.split("_")[1],
+        "password": text,
+        "dbname": database,
+    }
+
+
+@pytest.fixture
+def connection(server):
+    with psycopg.connect(**_parameters(server), autocommit=True) as found:
+        yield found
+
+
+def _address(server, **more):
+    found = _parameters(server, **more)
+    return (
+        f"postgresql://{found['user']}:{found['password']}@{found['host']}:{found['port']}"
+        f"/{found['dbname']}"
+    )
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+def test_psycopg_gets_values_with_their_error(server, connection):
+    cursor = connection.execute(COUNT)
+    names = [each.name for each in cursor.description]
+    assert names == ["value", "stderr", "low", "high", "status", "answered"]
+    row = dict(zip(names, cursor.fetchone(), strict=True))
+    assert row["low"] <= row["value"] <= row["high"]
+    assert row["answered"] == "age BETWEEN 18 AND 39"
+    again = connection.execute(COUNT).fetchone()
+    assert again[0] == row["value"]
+    assert again[4] == "repeated"
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_parameters_and_groups(connection, binary):
+    sql = "SELECT sex, COUNT(*) FROM people WHERE age >= %s AND condition <> %s GROUP BY sex"
+    with connection.cursor(binary=binary) as cursor:
+        rows = cursor.execute(sql, (50, "Diabetes")).fetchall()
+    assert [row[0] for row in rows] == ["female", "male"]
+    assert all(isinstance(row[1], float) for row in rows)
+
+
+def test_several_numbers_have_columns_each(connection):
+    cursor = connection.execute("SELECT COUNT(*) AS n, AVG(age) AS a FROM people WHERE age > 30")
+    names = [each.name for each in cursor.description]
+    assert names == [
+        *("n", "n_stderr", "n_low", "n_high"),
+        *("a", "a_stderr", "a_low", "a_high"),
+        "status",
+    ]
+
+
+@pytest.mark.skipif(PSQL is None, reason="psql is not installed")
+def test_psql_asks_and_describes(server):
+    found = _parameters(server)
+    commands = [COUNT, r"\d", r"\d people", r"\dt", "SHOW server_version", "SELECT 1"]
+    arguments = [part for each in commands for part in ("-c", each)]
+    place = ["-h", found["host"], "-p", str(found["port"]), "-U", found["user"], "-X"]
+    done = subprocess.run(
+        [PSQL, *place, found["dbname"], *arguments],
+        env={**os.environ, "PGPASSWORD": found["password"], "PGSSLMODE": "disable"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert 'Table "public.people"' in done.stdout
+    assert "condition | text" in done.stdout
+    assert "age BETWEEN 18 AND 39" in done.stdout
+
+
+def test_adbc_reads_arrow(server):
+    adbc = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    with adbc.connect(_address(server)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT sex, COUNT(*) FROM people WHERE age > 44 GROUP BY sex")
+        table = cursor.fetch_arrow_table()
+    assert table.column_names == ["sex", "value", "stderr", "low", "high", "status", "answered"]
+    assert table["sex"].to_pylist() == ["female", "male"]
+    assert str(table["value"].type) == "double"
+
+
+def test_pandas_reads_frames(server, connection):
+    pandas = pytest.importorskip("pandas")
+    with pytest.warns(UserWarning, match="SQLAlchemy"):
+        frame = pandas.read_sql("SELECT sex, COUNT(*) FROM people GROUP BY sex", connection)
+    assert list(frame["sex"]) == ["female", "male"]
+    assert (frame["low"] <= frame["value"]).all()
+
+
+def test_a_release_is_asked_in_the_same_way(server):
+    with psycopg.connect(**_parameters(server, database="rows")) as connection:
+        row = connection.execute("SELECT COUNT(*) FROM t WHERE condition = 'Asthma'").fetchone()
+    assert row[2] <= row[0] <= row[3]
+    assert row[4] == "released"
+
+
+_DESCRIBE = """
+import sys, psycopg
+with psycopg.connect(sys.argv[1]) as connection:
+    prepared = connection.pgconn
+    prepared.prepare(b"one", b"SELECT COUNT(*) FROM people WHERE age > $1")
+    found = prepared.describe_prepared(b"one")
+    print(*(found.fname(place).decode() for place in range(found.nfields)))
+"""
+
+
+def test_describing_asks_nothing(server):
+    """In a process of its own: these calls hold the interpreter, in which the server runs too."""
+    database = server[2].catalogue.get("people").database
+    before = len(database.history())
+    done = subprocess.run(
+        [sys.executable, "-c", _DESCRIBE, _address(server)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split()[:2] == ["value", "stderr"], done.stderr
+    assert len(database.history()) == before
+
+
+def test_information_schema_lists_the_table(connection):
+    sql = "SELECT column_name FROM information_schema.columns WHERE table_name = 'people'"
+    assert [row[0] for row in connection.execute(sql)] == ["age", "sex", "condition"]
+
+
+def test_tls_protects_the_connection(tmp_path):
+    certificate, key = make_certificate(tmp_path)
+    settings = replace(make_settings(tmp_path / "data"), certificate=certificate, key=key)
+    with listening(settings) as server:
+        more = {"sslmode": "verify-full", "sslrootcert": str(certificate)}
+        with psycopg.connect(**_parameters(server), **more) as connection:
+            assert connection.pgconn.ssl_in_use
+            assert connection.execute(COUNT).fetchone()[0] > 0
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "state"),
+    [
+        ("INSERT INTO people VALUES (1)", "25006"),
+        ("DROP TABLE people", "25006"),
+        ("EXPLAIN SELECT 1", "0A000"),
+        ("SELECT COUNT(*) FROM people WHERE agee > 3", "42601"),
+        ("SELECT * FROM people", "42601"),
+        ("SELECT COUNT(*", "42601"),
+        ("SET relax = 'perhaps'", "22023"),
+    ],
+)
+def test_refusals_have_a_sqlstate(connection, sql, state):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(sql)
+    assert caught.value.sqlstate == state
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_used_up_promise_refuses_unless_it_may_relax(tmp_path):
+    other = "SELECT COUNT(*) FROM people WHERE age < 42"
+    with (
+        listening(make_settings(tmp_path, epsilon=0.2)) as server,
+        psycopg.connect(**_parameters(server), autocommit=True) as connection,
+    ):
+        connection.execute(COUNT)
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            connection.execute(other)
+        connection.execute("SET relax = 'regression'")
+        assert connection.execute(other).fetchone()[4] == "relaxed"
+
+
+def test_logins_that_fail(server):
+    _, users, service = server
+    good = _parameters(server)
+    for change in (
+        {"password": "scb_wrong"},
+        {"user": "0000000000"},
+        {"dbname": "nothing"},
+        {"user": users.auditor.split("_")[1], "password": users.auditor},
+    ):
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(**{**good, **change})
+    text, token = service.tokens.create("analyst", "leaving")
+    with psycopg.connect(**_parameters(server, token=text), autocommit=True) as connection:
+        connection.execute(COUNT)
+        service.tokens.revoke(token.prefix)
+        with pytest.raises(psycopg.OperationalError, match="revoked"):
+            connection.execute(COUNT)
+
+
+def test_a_failed_transaction_waits_for_its_rollback(server):
+    with psycopg.connect(**_parameters(server)) as connection:
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nothing")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SELECT 1")
+        connection.rollback()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_question_can_be_cancelled(server, connection, monkeypatch):
+    _, _, service = server
+    entered = threading.Event()
+
+    def slow(_):
+        entered.set()
+        time.sleep(1)
+
+    monkeypatch.setattr(service.catalogue.get("people"), "answer", slow)
+
+    def cancel():
+        assert entered.wait(20)
+        connection.cancel_safe(timeout=20)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        connection.execute(COUNT)
+    thread.join(20)
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+
+def test_statements_are_split_outside_of_quotes():
+    assert statements.split("SELECT ';' ; -- a; b\n SELECT $$;$$; /* ; */ ;") == [
+        "SELECT ';'",
+        "SELECT $$;$$",
+    ]
+
+
+def test_parameters_are_replaced_outside_of_quotes():
+    found = statements.with_parameters("SELECT '$1', $2, $1", ["'a'", "3"])
+    assert found == "SELECT '$1', 3, 'a'"
+    with pytest.raises(WireError):
+        statements.with_parameters("SELECT $2", ["1"])
+
+
+# --- broken clients -------------------------------------------------------------------------------
+
+
+def _raw(server):
+    where = server[2].settings.postgres
+    return socket.create_connection((where.host, where.port), timeout=20)
+
+
+def _alive(server) -> None:
+    with psycopg.connect(**_parameters(server), autocommit=True) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_broken_startups_end_the_connection_only(server):
+    rng = random.Random(5)
+    for _ in range(200):
+        with _raw(server) as found:
+            size = rng.choice([0, 1, 4, 8, 100, 9000])
+            content = rng.randbytes(size)
+            if rng.random() < 0.5:
+                content = struct.pack("!ii", size + 8, 196608) + content
+            found.sendall(content)
+            found.shutdown(socket.SHUT_WR)
+            while found.recv(4096):
+                pass
+    _alive(server)
+
+
+def _fuzz(server, messages: int, seed: int) -> None:
+    """Send broken messages after a login; the server must not fail, and go on serving others."""
+    rng = random.Random(seed)
+    kinds = b"QPBDESCHXpdcfF?"
+    for _ in range(messages // 50):
+        connection = psycopg.connect(**_parameters(server))
+        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as raw:
+            raw.settimeout(20)
+            try:
+                for _ in range(50):
+                    body = _body(rng)
+                    length = len(body) + 4 if rng.random() < 0.95 else rng.randrange(-10, 70_000)
+                    raw.sendall(bytes([rng.choice(kinds)]) + struct.pack("!i", length) + body)
+            except OSError:
+                pass  # the server ended the connection, as it may
+        connection.pgconn.finish()
+    _alive(server)
+
+
+def _body(rng: random.Random) -> bytes:
+    choice = rng.random()
+    if choice < 0.3:
+        return rng.randbytes(rng.randrange(60))
+    texts = [b"", b"a", b"SELECT COUNT(*) FROM t", b"SELECT $1", b"\xff", b"BEGIN", b"SET relax=1"]
+    parts = [rng.choice(texts) + b"\0" for _ in range(rng.randrange(1, 4))]
+    return b"".join(parts) + rng.choice([b"", b"\0\0", b"\0\1\0\0", b"\xff\xff", rng.randbytes(8)])
+
+
+def test_broken_messages_do_not_stop_the_server(server, caplog):
+    _fuzz(server, 10_000, seed=1)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+@pytest.mark.soak
+def test_a_million_broken_messages(server, caplog):
+    _fuzz(server, 1_000_000, seed=2)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
