@@ -180,7 +180,7 @@ class System:
                 columns = [Column(name) for name in found.columns]
                 return Rows(columns, [tuple(map(_plain, row)) for row in found.rows])
             return Rows([Column(name) for name in _selected(sql)])
-        except (SqlglotError, RecursionError, *_SOMETHING):
+        except (SqlglotError, *_SOMETHING):
             return Rows([Column("?column?")])
 
     def _views(self) -> dict[str, list[dict[str, Any]]]:
@@ -206,7 +206,7 @@ class System:
         }
 
 
-_SOMETHING = (KeyError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError)
+_SOMETHING = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
 
 
 def _matches(pattern: str, name: str) -> bool:
