@@ -20,12 +20,16 @@ from scumble.model.laws.distributions import DiscreteGaussian
 class PrivacyLoss:
     """An exact privacy loss: either a pure ε, or the ρ of zero-concentrated differential privacy.
 
+    With `delta`, ε bounds the loss but for a probability of δ: (ε, δ)-DP, where δ does not get
+    smaller with a larger ε, as that of Gaussian noise does.
+
     Losses of the same kind add up. ε-DP implies ρ-zCDP with ρ = ε²/2 (Bun and Steinke, TCC 2016,
     proposition 1.4). No ρ implies a pure ε.
     """
 
     epsilon: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if min(self.epsilon, self.rho) < 0 or (self.epsilon > 0) == (self.rho > 0):
@@ -33,19 +37,27 @@ class PrivacyLoss:
             raise ParameterError(
                 f"A privacy loss is either an epsilon or a rho above 0. Got {given}."
             )
+        if self.delta and not (self.epsilon and 0 < self.delta < 1):
+            raise ParameterError(
+                "A privacy loss has a delta between 0 and 1 only beside an epsilon. "
+                f"Got {self.delta}."
+            )
 
     @property
     def pure(self) -> bool:
         """Whether the loss is a pure ε."""
-        return self.rho == 0
+        return self.rho == 0 == self.delta
 
     @property
     def as_rho(self) -> Fraction:
-        """The loss as the ρ of zCDP: ρ itself, or ε²/2."""
-        return self.epsilon**2 / 2 if self.pure else self.rho
+        """The loss as the ρ of zCDP: ρ itself, or ε²/2; but for a probability of δ."""
+        return self.rho or self.epsilon**2 / 2
 
     def __str__(self) -> str:
-        return f"ε = {float(self.epsilon):g}" if self.pure else f"ρ = {float(self.rho):g}"
+        if self.rho:
+            return f"ρ = {float(self.rho):g}"
+        also = f", δ = {float(self.delta):g}" if self.delta else ""
+        return f"ε = {float(self.epsilon):g}{also}"
 
 
 Neighbours = Literal["replace", "add_remove"]
@@ -92,8 +104,8 @@ class PrivacyUnit:
 class BudgetAccount:
     """The privacy loss that a release may have in all, and the charges against it.
 
-    A promise of pure ε pays for pure losses only. A promise of ρ pays for both kinds. All sums are
-    exact.
+    A promise of pure ε pays for pure losses only. A promise of ρ pays for both kinds. A promise of
+    (ε, δ) pays for losses of ε with or without δ; both add up. All sums are exact.
     """
 
     def __init__(self, promise: PrivacyLoss) -> None:
@@ -119,8 +131,14 @@ class BudgetAccount:
                 f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
                 "an ε together with a δ, or use noise with a pure ε."
             )
+        spent = sum((each.delta for _, each in self.charges), Fraction(0))
+        if spent + cost.delta > self.promise.delta or (self.promise.delta and cost.rho):
+            raise PromiseError(
+                f"The {reason} would cost {cost}, which the promise of {self.promise} does not pay "
+                "for. Ask for less, or promise more."
+            )
         if self._amount(cost) > self.left:
-            letter = "ε" if self.promise.pure else "ρ"
+            letter = "ρ" if self.promise.rho else "ε"
             raise PromiseError(
                 f"The {reason} would cost {letter} = {float(self._amount(cost)):g}, but only "
                 f"{letter} = {float(self.left):g} is left of the promised "
@@ -129,7 +147,7 @@ class BudgetAccount:
         self.charges.append((reason, cost))
 
     def _amount(self, loss: PrivacyLoss) -> Fraction:
-        return loss.epsilon if self.promise.pure else loss.as_rho
+        return loss.as_rho if self.promise.rho else loss.epsilon
 
 
 # --- conversions between zCDP and (ε, δ) ---------------------------------------------------------

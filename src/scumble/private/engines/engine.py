@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.counter import Counts, Occupied
+    from scumble.private.tables.key_pairs import KeyCounter
     from scumble.private.tables.rows import Rows
 
 Codes = npt.NDArray[Any]
@@ -137,6 +138,11 @@ class EngineCounter:
         from scumble.private.tables.counter import RowCounter
 
         return RowCounter(self._engine.rows).lists(name, unit)
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).keys(names, unit)
 
 
 def open_engine(rows: Rows, noise: Keystream) -> Engine:

@@ -89,13 +89,10 @@ class Bill:
         return f"The ledger was charged {self.loss}{also}"
 
     def to_dict(self) -> dict[str, Any]:
-        number = (
-            None
-            if self.loss is None
-            else {"epsilon": str(self.loss.epsilon)}
-            if self.loss.pure
-            else {"rho": str(self.loss.rho)}
-        )
+        numbers = ("epsilon", "rho", "delta")
+        number = self.loss and {
+            name: str(given) for name in numbers if (given := getattr(self.loss, name))
+        }
         return {
             "method": self.method,
             "parameters": dict(self.parameters),
@@ -207,8 +204,9 @@ def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
     if not found:
         return ""
     times = _number_of_steps(claim, terms)
-    factor = times if claim.loss.pure else times**2
-    return f"{factor} times the promised loss: {'; '.join(found)}."
+    factor = times**2 if claim.loss.rho else times
+    also = " (δ grows by more)" if claim.loss.delta else ""
+    return f"{factor} times the promised loss{also}: {'; '.join(found)}."
 
 
 # --- what a mechanism promises -------------------------------------------------------------------

@@ -43,6 +43,8 @@ class Statement:
         limit = self.terms.limit
         if self.delta is None:
             return total.epsilon if total.pure else None
+        if total.delta >= self.delta:
+            return None
         if limit is not None and self.delta == limit.delta:
             return limit.used(total)
         return total.at(self.delta)
@@ -66,7 +68,11 @@ class Statement:
             return "Nothing is charged yet."
         costs = "1 release costs" if self.counted == 1 else f"{self.counted} releases cost together"
         if self.epsilon is None:
-            return f"{costs} ρ = {at_most(self.total.as_rho)} (zCDP; name a δ to have it as ε)."
+            lost = self.total.delta
+            beside = f" beside δ = {at_most(lost)}" if lost else ""
+            above = f" above {at_most(lost)}" if lost else ""
+            total = at_most(self.total.as_rho)
+            return f"{costs} ρ = {total}{beside} (zCDP; name a δ{above} to have it as ε)."
         also = "" if self.pure or self.delta is None else f", δ = {at_most(self.delta)}"
         whom = "" if self.worst is None else f" for people with {self.terms.parts} = {self.worst}"
         return f"{costs} ε = {at_most(self.epsilon)}{also}{whom}."
@@ -156,6 +162,8 @@ def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None
             f"The promise of this release has a δ, and the ledger allows a pure ε only: leave "
             f"{named('delta')} out, or use a ledger with one. Nothing was charged."
         )
+    for each in full:
+        _refuse_delta(bill.loss, each, limit)
     total = min(full, key=limit.left_epsilon)
     how = f" ({bill.remark.rstrip('.')})" if bill.remark else ""
     raise PromiseError(
@@ -164,16 +172,38 @@ def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None
     )
 
 
+def _refuse_delta(loss: PrivacyLoss, total: Total, limit: Limit) -> None:
+    """Raise `PromiseError` if there is no room for the δ of a loss of (ε, δ)."""
+    if not loss.delta:
+        return
+    if total.losses and not total.begins_with_delta:
+        raise PromiseError(
+            "A release with a δ of its own, as those of Keys have, is charged to a ledger that "
+            "began with one, and keeps half of its δ for them. Publish keys first, or use another "
+            "ledger. Nothing was charged."
+        )
+    left = limit.kept_delta - total.delta
+    if loss.delta > left:
+        rest = f"only δ = {at_least(left)} is" if left > 0 else "nothing is"
+        raise PromiseError(
+            f"This release would cost {_cost(loss)}, but of the δ of the ledger, of which half is "
+            f"for such releases, {rest} left. Ask for less. Nothing was charged."
+        )
+
+
 def _cost(loss: PrivacyLoss) -> str:
-    return f"ε = {at_most(loss.epsilon)}" if loss.pure else f"ρ = {at_most(loss.rho)}"
+    if loss.rho:
+        return f"ρ = {at_most(loss.rho)}"
+    also = f", δ = {at_most(loss.delta)}" if loss.delta else ""
+    return f"ε = {at_most(loss.epsilon)}{also}"
 
 
 def _rest(loss: PrivacyLoss, total: Total, limit: Limit) -> str:
     """What is left for a loss of this kind, as a clause."""
-    left = limit.left_epsilon(total) if loss.pure else limit.left_rho(total)
+    left = limit.left_rho(total) if loss.rho else limit.left_epsilon(total)
     if not left:
         return "nothing is"
-    if loss.pure:
+    if not loss.rho:
         return f"only ε = {at_least(left)} is"
     fits = at_least(limit.left_gaussian(total))
     return f"only ρ = {at_least(left)} (ε = {fits} with that δ) is"

@@ -17,6 +17,7 @@ from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import (
     at_least,
     at_most,
+    gamma_above_epsilon,
     read_delta,
     read_epsilon,
     read_positive,
@@ -168,6 +169,7 @@ _GRID = 1 << 64  # a square root is rounded down to a multiple of its inverse
 # million releases whose noise is within a factor of e^(2^-80) of Gaussian noise (Marginals).
 _SLACK = 1e-12
 _STEPS = 200
+_CERTAIN = Fraction(999, 1000)  # a δ of this size or more protects nothing, and fits no limit
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,10 @@ class Limit:
 
     The order is the best one for Gaussian noise alone; if a part of ε is kept for `pure` releases,
     for Gaussian noise with the rest of ε.
+
+    Losses of (ε, δ) count as pure ones but for a probability of their δ, which adds up. A ledger
+    whose first release has one keeps half of δ for these, and the other half for all else. So it is
+    settled before anything is seen; in a ledger that began without, they are refused.
     """
 
     epsilon: Fraction
@@ -210,21 +216,36 @@ class Limit:
     @cached_property
     def capacity(self) -> Fraction:
         """The largest sum of divergences: ε + (ln δ - ln c)/(α - 1), rounded down."""
-        if self.delta is None:
+        return self._capacity(self.delta)
+
+    @cached_property
+    def _half_capacity(self) -> Fraction:
+        """The largest sum of divergences in a ledger that keeps half of δ for losses with a δ."""
+        return self._capacity(self.delta and self.delta / 2)
+
+    def _capacity(self, delta: Fraction | None) -> Fraction:
+        if delta is None:
             return Fraction(0)
-        return self.epsilon + Fraction(_beyond(float(self.order - 1), math.log(float(self.delta))))
+        return self.epsilon + Fraction(_beyond(float(self.order - 1), math.log(float(delta))))
 
     def divergence(self, loss: PrivacyLoss) -> Fraction:
         """Return an upper bound of the Rényi divergence of the order of this limit."""
         most = self.order * loss.as_rho
-        return min(loss.epsilon, most) if loss.pure else most
+        return most if loss.rho else min(loss.epsilon, most)
 
     def allows(self, total: Total) -> bool:
-        return (total.pure and total.epsilon <= self.epsilon) or self._rest(total) >= 0
+        if total.delta and not (total.begins_with_delta and total.delta <= self.kept_delta):
+            return False
+        return (not total.rho and total.epsilon <= self.epsilon) or self._rest(total) >= 0
+
+    @property
+    def kept_delta(self) -> Fraction:
+        """The largest sum of the δ of losses of (ε, δ): half of that of the limit."""
+        return (self.delta or Fraction(0)) / 2
 
     def left_epsilon(self, total: Total) -> Fraction:
         """Return the largest pure loss that still fits, rounded down to 64 binary places."""
-        added = self.epsilon - total.epsilon if total.pure else Fraction(0)
+        added = Fraction(0) if total.rho else self.epsilon - total.epsilon
         rest = max(self._rest(total), Fraction(0))
         return max(added, rest, _root(2 * rest / self.order) if rest else rest)
 
@@ -255,7 +276,8 @@ class Limit:
         """The rest of the capacity; negative if it is exceeded, or there is no δ."""
         if self.delta is None:
             return Fraction(-1)
-        return self.capacity - sum(map(self.divergence, total.losses), Fraction(0))
+        most = self._half_capacity if total.begins_with_delta else self.capacity
+        return most - sum(map(self.divergence, total.losses), Fraction(0))
 
 
 def _beyond(more: float, log: float) -> float:
@@ -292,13 +314,23 @@ class Total:
         return all(loss.pure for loss in self.losses)
 
     @property
+    def delta(self) -> Fraction:
+        """The sum of the δ of losses of (ε, δ)."""
+        return sum((loss.delta for loss in self.losses), Fraction(0))
+
+    @property
+    def begins_with_delta(self) -> bool:
+        """Whether the first loss is one of (ε, δ)."""
+        return bool(self.losses and self.losses[0].delta)
+
+    @property
     def epsilon(self) -> Fraction:
-        """The sum of the pure losses."""
+        """The sum of the losses that are no ρ."""
         return sum((loss.epsilon for loss in self.losses), Fraction(0))
 
     @property
     def rho(self) -> Fraction:
-        """The sum of the losses that are not pure."""
+        """The sum of the losses that are a ρ."""
         return sum((loss.rho for loss in self.losses), Fraction(0))
 
     @property
@@ -310,12 +342,14 @@ class Total:
         """Return an ε for which all together are (ε, δ)-DP: the smaller of two bounds.
 
         One is the sum of the pure losses and the ε of all others together. The other takes all
-        losses as ρ, which is less where there are many small ones.
+        losses as ρ, which is less where there are many small ones. The δ of losses of (ε, δ) is
+        part of δ, and must be below it.
         """
         if not self.losses:
             return Fraction(0)
-        others = Fraction(0) if self.pure else _epsilon(self.rho, delta)
-        return min(self.epsilon + others, _epsilon(self.as_rho, delta))
+        rest = delta - self.delta
+        others = _epsilon(self.rho, rest) if self.rho else Fraction(0)
+        return min(self.epsilon + others, _epsilon(self.as_rho, rest))
 
 
 def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
@@ -329,6 +363,12 @@ def group_loss(loss: PrivacyLoss, count: int) -> PrivacyLoss:
     """Return the loss between tables that are `count` steps apart (group privacy).
 
     ε grows with the number of steps, ρ with its square (Bun and Steinke, TCC 2016, proposition
-    1.9).
+    1.9), and the δ of (ε, δ) to δ (1 + e^ε + ... + e^((count-1)ε)).
     """
-    return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho)
+    factor = Fraction(0)
+    for step in range(count if loss.delta else 0):
+        factor += gamma_above_epsilon(step * loss.epsilon) if step else 1
+        if factor * loss.delta >= _CERTAIN:
+            break
+    delta = min(factor * loss.delta, _CERTAIN)
+    return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho, delta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import PartOfSource
+
+if TYPE_CHECKING:
+    from scumble.private.tables.key_pairs import KeyCounter
 
 Counts = npt.NDArray[np.int64]
 
@@ -47,6 +50,10 @@ class CellCounter(Protocol):
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         """Yield the sets or sequences of an attribute in batches, in the order of the rows."""
+        ...
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        """Return the combinations of values of these columns, listed or not, by person."""
         ...
 
 
@@ -93,6 +100,11 @@ class RowCounter:
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         return self._limited(unit).lists(name)
 
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        from scumble.private.tables.key_pairs import KeyPairs
+
+        return KeyPairs(self.rows, names, unit.column)
+
     def _limited(self, unit: PrivacyUnit) -> Rows:
         return self.rows.limited(unit.column, unit.rows) if unit.column else self.rows
 
@@ -118,6 +130,12 @@ class TensorCounter:
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         raise SchemaError(f"A table of counts has no lists; '{name}' cannot be read from it.")
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        from scumble.private.tables.key_pairs import CellKeysCounter
+
+        labels = [self.schema[name].labels() for name in names]
+        return CellKeysCounter(labels, self._marginal(tuple(names)))
 
     def _marginal(self, names: tuple[str, ...]) -> Counts:
         others = tuple(axis for axis, name in enumerate(self._names) if name not in names)
