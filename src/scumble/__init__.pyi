@@ -37,6 +37,7 @@ from scumble.private.summaries.datacube import Datacube as Datacube
 from scumble.private.summaries.fourier import Fourier as Fourier
 from scumble.private.summaries.hierarchy import Hierarchy as Hierarchy
 from scumble.private.summaries.histogram import Histogram as Histogram
+from scumble.private.summaries.keys import Keys as Keys
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
@@ -78,6 +79,7 @@ __all__ = [
     "Histogram",
     "IntegerRange",
     "Kdtree",
+    "Keys",
     "Ledger",
     "LedgerError",
     "Marginals",

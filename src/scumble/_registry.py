@@ -32,6 +32,7 @@ REGISTRY = {
     "mosaic": "scumble.private.summaries.trees.mosaic:Mosaic",
     "dawa": "scumble.private.summaries.trees.dawa:Dawa",
     "sequences": "scumble.private.summaries.lists.sequences:Sequences",
+    "keys": "scumble.private.summaries.keys:Keys",
 }
 
 

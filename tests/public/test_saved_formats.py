@@ -35,6 +35,7 @@ MECHANISMS = (
     "uniform subset frapp alphabeta partition anatomy aroma histogram hierarchy wavelet marginals "
     "fourier datacube sparse workload quadtree kdtree privtree grid mosaic dawa"
 ).split()
+LATER = {"keys"}  # mechanisms that are newer than these files
 
 
 # --- what is pinned, as plain JSON. The generator calls the same functions. ----------------------
@@ -294,7 +295,7 @@ def test_no_fixture_was_changed_added_or_lost() -> None:
 
 def test_there_is_a_release_by_every_mechanism() -> None:
     made = {facts["facts"]["mechanism"] for facts in expected()["releases"].values()}
-    assert made == set(MECHANISMS) == set(sc.mechanisms())
+    assert made == set(MECHANISMS) == set(sc.mechanisms()) - LATER
 
 
 # --- releases ------------------------------------------------------------------------------------

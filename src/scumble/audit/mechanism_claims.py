@@ -40,7 +40,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
     elif isinstance(mechanism, Summary):
         found = None if mechanism.data_dependent else _worst(claim, mechanism)
         noise = Keystream(seed)
-        if mechanism.data_dependent:
+        if mechanism.data_dependent and not mechanism.promise.delta:  # steps have no δ
             yield from _stepwise(claim, mechanism, runs, noise)
         if found is not None:
             yield _exact(claim, mechanism, found)
@@ -101,7 +101,7 @@ def _whole(
         number = max(runs // WHOLE, FEWEST)
         given = mechanism.parameters
         cells = claim.schema.size(given["attributes"])
-        choices = list(pairs(cells, given["neighbours"], given["contribution"]))
+        choices = list(pairs(cells, given["neighbours"], given.get("contribution", 1)))
         few = number // SEARCH
         chosen = choices[0]
         if few >= FEWEST:

@@ -18,12 +18,14 @@ from typing import Any
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.schema.schema import Schema
 from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
 from scumble.public import release
+from scumble.public.closing import OTHER, closed
 from scumble.public.release import Release
 
 Progress = Callable[[int], None]
@@ -44,6 +46,13 @@ class OwnedRelease(Release):
         written = self.folder / BOOK
         if self.temporary and self.book is None and written.exists():
             self.book = written
+
+    def closed(self, schema: Schema, *, other: str = OTHER) -> Schema:
+        """Return a schema in which the open categories have the values that this release named.
+
+        `other` takes every value that was not named. Every mechanism can use the closed schema.
+        """
+        return closed(schema, self.schema, self.evidence, self.folder, other)
 
     def republish(
         self,

@@ -28,11 +28,12 @@ from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
+from scumble.public.closing import queryable
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question
-from scumble.public.release_files import link_or_copy, swap, sync
+from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,7 +167,7 @@ class Release:
         return self._reader_with("next").next(context)
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
-        """Return the `k` strings of largest estimates, of `length` values if that is given."""
+        """Return the `k` strings or keys of largest estimates, of `length` values if given."""
         found: Estimates = self._reader_with("top").top(k, length=length)
         return found
 
@@ -211,7 +212,8 @@ class Release:
         """The attributes of the evidence, and the identifiers, which questions must not name."""
         identifiers = [attribute.name for attribute in self.schema.identifiers]
         known = {*self.evidence.columns, *identifiers}
-        return self.schema.select([name for name in self.schema.names if name in known])
+        schema = self.schema.select([name for name in self.schema.names if name in known])
+        return queryable(schema, self.evidence, self.folder) if schema.open else schema
 
     @property
     def _kind(self) -> str:
@@ -223,13 +225,14 @@ class Release:
         return self._new_sandbox({})
 
     def _new_sandbox(self, tables: Mapping[str, Any]) -> Sandbox:
-        from scumble.public.sandbox import PLANNED, Sandbox
+        from scumble.public.sandbox import OPEN, PLANNED, Sandbox
 
         others = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
         found = Sandbox(self._queryable, tables, self.folder / self.evidence.file, others)
         planned = self.manifest.parameters.get("queries")
         if isinstance(planned, list):
             found.derived[PLANNED] = tuple(filter(lambda text: isinstance(text, str), planned))
+        found.derived[OPEN] = frozenset(each.name for each in self.schema.open)
         return found
 
     def _sandbox_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
@@ -286,9 +289,10 @@ class Release:
         if not query.groups:
             [(_, estimate)] = found
             return estimate
-        order = code_order(self.schema, query.groups, [key for key, _ in found])
+        schema = self._queryable
+        order = code_order(schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
-        return Estimates([(name, self.schema[name].arrow_type) for name in query.groups], found)
+        return Estimates([(name, schema[name].arrow_type) for name in query.groups], found)
 
     def _noted(self, estimate: Estimate) -> Estimate:
         """Add the note that rows were dropped, if they were."""
@@ -322,6 +326,7 @@ MANIFEST = "manifest.json"
 FILES = (
     "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
     "sums.parquet", "tables.parquet", "regions.parquet", "strings.parquet",
+    "keys.parquet",
 )  # fmt: skip
 
 
@@ -399,7 +404,7 @@ def load(folder: str | Path) -> Release:
         ) from None
     if not set(manifest.evidence.files) <= set(files):
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
-    _verify(path, files)
+    verify(path, files)
     return Release(manifest, path)
 
 
@@ -469,30 +474,6 @@ def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
         software=stored.text(data["software"]),
         format=stored.whole(data["format"]),
     )
-
-
-def _verify(folder: Path, files: Mapping[str, str]) -> None:
-    for name, expected in files.items():
-        if Path(name).name != name:
-            raise ReleaseError(f"{folder} is damaged: it names a file outside of itself.")
-        try:
-            stored.check_regular(folder / name)
-        except ValueError:
-            raise ReleaseError(
-                f"{folder} is damaged: {name} is a link or no ordinary file."
-            ) from None
-        except OSError:
-            raise ReleaseError(f"{folder} is damaged: {name} is missing.") from None
-        if digest(folder / name) != expected:
-            raise ReleaseError(
-                f"{folder} is damaged or was changed: {name} does not fit its checksum."
-            )
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_of_json(data: Mapping[str, Any]) -> str:

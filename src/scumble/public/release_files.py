@@ -1,10 +1,15 @@
-"""Files of a release: linked or copied, synced, and moved into place all at once."""
+"""Files of a release: linked or copied, synced, moved into place all at once, and verified."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+
+from scumble.model import stored
+from scumble.model.errors import ReleaseError
 
 
 def link_or_copy(source: Path, target: Path, *, temporary: bool) -> None:
@@ -40,3 +45,28 @@ def swap(partial: Path, folder: Path) -> None:
         raise
     sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def verify(folder: Path, files: Mapping[str, str]) -> None:
+    """Raise `ReleaseError` unless all files are there and have these checksums."""
+    for name, expected in files.items():
+        if Path(name).name != name:
+            raise ReleaseError(f"{folder} is damaged: it names a file outside of itself.")
+        try:
+            stored.check_regular(folder / name)
+        except ValueError:
+            raise ReleaseError(
+                f"{folder} is damaged: {name} is a link or no ordinary file."
+            ) from None
+        except OSError:
+            raise ReleaseError(f"{folder} is damaged: {name} is missing.") from None
+        if digest(folder / name) != expected:
+            raise ReleaseError(
+                f"{folder} is damaged or was changed: {name} does not fit its checksum."
+            )
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -38,6 +38,7 @@ Values = npt.NDArray[Any]
 
 _CELLS = "scumble cells"
 _BATCH = 1 << 22
+OPEN = "open"  # in `Sandbox.derived`: the names of open categories, closed by published values
 PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release was planned for
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048

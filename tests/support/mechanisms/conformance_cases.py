@@ -228,6 +228,29 @@ CASES = {
         ),
         columns=("age",),
     ),
+    "keys": Case(
+        lambda: sc.Keys(["age"], epsilon=1, delta=1e-3, keys=1, neighbours="add_remove"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Keys must be a number above 0"),
+            ({"delta": 0}, "'delta' parameter of Keys must be a number between 0 and 1"),
+            ({"delta": None}, "'delta' parameter of Keys must be a number between 0 and 1"),
+            ({"keys": 0}, "'keys' parameter of Keys must be a whole number from 1 to 10000"),
+            ({"keys": 2}, "every row is a person with one key"),
+            ({"rule": "largest"}, "one of auto, optimal, gaussian, sips, zealous, korolova"),
+            ({"rule": "hong"}, "impossible without that person"),
+            ({"counts": "yes"}, "True or False"),
+            ({"within": "age"}, "the name of another column"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"epsilon": 1e-7, "delta": 1e-9}, "hardly a key could be named"),
+        ),
+        columns=("age",),
+    ),
+    "keys, sums": Case(
+        lambda: sc.Keys(["age"], epsilon=1, delta=1e-3, keys=1, neighbours="replace", rule="sips"),
+        (),
+        columns=("age",),
+    ),
     "privtree": Case(
         lambda: sc.PrivTree(["age", "sex", "job"], epsilon=4, neighbours="replace"),
         (
@@ -253,6 +276,13 @@ FULL = {
     "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "sparse": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "keys": {
+        "attributes": ["age"],
+        "epsilon": 1,
+        "delta": 1e-3,
+        "keys": 1,
+        "neighbours": "replace",
+    },
     "workload": {
         "attributes": ["age"],
         "queries": ["SELECT COUNT(*) FROM t"],

@@ -14,13 +14,14 @@ from multiprocessing import get_context
 
 from scumble.audit.catalogue import catalogue
 from scumble.audit.report import Finding
-from tests.support.twins import adaptive_twins, ledger_twins, noise_twins, row_twins
+from tests.support.twins import adaptive_twins, key_twins, ledger_twins, noise_twins, row_twins
 
 TWINS = [
     *noise_twins.TWINS,
     *adaptive_twins.TWINS,
     *row_twins.TWINS,
     *ledger_twins.TWINS,
+    *key_twins.TWINS,
 ]
 _WIDTH = 52
 

@@ -35,6 +35,9 @@ _READERS = "scumble.public.estimation.measurements"
 DESIGNS = {
     "cells": DesignEntry(f"{__name__}:Cells", f"{_READERS}.cells:CellsReader"),
     "matrix": DesignEntry("scumble.model.designs.matrix:Matrix", f"{_READERS}.matrix:MatrixReader"),
+    "open": DesignEntry(
+        "scumble.model.designs.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
+    ),
     "product": DesignEntry(
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
     ),

@@ -113,10 +113,9 @@ class ProtectedSummary(Summary):
             schema[name]  # raises SchemaError for an unknown name
         numbers = {"epsilon": float_at_least(self._epsilon)}
         if self._delta is not None:
-            numbers |= {
-                "delta": float_at_least(self._delta),
-                "rho": float_at_least(self._promise.rho),
-            }
+            numbers["delta"] = float_at_least(self._delta)
+        if self._promise.rho:
+            numbers["rho"] = float_at_least(self._promise.rho)
         return (
             Guarantee(
                 statement="(ε, δ)-DP" if self.gaussian else "ε-DP",

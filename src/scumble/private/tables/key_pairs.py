@@ -61,6 +61,10 @@ class KeyCounter(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Forget the pairs."""
+        ...
+
 
 class KeyPairs:
     """The distinct pairs of person and key of a table; without `person`, each row is a person."""
@@ -76,7 +80,11 @@ class KeyPairs:
             f"SET temp_directory = '{self._folder.name}'",
         ):
             self._connection.execute(option)
-        self._load(rows, person)
+        try:
+            self._load(rows, person)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Forget the pairs."""
@@ -183,6 +191,9 @@ class CellKeysCounter:
         self._cells = np.flatnonzero(counts)
         self._counts = counts[self._cells]
         self._labels = labels
+
+    def close(self) -> None:
+        """Do nothing: the counts belong to the table."""
 
     def __len__(self) -> int:
         return len(self._cells)

@@ -18,5 +18,5 @@ def reader_with(evidence: Evidence, schema: Schema, sandbox: Sandbox, verb: str)
         if hasattr(found, verb):
             return found
     raise ParameterError(
-        f"This release has no '{verb}': that is for releases of sequences and other lists."
+        f"This release has no '{verb}': that is for releases of sequences, other lists or keys."
     )

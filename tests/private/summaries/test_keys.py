@@ -1,0 +1,376 @@
+"""Keys: what is published, answered and refused, with one and two levels."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
+from scumble.private.meter.open_keys import LaplaceRule, PrivateKeys, TruncatedRule
+from scumble.private.meter.table import PrivateTable
+from scumble.private.sampling import open_keys
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables.counter import RowCounter
+from scumble.private.tables.key_pairs import KeyPairs
+from scumble.private.tables.rows import Rows
+from tests.support.goodness import rejects
+
+SCHEMA = sc.Schema.loads(
+    """
+[attributes.who]
+role = "identifier"
+[attributes.query]
+role = "sensitive"
+type = "category"
+open = true
+[attributes.url]
+role = "sensitive"
+type = "category"
+open = true
+[attributes.sex]
+role = "quasi"
+type = "category"
+values = ["f", "m"]
+"""
+)
+GIVEN = {"epsilon": 1, "delta": 1e-4, "neighbours": "add_remove", "person": "who"}
+
+
+def table(people: int = 3000, seed: int = 1) -> pa.Table:
+    """People with one to six queries each, some far more frequent than others."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), rng.integers(1, 7, people))
+    query = rng.zipf(1.4, len(who)) % 4000
+    return pa.table(
+        {
+            "who": [f"P{each}" for each in who],
+            "query": [f"query {each}" for each in query],
+            "url": [f"site {each % 3}.org" for each in rng.integers(0, 9, len(who))],
+            "sex": rng.choice(["f", "m"], len(who)).tolist(),
+        }
+    )
+
+
+def truth(rows: pa.Table, names: list[str]) -> dict[tuple, int]:
+    """How many people have each key."""
+    pairs = set(zip(*(rows[name].to_pylist() for name in ("who", *names)), strict=True))
+    found: dict[tuple, int] = {}
+    for _, *key in pairs:
+        found[tuple(key)] = found.get(tuple(key), 0) + 1
+    return found
+
+
+RULES = ["optimal", "zealous", "korolova", "gaussian", "sips"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_counts_are_near_the_truth_and_saved(rule, tmp_path):
+    """No person has more than 6 keys, so that all are kept; each interval misses by 1e-9 or less,
+    all together by 1e-6.
+    """
+    rows = table()
+    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=6, rule=rule, **GIVEN), seed=3)
+    known = truth(rows, ["query"])
+    found = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
+    assert len(found) > 5
+    for key, estimate in found:
+        low, high = estimate.interval(1 - 1e-9)
+        assert low <= known[key] <= high
+    saved = sc.open(release.save(tmp_path / "release", insecure=True))
+    assert repr(saved.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == repr(found)
+    assert repr(saved.top(3)) == repr(release.top(3))
+    assert "query 1" in release.schema.names or release.schema["query"].open
+
+
+def test_auto_takes_counts_for_few_keys_and_sums_for_many():
+    rules = [sc.Keys("query", keys=keys, **GIVEN).chosen_rule for keys in (1, 2, 3, 30)]
+    assert rules == ["optimal", "optimal", "sips", "sips"]
+
+
+def test_questions():
+    rows = table()
+    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, **GIVEN), seed=3)
+    groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
+    one = release.answer("SELECT COUNT(*) FROM t WHERE query = 'query 1'")
+    assert one.value == groups["query 1"].value
+    assert one.interval() == groups["query 1"].interval()
+    assert any("up to 2 keys" in note for note in one.notes)
+    absent = release.answer("SELECT COUNT(*) FROM t WHERE query = 'nobody asked this'")
+    most = release.evidence.design.levels[0].most_unseen(0.005)
+    assert (absent.value, absent.interval()) == (0, (0, most))
+    assert not any("no row has it" in note for note in absent.notes)
+    both = release.answer("SELECT COUNT(*) FROM t WHERE query IN ('query 1', 'it''s not there')")
+    assert both.value == one.value
+    assert both.interval()[1] > one.interval()[1]
+    assert np.isfinite(both.interval()[1])
+    some = release.answer("SELECT COUNT(*) FROM t WHERE query LIKE 'query 1%'")
+    assert some.interval()[1] == np.inf  # nobody knows how many others there are
+    assert some.interval()[0] >= one.interval()[0] - 50
+    best = release.answer(
+        "SELECT query, COUNT(*) AS n FROM t GROUP BY query HAVING COUNT(*) > 100 ORDER BY n DESC"
+    )
+    assert next(iter(best.rows))[0] == ("query 1",)
+
+
+def test_top_ranks_by_counts_with_intervals_for_all_together():
+    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
+    top = release.top(4)
+    values = sorted((each.value for _, each in groups), reverse=True)
+    assert [each.value for _, each in top] == values[:4]
+    for key, each in top:
+        many = len(groups)
+        assert each.interval(0.95) == groups[key].interval(1 - 0.05 / many)
+    with pytest.raises(sc.ParameterError, match="'k' parameter of top"):
+        release.top(0)
+    with pytest.raises(sc.ParameterError, match="'length' parameter of top"):
+        release.top(2, length=2)
+    histogram = sc.Histogram(["sex"], epsilon=1, neighbours="replace")
+    other = sc.publish(table(), SCHEMA, histogram, seed=1)
+    with pytest.raises(sc.ParameterError, match="has no 'top'"):
+        other.top(1)
+
+
+def test_names_without_counts():
+    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=2, counts=False, **GIVEN), seed=3)
+    assert pq.read_schema(release.folder / "keys.parquet").names == ["query"]
+    with pytest.raises(sc.QueryError, match="without counts"):
+        release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
+    assert "query 1" in release.closed(SCHEMA)["query"].domain.values
+
+
+def test_two_levels():
+    rows = table()
+    mechanism = sc.Keys("url", within="query", keys=6, **{**GIVEN, "epsilon": 4})
+    release = sc.publish(rows, SCHEMA, mechanism, seed=3)
+    first = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
+    second = release.answer("SELECT query, url, COUNT(*) FROM t GROUP BY query, url")
+    queries, pairs = truth(rows, ["query"]), truth(rows, ["query", "url"])
+    assert {query for (query, _), _ in second} <= {query for (query,), _ in first}
+    assert len(second) > len(first) > 5
+    for found, known in ((first, queries), (second, pairs)):
+        for key, each in found:
+            low, high = each.interval(1 - 1e-9)
+            assert low <= known[key] <= high
+    asked = "SELECT COUNT(*) FROM t WHERE query = 'query 1' AND url = 'site 1.org'"
+    assert release.answer(asked).value == second["query 1", "site 1.org"].value
+    assert [len(key) for key, _ in release.top(2, length=2)] == [2, 2]
+    assert [len(key) for key, _ in release.top(2)] == [1, 1]
+
+
+def test_a_listed_column_beside_an_open_one():
+    rows = table()
+    release = sc.publish(rows, SCHEMA, sc.Keys(["query", "sex"], keys=1, **GIVEN), seed=3)
+    found = release.answer("SELECT query, sex, COUNT(*) FROM t GROUP BY query, sex")
+    assert len(found) > 3
+    absent = release.answer("SELECT COUNT(*) FROM t WHERE query = 'nobody asked this'")
+    level = release.evidence.design.levels[0]
+    assert absent.interval() == (0, 2 * level.most_unseen(0.005 / 2))  # f and m
+
+
+def test_the_front_door_for_unknown_values(tmp_path):
+    """Keys first, then any mechanism with the values that it named; one ledger pays for both."""
+    rows = table()
+    ledger = sc.Ledger.create(
+        tmp_path / "ledger", neighbours="add_remove", epsilon=3, delta=1e-3, contribution=6
+    )
+    keys = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, **GIVEN), ledger=ledger)
+    closed = keys.closed(SCHEMA)
+    values = closed["query"].domain.values
+    assert values[-1] == closed["query"].domain.other == "other"
+    given = {**GIVEN, "contribution": 6, "epsilon": 2}
+    given.pop("delta")
+    release = sc.publish(rows, closed, sc.Histogram(["query", "sex"], **given), ledger=ledger)
+    total = release.answer("SELECT COUNT(*) FROM t")
+    low, high = total.interval(1 - 1e-9)
+    assert low <= rows.num_rows <= high  # nothing was dropped: others are in 'other'
+    assert "ε = 3" in str(ledger.statement())
+    assert ledger.totals[None].losses[0] == PrivacyLoss(Fraction(1), delta=Fraction(1, 10**4))
+    with pytest.raises(sc.PromiseError):
+        sc.publish(rows, closed, sc.Histogram(["sex"], **given), ledger=ledger)
+
+
+def test_closing():
+    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    assert release.closed(SCHEMA, other="query 1")["query"].domain.other == "query 1_2"
+    with pytest.raises(sc.SchemaError, match="no open category whose values this release names"):
+        release.closed(SCHEMA.select(["who", "url"]))
+    with pytest.raises(sc.ParameterError, match="'other' parameter"):
+        release.closed(SCHEMA, other=" ")
+
+
+def test_a_release_without_keys():
+    few = table().slice(0, 3)
+    release = sc.publish(few, SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    assert any("No key has enough people" in remark for remark in release.remarks)
+    assert len(release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == 0
+    assert len(release.top(3)) == 0
+    assert release.answer("SELECT COUNT(*) FROM t WHERE query = 'a'").value == 0
+    with pytest.raises(sc.SchemaError, match="closes nothing"):
+        release.closed(SCHEMA)
+    empty = sc.publish(few.slice(0, 0), SCHEMA, sc.Keys("query", keys=3, **GIVEN), seed=3)
+    assert len(empty.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == 0
+
+
+def test_nothing_else_of_the_table_is_written(tmp_path):
+    rows = table(300)
+    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=3, **GIVEN), seed=3)
+    folder = release.save(tmp_path / "release", insecure=True)
+    named = set(pq.read_table(folder / "keys.parquet")["query"].to_pylist())
+    hidden = set(rows["query"].to_pylist()) - named
+    assert hidden
+    text = b"".join(path.read_bytes() for path in folder.iterdir()).decode("latin-1")
+    assert not [word for word in hidden if f"{word}'" in text or f'{word}"' in text]
+    assert "P1" not in repr(release)
+
+
+def test_values_that_cannot_be_published_and_rows_of_nobody():
+    rows = pa.table({"who": ["a", "b", None], "query": ["x", "y\x1b[2J", "x"]})
+    schema = SCHEMA.select(["who", "query"])
+    with pytest.raises(sc.DomainError, match=r"'query', row 2: the value is no text") as error:
+        sc.publish(rows, schema, sc.Keys("query", keys=1, **GIVEN), seed=1)
+    assert "y" not in str(error.value).replace("query", "").replace("Keys", "").split()
+    with pytest.raises(sc.DomainError, match="no identifier"):
+        sc.publish(rows.slice(2), schema, sc.Keys("query", keys=1, **GIVEN), seed=1)
+    release = sc.publish(
+        rows, schema, sc.Keys("query", keys=1, **GIVEN), outside="drop", seed=1, reveal=True
+    )
+    assert any("'query'" in remark for remark in release.remarks)
+
+
+def test_who_may_be_a_key():
+    with pytest.raises(sc.SchemaError, match="make it a category with open = true"):
+        sc.publish(table(9), SCHEMA, sc.Keys("who", keys=1, **GIVEN), seed=1)
+    mechanism = sc.Keys("query", keys=1, **{**GIVEN, "person": "sex"})
+    with pytest.raises(sc.ParameterError, match="'person' parameter"):
+        sc.publish(table(9), SCHEMA, mechanism, seed=1)
+
+
+# --- the choice of keys --------------------------------------------------------------------------
+
+
+def pairs_of(lists: list[str]) -> KeyPairs:
+    rows = pa.table(
+        {
+            "who": [str(i) for i, keys in enumerate(lists) for _ in keys],
+            "query": [key for keys in lists for key in keys],
+        }
+    )
+    return KeyPairs(Rows(rows, SCHEMA.select(["who", "query"])), ["query"], "who")
+
+
+def test_everybody_keeps_a_uniform_choice():
+    """False alarm: 1e-6. Repeated keys count once."""
+    pairs = pairs_of(["abcda", "ab", "a"] * 1)
+    weights = np.array([0, 100, 10])
+    stream, seen = Keystream(5), dict.fromkeys(combinations(range(4), 2), 0)
+    for _ in range(1200):
+        drawn = pairs.draw(weights, stream)
+        own = drawn.people - np.array([2, 1, 0, 0])  # the two others always keep theirs
+        seen[tuple(np.flatnonzero(own))] += 1
+        assert drawn.sums.sum() == 2 * 10 + 2 * 10 + 100
+    assert not rejects(list(seen.values()), [1 / 6] * 6)
+    pairs.close()
+
+
+def test_sums_against_a_loop():
+    rng = np.random.default_rng(3)
+    lists = ["".join(rng.choice(list("abcdefgh"), rng.integers(0, 6))) for _ in range(400)]
+    pairs = pairs_of(lists)
+    weights = np.array([0, *map(open_keys.weight_of, range(1, 9))])
+    drawn = pairs.draw(weights, Keystream(1))
+    values = pairs.values(np.arange(len(pairs)))[0].to_pylist()
+    for place, key in enumerate(values):
+        having = [keys for keys in lists if key in keys]
+        assert drawn.people[place] == len(having)
+        assert drawn.sums[place] == sum(open_keys.weight_of(len(set(keys))) for keys in having)
+    among = np.array([value in "abc" for value in values])
+    some = pairs.draw(weights, Keystream(1), among)
+    assert not some.people[~among].any()
+    first = values.index("a")
+    assert some.sums[first] == sum(
+        open_keys.weight_of(len(set(keys) & set("abc"))) for keys in lists if "a" in keys
+    )
+    pairs.close()
+
+
+def test_two_processes_publish_what_one_does(tmp_path):
+    path = tmp_path / "queries.parquet"
+    pq.write_table(table(500), path)
+    mechanism = sc.Keys("query", keys=3, **GIVEN)
+    one, two = (sc.publish(path, SCHEMA, mechanism, seed=1, jobs=jobs) for jobs in (1, 2))
+    files = [(each.folder / "keys.parquet").read_bytes() for each in (one, two)]
+    assert files[0] == files[1]
+
+
+# --- the price -----------------------------------------------------------------------------------
+
+
+def private(promise: PrivacyLoss) -> PrivateTable:
+    rows = Rows(table(50), SCHEMA)
+    return PrivateTable(RowCounter(rows), BudgetAccount(promise), Keystream(1))
+
+
+def test_the_meter_refuses_what_is_not_paid_for():
+    unit, delta = PrivacyUnit("add_remove", 2, "who"), Fraction(1, 1000)
+    mechanism = sc.Keys("query", keys=2, **{**GIVEN, "delta": delta})
+    rule = mechanism._rule()
+    assert isinstance(rule, TruncatedRule)
+    assert rule.loss(unit) == PrivacyLoss(Fraction(1), delta=delta)
+    assert rule.loss(PrivacyUnit("replace", 2, "who")) == PrivacyLoss(Fraction(2), delta=2 * delta)
+    for promise in (
+        PrivacyLoss(Fraction(1)),
+        PrivacyLoss(Fraction(1, 2), delta=delta),
+        PrivacyLoss(Fraction(1), delta=delta / 2),
+        PrivacyLoss(rho=Fraction(10)),
+    ):
+        with pytest.raises(sc.PromiseError):
+            PrivateKeys(private(promise), ["query"], unit).find(rule)
+    PrivateKeys(private(mechanism.promise), ["query"], unit).find(rule)
+
+
+def test_a_threshold_that_is_too_low_is_refused():
+    unit, delta = PrivacyUnit("replace", 1, "who"), Fraction(1, 1000)
+    rule = sc.Keys("query", keys=1, rule="zealous", **{**GIVEN, "neighbours": "replace"})._rule()
+    assert isinstance(rule, LaplaceRule)
+    rule.loss(unit)
+    lower = LaplaceRule(rule.noise, rule.threshold - 1, rule.delta)
+    with pytest.raises(sc.PromiseError, match="too low"):
+        lower.loss(unit)
+    short = TruncatedRule(sc.Keys("query", keys=1, **GIVEN)._rule().law, delta / 10**9)
+    with pytest.raises(sc.PromiseError, match="too short"):
+        short.loss(unit)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_every_rule_costs_what_is_promised(rule, neighbours):
+    for counts in (True, False):
+        given = {**GIVEN, "neighbours": neighbours}
+        mechanism = sc.Keys("query", keys=3, rule=rule, counts=counts, **given)
+        assert mechanism._rule().loss(mechanism.unit) == mechanism.promise
+
+
+def test_the_promise_in_words():
+    [promise] = sc.Keys("query", keys=3, **GIVEN).guarantee(SCHEMA)
+    assert promise.statement == "(ε, δ)-DP"
+    assert promise.parameters == {"epsilon": 1.0, "delta": 1e-4, "contribution": 3}
+    assert "at most at 45.1 %" in promise.sentence  # e^2 in odds
+    assert any("drawn at random" in limit for limit in promise.limits)
+    assert any("1/(10 · people)" in limit for limit in promise.limits)
+
+
+def test_sips_names_more_keys_than_one_round():
+    rows = table(6000)
+    named = {}
+    for rule in ("gaussian", "sips", "zealous"):
+        mechanism = sc.Keys("query", keys=4, rule=rule, counts=False, **GIVEN)
+        release = sc.publish(rows, SCHEMA, mechanism, seed=2)
+        named[rule] = pq.read_metadata(release.folder / "keys.parquet").num_rows
+    assert named["sips"] > named["gaussian"] > named["zealous"] > 0
