@@ -36,7 +36,7 @@ DESIGNS = {
     "cells": DesignEntry(f"{__name__}:Cells", f"{_READERS}.cells:CellsReader"),
     "matrix": DesignEntry("scumble.model.designs.matrix:Matrix", f"{_READERS}.matrix:MatrixReader"),
     "open": DesignEntry(
-        "scumble.model.designs.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
+        "scumble.model.evidence.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
     ),
     "product": DesignEntry(
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from scumble.model.designs.open_keys import KeyLevel, OpenKeys
 from scumble.model.errors import ParameterError, SchemaError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.open_keys import KeyLevel, OpenKeys
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.truncated import TruncatedLaplace
 from scumble.model.parameters import free_name, whole

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.designs.open_keys import KeyLevel, OpenKeys
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.evidence.open_keys import KeyLevel, OpenKeys
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.parameters import whole

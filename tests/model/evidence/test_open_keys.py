@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from scumble.model.designs.open_keys import KeyLevel, OpenKeys
 from scumble.model.designs.registry import design_from_dict
+from scumble.model.evidence.open_keys import KeyLevel, OpenKeys
 from scumble.model.laws import DiscreteGaussian, DiscreteLaplace, TruncatedLaplace
 from scumble.private.sampling.open_keys import laplace_threshold, least_reach
 
