@@ -304,3 +304,34 @@ def test_coverage_of_quantiles_and_variances(tmp_path: Path) -> None:
                 low, high = answer[name].interval(0.95)
                 hits += low - 1e-9 <= value <= high + 1e-9
     assert hits >= 210
+
+
+def test_quantiles_of_bins_reach_over_the_bins(tmp_path: Path) -> None:
+    """Noise is small: the interval goes from the lower to the upper end of the bin, or of the next
+    ones; the middle of the bin is not the median.
+    """
+    edges = [0, 10, 20, 40, 60]
+    schema = sc.Schema(
+        (
+            sc.Attribute("age", "quasi", sc.Bins(edges)),
+            sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
+        )
+    )
+    ages = [5.0] * 40 + [39.5] * 100 + [41.0] * 20
+    table = pa.table({"age": ages, "sex": ["f", "m"] * 80})
+    folder = tmp_path / "db"
+    with sc.Database.create(folder, table, schema, epsilon=100, noise=3, seed=1) as db:
+        for sql, true in (
+            ("SELECT MEDIAN(age) FROM t", 39.5),
+            ("SELECT QUANTILE_DISC(-age, 0.5) FROM t WHERE sex = 'f'", -39.5),
+            ("SELECT MEDIAN(age) + 1 FROM t", 40.5),
+        ):
+            answer = db.answer(sql)
+            low, high = answer.interval(0.95)
+            assert low <= true <= high
+            assert high - low == pytest.approx(20)
+        assert db.answer("SELECT MEDIAN(age) FROM t").bounds == pytest.approx((20, 40))
+        spent = len(given(folder))
+        with pytest.raises(sc.QueryError, match="needs to know where in a bin"):
+            db.answer("SELECT MEDIAN(age) FROM t WHERE age > 33")
+        assert len(given(folder)) == spent

@@ -335,3 +335,41 @@ def test_coverage_at_the_ends_of_bins(name: str) -> None:
         hits.append(own)
     share, n = np.mean(hits), RELEASES
     assert share >= LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / n), np.mean(hits, axis=0)
+
+
+@pytest.mark.parametrize("what", ["MEDIAN(age)", "QUANTILE_DISC(age, 0.8)", "MEDIAN(-2 * age)"])
+@pytest.mark.parametrize("where", ["", " WHERE sex = 'F'", " WHERE age >= 20"])
+def test_quantiles_have_the_extremes_as_bounds(
+    what: str, where: str, people: pa.Table, rows: sc.Release
+) -> None:
+    """A quantile rises with every number: the extremes have all rows at one end of their bins."""
+    sql = f"SELECT {what} FROM {{}}{where}"
+    ends = []
+    for end in (0, -1):
+        ages = [_places_of_age(age)[end] for age in people["age"].to_pylist()]
+        moved = people.set_column(0, "age", pa.array(ages))  # noqa: F841
+        ends.append(duckdb.sql(sql.format("moved")).fetchall()[0][0])
+    answer = rows.answer(sql.format("t"))
+    assert answer.bounds == pytest.approx(sorted(ends), abs=1e-6)
+    assert answer.interval(0.95) == pytest.approx(sorted(ends), abs=1e-6)
+    assert min(ends) <= answer.value <= max(ends)
+    truth = duckdb.sql(sql.format("people")).fetchall()[0][0]
+    assert abs(answer.value - truth) < (max(ends) - min(ends)) / 2
+
+
+def test_quantiles_under_a_condition_that_cuts_a_bin(rows: sc.Release, people: pa.Table) -> None:
+    """Rows in the cut bin may or may not count; numbers of those that do are within the cut."""
+    sql = "SELECT QUANTILE_DISC(age, 0.02) FROM {} WHERE age > 33"
+    low, high = rows.answer(sql.format("t")).interval(0.95)
+    cut = [age for age in people["age"].to_pylist() if age is not None and 30 <= age < 35]
+    assert cut
+    for place in (30.5, 33.0001, 34.999):
+        ages = [
+            place if age is not None and 30 <= age < 35 else age
+            for age in people["age"].to_pylist()
+        ]
+        moved = people.set_column(0, "age", pa.array(ages))  # noqa: F841
+        assert low <= duckdb.sql(sql.format("moved")).fetchall()[0][0] <= high
+    assert low == pytest.approx(33)
+    with pytest.raises(sc.QueryError, match="a quantile is of an expression of that column alone"):
+        rows.answer("SELECT MEDIAN(age + s) FROM t")

@@ -57,7 +57,7 @@ def cut_query(query: Query, engine: Sandbox) -> CutQuery | None:
     if not any(schema[name].coarse for part in query.expressions for name in part.attributes):
         return None
     versions = Versions(engine)
-    clauses, own = _together(query.clauses, versions)
+    clauses, own = together(query.clauses, versions)
     found = [(clause, versions.condition(clause)) for clause in clauses]
     plain = [clause for clause, condition in found if not condition.cut]
     cut = [condition for _, condition in found if condition.cut]
@@ -67,7 +67,7 @@ def cut_query(query: Query, engine: Sandbox) -> CutQuery | None:
     return CutQuery(query, engine, tuple(plain), tuple(cut), amount)
 
 
-def _together(
+def together(
     clauses: Sequence[Expression], versions: Versions
 ) -> tuple[list[Expression], dict[str, Expression]]:
     """Join the clauses on one coarse column each; return all clauses, and these by column."""

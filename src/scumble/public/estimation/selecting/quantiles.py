@@ -6,23 +6,31 @@ the domain for which the upper limit of the first and the lower limit of the sec
 quantile is left out only if one of two limits fails, each with probability α/2, with ties and with
 an unknown N. The interpolated quantile lies between the order statistics number ⌊q(N-1)⌋ + 1 and
 ⌈q(N-1)⌉ + 1, for which the bounds are F(t) > -q and N(x < t) - q·N < 1 - q.
+
+A number of a column that is published in bins is between a least and a largest one in every bin. A
+quantile rises with the number of every row, so it is between the quantiles of these two numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression, Query
+from scumble.model.query import Expression, Query, quoted
 from scumble.public.estimate import Estimate, Exact
+from scumble.public.estimation.bounds import combined
+from scumble.public.estimation.cut_bins import together
 from scumble.public.sql.aggregates import Term
+from scumble.public.sql.pieces import among
+from scumble.public.sql.versions import Versions
 
 if TYPE_CHECKING:
     from scumble.public.estimation.selecting.selection import CountsBy, KeyValues, Selection
@@ -35,16 +43,71 @@ _ONE_SIGMA = 0.6826894921370859
 
 def quantiles(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
     """Return the quantile for each group."""
-    inversion = Inversion(selection, term)
-    return {key: inversion.estimate(key) for key in selection.keys}
+    versions = _by_bin(Inversion(selection, term))
+    if len(versions) == 1:
+        return {key: versions[0].estimate(key) for key in selection.keys}
+    return {key: _between(versions, key) for key in selection.keys}
+
+
+def _between(versions: Sequence[Inversion], key: KeyValues) -> Estimate:
+    """Return the quantile between those of the least and of the largest numbers; its value is that
+    under an even spread of rows within bins. `versions` are those of `_by_bin`.
+    """
+    value, low, high = (each.estimate(key) for each in versions)
+    if not math.isnan(value.value):
+        value = replace(value, value=_spread_evenly(versions, key))
+    return combined(value, low, high)
+
+
+def _spread_evenly(versions: Sequence[Inversion], key: KeyValues) -> float:
+    """Return the quantile if the rows of a bin are spread evenly over its numbers."""
+    mean, least, largest = versions
+    number = mean.number(key)
+    place = mean.first_place(key, mean.term.share * number)
+    counts = [0.0 if at < 0 else mean.count(at, key, number) for at in (place - 1, place)]
+    share = (mean.term.share * number - counts[0]) / max(counts[1] - counts[0], 1.0)
+    bins = [at for at, each in enumerate(mean.numbers or ()) if each == mean.values[place]]
+    low = min((least.numbers or ())[at] for at in bins)
+    high = max((largest.numbers or ())[at] for at in bins)
+    return low + min(max(share, 0.0), 1.0) * (high - low)
+
+
+def _by_bin(inversion: Inversion) -> list[Inversion]:
+    """Return the inversions for the mean, the least and the largest number in every bin; the given
+    one, if the argument has no column in bins.
+    """
+    argument, selection = inversion.argument, inversion.selection
+    versions = Versions(selection.sandbox)
+    if not versions.coarse(argument):
+        return [inversion]
+    if len(argument.attributes) > 1:
+        raise QueryError(
+            f"The quantile of {argument.sql} cannot be bounded: of a column in bins, by month or "
+            "by year, a quantile is of an expression of that column alone."
+        )
+    _, own = together(inversion.clauses, versions)
+    [name] = argument.attributes
+    amount = versions.amount(argument, own)
+    where = versions.condition(own[name]).possible if name in own else Expression("TRUE", (name,))
+    holds, *numbers = selection.sandbox.evaluate(
+        [where, amount.mean, amount.least, amount.largest], [name]
+    )
+    bins = len(holds) - selection.groups.schema[name].missing
+    found = [np.where(holds, each, np.nan)[:bins].tolist() for each in numbers]
+    return [replace(inversion, numbers=tuple(each)) for each in found[: 3 if amount.cut else 1]]
 
 
 @dataclass(frozen=True)
 class Inversion:
-    """The counts that are asked for, at the values of the argument on the public domain."""
+    """The counts that are asked for, at the values of the argument on the public domain.
+
+    `numbers` are the values of the argument in the bins of its only column, if it is published in
+    bins; nan in a bin in which the condition does not hold.
+    """
 
     selection: Selection
     term: Term
+    numbers: tuple[float, ...] | None = None
 
     @cached_property
     def clauses(self) -> tuple[Expression, ...]:
@@ -58,6 +121,8 @@ class Inversion:
     @cached_property
     def values(self) -> list[float]:
         """The values of the argument on the domain, in rising order."""
+        if self.numbers is not None:
+            return sorted({each for each in self.numbers if not math.isnan(each)})
         return domain_values(self.selection, self.argument, self.clauses, "A quantile")
 
     @cached_property
@@ -75,12 +140,28 @@ class Inversion:
                 f"{self.argument.sql} has {len(self.argument.attributes)}."
             )
         query = Query("count", None, self.clauses, text=self.selection.plan.text)
-        return CountsBy(query, self.argument)
+        return CountsBy(query, self._column or self.argument)
+
+    @cached_property
+    def _column(self) -> Expression | None:
+        """The only column of the argument, if it is published in bins."""
+        coarse = Versions(self.selection.sandbox).coarse(self.argument)
+        return Expression(quoted(coarse[0]), coarse) if coarse else None
+
+    @cached_property
+    def _counted(self) -> list[tuple[float, float]]:
+        """The values that a database counts rows by, each with the value of the argument."""
+        if self.numbers is None or self._column is None:
+            return [(each, each) for each in self.values]
+        [shown] = self.selection.sandbox.evaluate([self._column], self._column.attributes)
+        pairs = zip(shown.tolist(), self.numbers, strict=False)  # a missing value is last
+        return [(each, number) for each, number in pairs if not math.isnan(number)]
 
     def number(self, key: KeyValues) -> float:
         """Return the estimated number of rows."""
         if self.selection.fixed:
-            found = self.selection.combine(self.counts, key, dict.fromkeys(self.values, 1.0))
+            ones = {shown: 1.0 for shown, _ in self._counted}
+            found = self.selection.combine(self.counts, key, ones)
             return 0.0 if found is None else found.value
         query = Query("count", None, self.clauses, text=self.selection.plan.text)
         found = self.selection.ask(query).get(key)
@@ -90,13 +171,22 @@ class Inversion:
         """Return the estimate of F at the value number `place`; None in an impossible group."""
         share, value = self.term.share, self.values[place]
         if self.selection.fixed:
-            weights = {each: 1 - share if each <= value else -share for each in self.values}
+            weights = {
+                shown: 1 - share if number <= value else -share for shown, number in self._counted
+            }
             return self.selection.combine(self.counts, key, weights)
-        rows = f"({self.argument.sql}) <= CAST('{value!r}' AS DOUBLE)"
+        rows = self._at_most(value)
         sql = f"CASE WHEN {rows} THEN {1 - share!r}::DOUBLE ELSE {-share!r}::DOUBLE END"
         amount = Expression(sql, self.argument.attributes, self.argument.start)
         query = Query("sum", amount, self.clauses, text=self.selection.plan.text)
         return self.selection.ask(query).get(key)
+
+    def _at_most(self, value: float) -> str:
+        """Return in SQL the condition that the argument is at most `value`."""
+        if self.numbers is None:
+            return f"({self.argument.sql}) <= CAST('{value!r}' AS DOUBLE)"
+        attribute = self.selection.groups.schema[self.argument.attributes[0]]
+        return among(attribute, np.array(self.numbers) <= value).sql
 
     def estimate(self, key: KeyValues) -> Estimate:
         from scumble.public.estimation.selecting.selection import NO_CELL, nothing
@@ -134,14 +224,22 @@ class Inversion:
 
     def _order_statistic(self, key: KeyValues, rank: int) -> float:
         """Return the first value, by bisection, up to which there are `rank` rows."""
+        return self.values[self.first_place(key, rank - 0.5)]
+
+    def first_place(self, key: KeyValues, rows: float) -> int:
+        """Return the place of the first value, by bisection, up to which there are `rows` rows."""
         number = self.number(key)
         low, high = 0, len(self.values) - 1
         while low < high:
             middle = (low + high) // 2
-            excess = self.excess(middle, key)
-            count = 0.0 if excess is None else excess.value + self.term.share * number
-            low, high = (low, middle) if count >= rank - 0.5 else (middle + 1, high)
-        return self.values[low]
+            enough = self.count(middle, key, number) >= rows
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return low
+
+    def count(self, place: int, key: KeyValues, number: float) -> float:
+        """Return the estimated rows of a group of `number` up to the value number `place`."""
+        excess = self.excess(place, key)
+        return 0.0 if excess is None else excess.value + self.term.share * number
 
 
 @dataclass(frozen=True)
