@@ -119,7 +119,7 @@ def test_the_trees_of_a_table_have_a_probability_of_1_together():
     mechanism = sc.PrivTree(["a"], epsilon=3, neighbours="add_remove")
     trees: dict[tuple, float] = {}
     for seed in range(300):
-        steps = record_steps(mechanism, schema, ["a"], np.array([2, 0, 1, 3]), seed)
+        steps = record_steps(mechanism, schema, np.array([2, 0, 1, 3]), seed)
         taken = [step for step in steps if step.kind == "splits"]
         key = tuple(tuple(step.chosen.tolist()) for step in taken)
         trees[key] = math.exp(sum(log_p_splits(step, step.law) for step in taken))
@@ -146,3 +146,25 @@ def test_nearly_all_that_is_promised_is_found_to_be_lost(name):
     if found.decided is not None:
         loss = float(found.after(found.decided)) + found.decided.loss
     assert (0.85 if name == "privtree" else 0.97) < loss <= 1 + 1e-9
+
+
+def test_children_without_numbers_have_the_floor():
+    """The log ratio of decisions about children is that of all keys, the empty ones included."""
+    law, pair = DiscreteLaplace(Fraction(2)), Pair("", np.zeros(1), np.ones(1))
+    steps = [
+        RecordedStep("children", np.array(numbers), law, np.array([5, 8]), np.array(keys), -3)
+        for numbers, keys in (([2, -1], [5, 6]), ([-2], [8]))
+    ]
+    every = [
+        RecordedStep(
+            "splits",
+            np.array([dict(zip(keys, numbers, strict=True)).get(key, -3) for key in range(10)]),
+            law,
+            np.isin(np.arange(10), [5, 8]),
+        )
+        for numbers, keys in (([2, -1], [5, 6]), ([-2], [8]))
+    ]
+    expected = log_p_splits(every[0], law) - log_p_splits(every[1], law)
+    assert transcript(pair, *([step] for step in steps)).decisions == pytest.approx(expected)
+    other = RecordedStep("children", np.array([2]), law, np.array([5]), np.array([5]), -3)
+    assert transcript(pair, [steps[0]], [other]) is None

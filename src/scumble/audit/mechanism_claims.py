@@ -16,7 +16,7 @@ from scumble.audit.exposure import VALUES, publish_secret
 from scumble.audit.linkage import row_order_finding
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
-from scumble.audit.runs import Pair, pairs, publish_runs
+from scumble.audit.runs import Pair, pairs, publish_runs, tables_of
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
 from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary
@@ -100,8 +100,8 @@ def _whole(
     else:
         number = max(runs // WHOLE, FEWEST)
         given = mechanism.parameters
-        cells = claim.schema.size(given["attributes"])
-        choices = list(pairs(cells, given["neighbours"], given.get("contribution", 1)))
+        tables = tables_of(mechanism, claim.schema)
+        choices = list(pairs(tables, given["neighbours"], given.get("contribution", 1)))
         few = number // SEARCH
         chosen = choices[0]
         if few >= FEWEST:

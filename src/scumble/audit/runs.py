@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.model.designs.box_tree import BoxNodes
+from scumble.model.designs.strings import Strings
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
@@ -26,7 +28,8 @@ from scumble.private.mechanism import Summary
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables.counter import TensorCounter
+from scumble.private.tables.counter import CellCounter, ListCounter, TensorCounter
+from scumble.public.estimation.strings.models import model_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,8 +43,8 @@ def publish_runs(
 
     Trees, whose runs are the slowest, are taken before they are written to a file.
     """
-    names = mechanism.parameters["attributes"]
-    counter = TensorCounter(schema, names, counts)
+    names = _names(mechanism)
+    counter = counter_of(mechanism, schema, counts)
     found = []
     folder = Path(tempfile.mkdtemp(prefix="scumble-audit-"))
     try:
@@ -61,12 +64,27 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
     if not isinstance(evidence, Measurements):
         raise TypeError("a summary publishes measurements")
     table = pq.read_table(folder / evidence.file, use_threads=False)
+    if isinstance(evidence.design, Strings):
+        return _string_numbers(evidence.design, table)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
     if all(name in table.column_names for name in names):
         return [*_cells(table, schema, names), *told]
     columns = [table[name].to_numpy() for name in table.column_names]
     numbers = [column for column in columns if column.dtype.kind in "iuf"]
     return [*np.concatenate(numbers).astype(np.float64).tolist(), *told]
+
+
+def _string_numbers(design: Strings, table: pa.Table) -> list[float]:
+    """Return for every string of one or two symbols whether it was measured, its number, and how
+    many noises are in it.
+    """
+    model = model_of(design, table)
+    symbols = range(design.alphabet + 1)
+    found: list[float] = []
+    for string in (*product(symbols), *product(symbols[:-1], symbols)):
+        known = model.known(string)
+        found += [0, 0, 0] if known is None else [1, float(known.number), known.noises]
+    return found
 
 
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:
@@ -102,7 +120,7 @@ def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
 Counts = npt.NDArray[np.int64]
 
 
-StepKind = Literal["sums", "cells", "splits", "least", "costs", "chosen"]
+StepKind = Literal["sums", "cells", "splits", "children", "least", "costs", "chosen"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +130,11 @@ class RecordedStep:
     `kind` tells the kind of step. "sums": every number is published with noise of its own. "cells":
     the counts of all cells of a domain get noise; those at the keys `places` have rows, and what is
     published depends on the noisy counts alone. "splits": `chosen` tells which numbers were above 0
-    after noise. "least": the numbers are lists that begin at `places`, and `chosen` holds the place
-    of the least number of each after geometric noise was subtracted. "costs": the cheapest sum of
-    some of the numbers decides; the decision is the "chosen" step that follows.
+    after noise. "children": the same for the keys `places`; all other keys have the number `floor`,
+    and `chosen` holds the keys that were above 0. "least": the numbers are lists that begin at
+    `places`, and `chosen` holds the place of the least number of each after geometric noise was
+    subtracted. "costs": the cheapest sum of some of the numbers decides; the decision is the
+    "chosen" step that follows.
     """
 
     kind: StepKind
@@ -122,6 +142,7 @@ class RecordedStep:
     law: DiscreteLaplace | DiscreteGaussian
     chosen: npt.NDArray[Any] | None = None
     places: npt.NDArray[Any] | None = None
+    floor: int = 0
 
 
 class RecordedSteps(NoisySteps):
@@ -145,6 +166,14 @@ class RecordedSteps(NoisySteps):
         above = super().above_zero(numbers, law, open_)
         self.steps.append(RecordedStep("splits", numbers[open_], law, above[open_]))
         return above
+
+    def split_children(
+        self, keys: Counts, numbers: Counts, law: DiscreteLaplace, floor: int, size: int
+    ) -> Counts:
+        chosen = super().split_children(keys, numbers, law, floor, size)
+        step = RecordedStep("children", numbers.copy(), law, chosen.copy(), keys.copy(), floor)
+        self.steps.append(step)
+        return chosen
 
     def least(self, scores: Counts, starts: Counts, law: DiscreteLaplace) -> Counts:
         places = super().least(scores, starts, law)
@@ -170,11 +199,11 @@ class RecordedTable(PrivateTable):
 
 
 def record_steps(
-    mechanism: Summary, schema: Schema, names: Sequence[str], counts: Counts, seed: int = 0
+    mechanism: Summary, schema: Schema, counts: Counts, seed: int = 0
 ) -> list[RecordedStep]:
     """Return the steps of one measurement of a table with these counts."""
     account = BudgetAccount(mechanism.promise)
-    table = RecordedTable(TensorCounter(schema, names, counts), account, Keystream(seed))
+    table = RecordedTable(counter_of(mechanism, schema, counts), account, Keystream(seed))
     if grow := getattr(mechanism, "grow", None):
         grow(table)
         return table.steps
@@ -224,6 +253,7 @@ def draw_outputs(
 
 _FEW, _MANY = 4, 20
 _OFFSET = 10**9
+_MANY_LISTS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +265,41 @@ class Pair:
     other: Counts
 
 
-def backgrounds(cells: int) -> dict[str, Counts]:
+def kinds_of(mechanism: Summary, schema: Schema) -> int:
+    """Return how many kinds of rows a table of this schema may have: cells, or short lists."""
+    return len(short_lists(schema)) if mechanism.of_lists else schema.size(_names(mechanism))
+
+
+def counter_of(mechanism: Summary, schema: Schema, counts: Counts) -> CellCounter:
+    """Return the table with these numbers of rows of each kind."""
+    if mechanism.of_lists:
+        return ListCounter(schema, short_lists(schema), counts)
+    return TensorCounter(schema, _names(mechanism), counts)
+
+
+def short_lists(schema: Schema) -> list[tuple[int, ...]]:
+    """Return all lists of up to two members of the first list of a schema, the empty one first."""
+    domain = schema.lists[0].lists
+    codes = range(domain.members.size)
+    pairs = combinations(codes, 2) if domain.kind == "set" else product(codes, repeat=2)
+    return [(), *product(codes), *pairs]
+
+
+def _names(mechanism: Summary) -> Sequence[str]:
+    names: Sequence[str] = mechanism.parameters.get("attributes", ())
+    return names
+
+
+def tables_of(mechanism: Summary, schema: Schema) -> dict[str, Counts]:
+    """Return tables to which a person is added, by description; see `backgrounds`.
+
+    Lists are counted one by one, so that large counts are smaller there.
+    """
+    kinds = kinds_of(mechanism, schema)
+    return backgrounds(kinds, _MANY_LISTS if mechanism.of_lists else _OFFSET)
+
+
+def backgrounds(cells: int, large: int = _OFFSET) -> dict[str, Counts]:
     """Return tables to which a person is added, by description.
 
     They hold nobody, one record, the same record a few or many times, a record in each cell, and
@@ -243,7 +307,7 @@ def backgrounds(cells: int) -> dict[str, Counts]:
     """
     nobody: Counts = np.zeros(cells, np.int64)
     record, few, many, offset = (nobody.copy() for _ in range(4))
-    record[0], few[-1], many[-1], offset[[0, -1]] = 1, _FEW, _MANY, _OFFSET
+    record[0], few[-1], many[-1], offset[[0, -1]] = 1, _FEW, _MANY, large
     return {
         "nobody else": nobody,
         "one record": record,
@@ -271,8 +335,8 @@ def changes(
         yield from ((one, two) for number, one in enumerate(moved) for two in moved[:number])
 
 
-def pairs(cells: int, relation: str, rows: int) -> Iterator[Pair]:
+def pairs(tables: Mapping[str, Counts], relation: str, rows: int) -> Iterator[Pair]:
     """Yield pairs whose person is at an end of the domain, or moves from one end to the other."""
-    for words, counts in backgrounds(cells).items():
-        for one, other in changes(counts, [0, cells - 1], relation, rows):
+    for words, counts in tables.items():
+        for one, other in changes(counts, [0, len(counts) - 1], relation, rows):
             yield Pair(words, one, other)

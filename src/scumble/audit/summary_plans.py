@@ -25,6 +25,7 @@ from scumble.audit.runs import (
     draw_outputs,
     exact_loss,
     record_steps,
+    tables_of,
 )
 from scumble.model.designs.residuals import differences
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
@@ -80,7 +81,7 @@ def worst_pair(mechanism: Summary, schema: Schema, relation: str, rows: int) -> 
         for one, other in changes(counts, range(cells), relation, rows):
             for table in (one, other):
                 if table.tobytes() not in records:
-                    records[table.tobytes()] = record_steps(mechanism, schema, names, table)
+                    records[table.tobytes()] = record_steps(mechanism, schema, table)
             pair = records[one.tobytes()], records[other.tobytes()]
             loss = pair_loss(mechanism, schema, one - other, pair)
             if loss is None:
@@ -225,8 +226,7 @@ class Stepwise:
         return Schema((Attribute(name, "quasi", IntegerRange(0, len(WAYS) - 1)),))
 
     def _steps(self, counts: Counts, seed: int = 0) -> list[RecordedStep]:
-        names = self.mechanism.parameters["attributes"]
-        return record_steps(self.mechanism, self._schema, names, counts, seed)
+        return record_steps(self.mechanism, self._schema, counts, seed)
 
     def _decisions(self, step: int) -> Iterator[Decision]:
         """Yield the decision with the largest loss for each pair of tables of three codes."""
@@ -324,14 +324,12 @@ def transcripts(
     mechanism: Summary, schema: Schema, relation: str, rows: int, seeds: Iterable[int]
 ) -> Iterator[Transcript]:
     """Yield the transcripts of all neighbours of several tables that took the same decisions."""
-    names = mechanism.parameters["attributes"]
-    cells = schema.size(names)
-    for seed, (words, counts) in product(seeds, backgrounds(cells).items()):
+    for seed, (words, counts) in product(seeds, tables_of(mechanism, schema).items()):
         steps: dict[bytes, list[RecordedStep]] = {}
-        for one, other in changes(counts, range(cells), relation, rows):
+        for one, other in changes(counts, range(len(counts)), relation, rows):
             for table in (one, other):
                 if table.tobytes() not in steps:
-                    steps[table.tobytes()] = record_steps(mechanism, schema, names, table, seed)
+                    steps[table.tobytes()] = record_steps(mechanism, schema, table, seed)
             told = transcript(Pair(words, one, other), steps[one.tobytes()], steps[other.tobytes()])
             if told is not None:
                 yield told
@@ -351,6 +349,8 @@ def transcript(
             numbers += _moved(mine, yours) / mine.law.scale
         elif mine.kind == "splits":
             decisions += log_p_splits(mine, mine.law) - log_p_splits(yours, mine.law)
+        elif mine.kind == "children":
+            decisions += log_ratio_of_children(mine, yours, mine.law)
         elif mine.kind == "least":
             decisions += log_p_minima(mine, mine.law) - log_p_minima(yours, mine.law)
         elif mine.kind == "costs":
@@ -368,6 +368,8 @@ def _alike(one: RecordedStep, other: RecordedStep) -> bool:
         return np.array_equal(one.numbers, other.numbers)
     if one.kind == "least" and any(len(scores) > _LONGEST for _, scores in _lists(one)):
         return False
+    if one.kind == "children":
+        return one.floor == other.floor and np.array_equal(_chosen(one), _chosen(other))
     same_shape = one.numbers.shape == other.numbers.shape
     return same_shape and (one.chosen is None or np.array_equal(_chosen(one), _chosen(other)))
 
@@ -386,14 +388,33 @@ def _moved(one: RecordedStep, other: RecordedStep) -> int:
 
 def log_p_splits(step: RecordedStep, law: DiscreteLaplace) -> float:
     """Return the log probability that exactly the chosen numbers are above 0 after noise."""
+    pairs = zip(step.numbers.tolist(), _chosen(step).tolist(), strict=True)
+    return sum(_log_p_split(number, split, law) for number, split in pairs)
+
+
+def _log_p_split(number: int, split: bool, law: DiscreteLaplace) -> float:
+    """Return the log probability that a number is above 0 after noise, or that it is not."""
     rate = float(1 / law.scale)
-    whole = math.log1p(math.exp(-rate))
-    total = 0.0
-    for number, split in zip(step.numbers.tolist(), _chosen(step).tolist(), strict=True):
-        # P(number + noise > 0) of a number of at most 0; the others are the mirror image.
-        far = -rate * (1 - number if number <= 0 else number) - whole
-        total += far if split == (number <= 0) else math.log1p(-math.exp(far))
-    return total
+    # P(number + noise > 0) of a number of at most 0; the others are the mirror image.
+    far = -rate * (1 - number if number <= 0 else number) - math.log1p(math.exp(-rate))
+    return far if split == (number <= 0) else math.log1p(-math.exp(far))
+
+
+def log_ratio_of_children(one: RecordedStep, other: RecordedStep, law: DiscreteLaplace) -> float:
+    """Return the log ratio of the probabilities that exactly the chosen keys are above 0 after
+    noise. Keys that neither step has a number of have the same probability in both.
+    """
+    mine, yours = (
+        dict(zip(each.places.tolist(), each.numbers.tolist(), strict=True))
+        for each in (one, other)
+        if each.places is not None
+    )
+    chosen = set(_chosen(one).tolist())
+    return math.fsum(
+        _log_p_split(mine.get(key, one.floor), key in chosen, law)
+        - _log_p_split(yours.get(key, one.floor), key in chosen, law)
+        for key in mine.keys() | yours.keys()
+    )
 
 
 def log_p_minima(step: RecordedStep, law: DiscreteLaplace) -> float:

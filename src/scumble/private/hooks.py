@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ TINY = Schema(
 LINE = Schema((Attribute("a", "quasi", IntegerRange(0, 7)),))
 SQUARE = Schema(tuple(Attribute(name, "quasi", IntegerRange(0, 3)) for name in "ab"))
 BINARY = Schema(tuple(Attribute(name, "quasi", Category(("x", "y"))) for name in "ab"))
+VISITS = Schema((Attribute("x", "sensitive", ListDomain("sequence", Category(("a", "b")))),))
 SECRET_VALUES = 4  # of the sensitive attribute on which publishers are audited
 SMALL_DELTA = 1e-3  # of the claims with Gaussian noise
 
@@ -64,8 +66,8 @@ class Study:
 class Claim:
     """A mechanism with the (ε, δ) that it promises between two neighbouring tables.
 
-    Tables of `schema` are tried for summaries. Publishers are tried on a table of people with one
-    sensitive attribute of `SECRET_VALUES` values.
+    Tables of `schema` are tried for summaries; of lists, those of up to two members. Publishers are
+    tried on a table of people with one sensitive attribute of `SECRET_VALUES` values.
     """
 
     mechanism: Mechanism

@@ -82,7 +82,7 @@ class _Prefixes:
         begin, end = tree.levels[-1]
         found = {}
         for node in range(begin, end):
-            string = "".join("a$"[code] for code in tree.string(node))
+            string = "".join("a$"[code] for code in tree.string(node)) if self.counts else ""
             for code, symbol in enumerate("a$"):
                 if count := self.counts.get(string + symbol, 0):
                     found[(node - begin) * 2 + code] = count
@@ -136,6 +136,21 @@ def test_thresholds_follow_the_fanout(fanout: int) -> None:
         ]
         assert false[0] <= 0.25 * (1 + 1e-9)
         assert level.theta == 1 or false[1] > 0.25
+
+
+def test_thresholds_that_ignore_the_alphabet_let_false_strings_multiply() -> None:
+    """Nobody is in the table, 87 symbols: with θ = 2√2 noise scales a level has more false strings
+    than the one before; with θ from the fanout there are few.
+    """
+    law = DiscreteLaplace(Fraction(10))
+    naive = Threshold(law, math.ceil(2 * math.sqrt(2) * 10))
+    nobody = _Prefixes({})
+    sizes = [
+        len(threshold_tree(nobody, NoisySteps(Keystream(2)), 88, [level] * 6))
+        for level in (naive, Threshold.for_fanout(law, 88))
+    ]
+    assert sizes[0] > 500
+    assert sizes[1] < 20
 
 
 def test_which_empty_children_pass_is_drawn_as_if_all_had_noise() -> None:

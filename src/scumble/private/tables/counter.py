@@ -144,6 +144,31 @@ class TensorCounter:
         return np.ascontiguousarray(marginal).reshape(-1)
 
 
+class ListCounter:
+    """The lists of a table that is given as the number of rows with each of some `lists`."""
+
+    selects = False
+
+    def __init__(self, schema: Schema, lists: Sequence[Sequence[int]], counts: Counts) -> None:
+        self.schema = schema
+        self.counted = int(counts.sum())
+        sizes = np.repeat([len(each) for each in lists], counts)
+        codes = [
+            np.tile(np.array(each, np.int64), n) for each, n in zip(lists, counts, strict=True)
+        ]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._lists = EncodedLists(offsets, np.concatenate(codes), np.zeros(self.counted, np.bool_))
+
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        raise SchemaError("A table of lists has no cells to count.")
+
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        raise SchemaError("A table of lists has no cells to count.")
+
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        yield self._lists
+
+
 def _add(counts: Counts, cells: npt.NDArray[np.int64]) -> None:
     if 4 * len(cells) >= len(counts):
         counts += np.bincount(cells, minlength=len(counts))

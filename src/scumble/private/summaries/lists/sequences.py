@@ -22,9 +22,9 @@ from scumble.model.errors import ParameterError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Claim
+from scumble.private.hooks import VISITS, Claim, protection
 from scumble.private.meter.grow import Threshold
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
@@ -82,7 +82,6 @@ class Sequences(ProtectedSummary):
     name = "sequences"
     data_dependent = True
     of_lists = True
-    not_audited = "it reads lists, and the auditor tries tables of cells"
     proof = (
         "splits: Zhang, Xiao, Xie, SIGMOD 2016, theorem 3.1, for whole numbers and with the exact "
         "sum; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
@@ -122,6 +121,11 @@ class Sequences(ProtectedSummary):
         deepest = _DEPTHS.get(self.model, 1) if self.depth is None else self.depth
         return min(deepest, self.length)
 
+    @property
+    def _weighed(self) -> PrivacyUnit:
+        """The person in units of weight, where all symbols of sequences are counted once."""
+        return weighed(self.unit, self._unit if self._unit > 1 else self.length)
+
     def _masses(self) -> list[int]:
         """The largest weight of the strings of each length in one sequence: it begins one prefix of
         each length, and a run of k symbols at `length - k + 1` places.
@@ -135,16 +139,14 @@ class Sequences(ProtectedSummary):
     def _laws(self, fanout: int) -> list[DiscreteLaplace]:
         """The noise of the counts: of cells, or of the strings of each length."""
         if self.model == "suffix":
-            mass = self._unit if self._unit > 1 else self.length
-            left = self.promise.epsilon - self._rule(fanout).loss(weighed(self.unit, mass))
-            return [DiscreteLaplace(weighed(self.unit, mass).sensitivity / left)]
+            left = self.promise.epsilon - self._rule(fanout).loss(self._weighed)
+            return [DiscreteLaplace(self._weighed.sensitivity / left)]
         each = self.promise.epsilon * (1 - _LOOK) / self._levels
         masses = self._masses()
         return [DiscreteLaplace(weighed(self.unit, mass).sensitivity / each) for mass in masses]
 
     def _rule(self, fanout: int) -> SplitRule:
-        mass = self._unit if self._unit > 1 else self.length
-        return split_rule(self.promise.epsilon * _SPLITS, fanout, weighed(self.unit, mass))
+        return split_rule(self.promise.epsilon * _SPLITS, fanout, self._weighed)
 
     def _thresholds(self, fanout: int) -> list[Threshold]:
         each = self.promise.epsilon * _LOOK / self._levels
@@ -220,4 +222,8 @@ class Sequences(ProtectedSummary):
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
-        yield from ()
+        given = protection(neighbours, length=3)
+        yield Claim(cls("x", **given), 1, schema=VISITS)
+        yield Claim(cls("x", weigh="symbol", **given), 1, schema=VISITS)
+        yield Claim(cls("x", model="prefix", depth=2, **given), 1, schema=VISITS)
+        yield Claim(cls("x", model="grams", depth=2, weigh="symbol", **given), 1, schema=VISITS)
