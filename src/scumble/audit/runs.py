@@ -253,7 +253,7 @@ def draw_outputs(
 
 _FEW, _MANY = 4, 20
 _OFFSET = 10**9
-_MANY_LISTS = 60
+_MANY_LISTS = 72
 
 
 @dataclass(frozen=True, eq=False)
