@@ -165,6 +165,9 @@ class ListCounter:
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         raise SchemaError("A table of lists has no cells to count.")
 
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        raise SchemaError("A table of lists has no cells to count.")
+
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         yield self._lists
 
