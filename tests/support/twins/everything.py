@@ -14,11 +14,14 @@ from multiprocessing import get_context
 
 from scumble.audit.catalogue import catalogue
 from scumble.audit.report import Finding
-<<<<<<< HEAD
-from tests.support.twins import adaptive_twins, key_twins, ledger_twins, noise_twins, row_twins
-=======
-from tests.support.twins import adaptive_twins, ledger_twins, list_twins, noise_twins, row_twins
->>>>>>> 0091ec0 (Audit of sequences: exact losses of lazy decisions, and broken twins)
+from tests.support.twins import (
+    adaptive_twins,
+    key_twins,
+    ledger_twins,
+    list_twins,
+    noise_twins,
+    row_twins,
+)
 
 TWINS = [
     *noise_twins.TWINS,
