@@ -1,0 +1,225 @@
+"""A server that is killed, that runs out of disk, and that many clients ask at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import httpx
+import pytest
+
+from scumble.private.database.database import Database
+from scumble.server.config import Limits
+from scumble.server.tokens import TokenStore
+from tests.support.servers import COUNT, Front, free_port, make_settings
+
+RUN = "from scumble.cli.app import main; main()"
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A configuration file with one database, and the token of an analyst."""
+    settings = make_settings(tmp_path, epsilon=100, noise=1000)
+    (tmp_path / "server.toml").write_text(
+        f'[server]\nfolder = "{settings.folder}"\n[limits]\nrequests = 100000\n'
+        f'[datasets.people]\ndatabase = "{tmp_path / "people"}"\n'
+        f'source = "{tmp_path / "people.parquet"}"\n'
+    )
+    text, _ = TokenStore(settings.folder).create("analyst", "Ada")
+    return tmp_path, text
+
+
+@contextmanager
+def _process(folder, port):
+    """A server in a process of its own, which is killed at the end."""
+    command = [sys.executable, "-c", RUN, "serve", str(folder / "server.toml"), "--quiet"]
+    command += ["--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout.readline().startswith(b"Serving")
+            yield process
+        finally:
+            process.kill()
+
+
+def _questions(rng):
+    low = rng.randrange(18, 85)
+    return f"SELECT COUNT(*) FROM t WHERE age BETWEEN {low} AND {rng.randrange(low, 91)}"
+
+
+def _ask(port, token, sql, key):
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
+        body = {"sql": sql, "key": key}
+        response = http.post("/api/v1/datasets/people/answer", json=body)
+    return response.json()["value"] if response.status_code == 200 else None
+
+
+def _kill_often(served, kills: int, seed: int) -> None:
+    """Kill a server under load: every answer that was given is in the journal, once."""
+    folder, token = served
+    rng = random.Random(seed)
+    given: dict[str, tuple[str, float]] = {}
+    for _ in range(kills):
+        port = free_port()
+        with _process(folder, port) as process:
+            for key, (sql, value) in rng.sample(sorted(given.items()), min(3, len(given))):
+                assert _ask(port, token, sql, key) == value
+            stop = threading.Event()
+
+            def client(name: int, port: int = port, stop: threading.Event = stop) -> None:
+                own = random.Random(name)
+                while not stop.is_set():
+                    sql, key = _questions(own), f"{own.random()}"
+                    with suppress(httpx.HTTPError):
+                        value = _ask(port, token, sql, key)
+                        if value is not None:
+                            given[key] = (sql, value)
+
+            threads = [
+                threading.Thread(target=client, args=(rng.randrange(1 << 30),)) for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(rng.uniform(0.05, 0.4))
+            os.kill(process.pid, signal.SIGKILL)
+            stop.set()
+            for thread in threads:
+                thread.join(60)
+    with Database.open(folder / "people", folder / "people.parquet") as database:
+        assert database.verify() == []
+        stored = {each["key"]: each["sql"] for each in database.history()}
+        for key, (sql, value) in given.items():
+            assert f"Ada:{key}" in stored
+            assert database.answer(sql, key=f"Ada:{key}", analyst="Ada").value == value
+    assert given
+
+
+def test_a_killed_server_has_charged_what_it_answered(served):
+    _kill_often(served, 10, seed=1)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_a_hundred_times(served):
+    _kill_often(served, 100, seed=2)
+
+
+@pytest.mark.soak
+def test_a_server_that_is_killed_a_thousand_times(served):
+    _kill_often(served, 1000, seed=3)
+
+
+def test_a_server_ends_on_a_signal_with_exit_code_0(served):
+    folder, token = served
+    port = free_port()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with _process(folder, port) as process:
+            assert _ask(port, token, COUNT, f"{number}") is not None
+            process.send_signal(number)
+            assert process.wait(30) == 0
+
+
+def test_many_clients_share_the_last_room(tmp_path):
+    """40 clients ask different questions about the same people, of which 5 can be answered."""
+    front = Front(make_settings(tmp_path, epsilon=1, noise=10, relax=0))
+    statuses: list[int] = []
+    try:
+
+        def client(place: int) -> None:
+            sql = f"SELECT COUNT(*) FROM t WHERE age <= {40 + place}"
+            headers = {"Authorization": f"Bearer {front.users.analyst}"}
+            with httpx.Client(base_url=front.http.base_url, headers=headers, timeout=60) as http:
+                body = {"sql": sql, "relax": "refuse"}
+                response = http.post("/api/v1/datasets/people/answer", json=body)
+                statuses.append(response.status_code)
+
+        threads = [threading.Thread(target=client, args=(place,)) for place in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(statuses) == [200] * 5 + [409] * 35
+        assert len(front.service.catalogue.get("people").database.history()) == 5
+    finally:
+        front.close()
+
+
+def test_a_full_disk_is_a_503_and_nothing_is_charged(tmp_path, monkeypatch):
+    front = Front(make_settings(tmp_path))
+    try:
+        database = front.service.catalogue.get("people").database
+        before = database.status()
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(database._journal._head, "write", full)
+        response = front.ask(COUNT)
+        assert response.status_code == 503
+        assert "retry-after" in response.headers
+        monkeypatch.undo()
+        after = database.status()
+        assert after["used"] in (before["used"], before["used"] + 1)
+        again = front.ask(COUNT)
+        assert again.status_code == 200
+        assert database.verify() == []
+    finally:
+        front.close()
+
+
+def test_slow_connections_do_not_stop_others(tmp_path):
+    import socket
+
+    front = Front(make_settings(tmp_path))
+    where = front.service.settings.address
+    sockets = []
+    try:
+        for _ in range(200):
+            found = socket.create_connection((where.host, where.port), timeout=20)
+            found.sendall(b"POST /api/v1/datasets/people/answer HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            sockets.append(found)
+        for _ in range(20):
+            assert front.ask(COUNT).status_code == 200
+    finally:
+        for each in sockets:
+            each.close()
+        front.close()
+
+
+def test_a_full_queue_is_a_503_and_charges_nothing(tmp_path, monkeypatch):
+    front = Front(make_settings(tmp_path, limits=Limits(threads=1, queue=1)))
+    data = front.service.catalogue.get("people")
+    release, real = threading.Event(), data.answer
+
+    def slow(question):
+        assert release.wait(60)
+        return real(question)
+
+    monkeypatch.setattr(data, "answer", slow)
+    statuses: list[int] = []
+
+    def client(place: int) -> None:
+        headers = {"Authorization": f"Bearer {front.users.analyst}"}
+        with httpx.Client(base_url=front.http.base_url, headers=headers, timeout=90) as http:
+            body = {"sql": f"SELECT COUNT(*) FROM t WHERE age < {30 + place}"}
+            response = http.post("/api/v1/datasets/people/answer", json=body)
+            statuses.append(response.status_code)
+            if response.status_code == 503:
+                release.set()
+
+    try:
+        threads = [threading.Thread(target=client, args=(place,)) for place in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90)
+        assert statuses.count(503) >= 1
+        assert len(data.database.history()) == statuses.count(200)
+    finally:
+        front.close()
