@@ -120,7 +120,8 @@ def measured(truth: Rows, drawn: Rows, random: np.random.Generator) -> tuple[flo
 
 def draw_rows(release: sc.Release, number: int, random: np.random.Generator) -> Rows:
     """Return sequences drawn from the model of a suffix release, all steps of one place at once."""
-    model = release._reader_with("next").model
+    reader: Any = release._reader_with("next")
+    model = reader.model
     if isinstance(model, RunModel):
         raise TypeError("rows are drawn from suffix trees")
     symbols = model.design.alphabet

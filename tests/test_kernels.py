@@ -17,7 +17,7 @@ import pytest
 
 import scumble
 from scumble.model.compiled import Kernel, kernels
-from scumble.model.designs.strings import StringTree
+from scumble.model.designs.lists.strings import StringTree
 from scumble.private.meter import kernels as meter
 from scumble.private.sampling import kernels as sampling
 from scumble.private.sampling.noise import _constants, exponentials

@@ -38,6 +38,7 @@ from scumble.private.summaries.fourier import Fourier as Fourier
 from scumble.private.summaries.hierarchy import Hierarchy as Hierarchy
 from scumble.private.summaries.histogram import Histogram as Histogram
 from scumble.private.summaries.keys import Keys as Keys
+from scumble.private.summaries.lists.baskets import Baskets as Baskets
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
@@ -60,6 +61,7 @@ __all__ = [
     "Anatomy",
     "Aroma",
     "Attribute",
+    "Baskets",
     "Bins",
     "Boolean",
     "Category",

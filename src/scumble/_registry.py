@@ -33,6 +33,7 @@ REGISTRY = {
     "dawa": "scumble.private.summaries.trees.dawa:Dawa",
     "sequences": "scumble.private.summaries.lists.sequences:Sequences",
     "keys": "scumble.private.summaries.keys:Keys",
+    "baskets": "scumble.private.summaries.lists.baskets:Baskets",
 }
 
 

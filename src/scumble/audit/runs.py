@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.model.designs.box_tree import BoxNodes
-from scumble.model.designs.strings import Strings
+from scumble.model.designs.lists.strings import Strings
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount

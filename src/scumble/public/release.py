@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from scumble.public.estimation.estimators import Estimator
+    from scumble.public.estimation.list_verbs import ListReader
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
 
@@ -167,11 +168,14 @@ class Release:
         return self._reader_with("next").next(context)
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
-        """Return the `k` strings or keys of largest estimates, of `length` values if given."""
-        found: Estimates = self._reader_with("top").top(k, length=length)
-        return found
+        """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
+        return self._reader_with("top").top(k, length=length)
 
-    def _reader_with(self, verb: str) -> Any:
+    def rules(self, *, support: float, confidence: float) -> EstimateTable:
+        """Return the association rules of a release of baskets; `support` below 1 is a share."""
+        return self._reader_with("rules").rules(support, confidence)
+
+    def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
 
         return reader_with(self.evidence, self._queryable, self._sandbox, verb)
@@ -320,14 +324,9 @@ def _readable_data() -> Iterator[None]:
         raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
 
 
-# Saving and loading.
-
 MANIFEST = "manifest.json"
-FILES = (
-    "records.parquet", "tuples.parquet", "rows.parquet", "values.parquet", "cells.parquet",
-    "sums.parquet", "tables.parquet", "regions.parquet", "strings.parquet",
-    "keys.parquet",
-)  # fmt: skip
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys"
+FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:

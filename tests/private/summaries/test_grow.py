@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.designs.strings import StringTree, leaves_of
+from scumble.model.designs.lists.strings import StringTree, leaves_of
 from scumble.model.errors import PromiseError
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit

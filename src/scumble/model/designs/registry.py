@@ -34,6 +34,9 @@ class DesignEntry(NamedTuple):
 _READERS = "scumble.public.estimation.measurements"
 DESIGNS = {
     "cells": DesignEntry(f"{__name__}:Cells", f"{_READERS}.cells:CellsReader"),
+    "itemsets": DesignEntry(
+        "scumble.model.designs.lists.itemsets:Itemsets", f"{_READERS}.itemsets:ItemsetReader"
+    ),
     "matrix": DesignEntry("scumble.model.designs.matrix:Matrix", f"{_READERS}.matrix:MatrixReader"),
     "open": DesignEntry(
         "scumble.model.evidence.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
@@ -49,7 +52,7 @@ DESIGNS = {
     ),
     "sparse": DesignEntry("scumble.model.designs.sparse:Sparse", f"{_READERS}.sparse:SparseReader"),
     "strings": DesignEntry(
-        "scumble.model.designs.strings:Strings",
+        "scumble.model.designs.lists.strings:Strings",
         "scumble.public.estimation.strings.reader:StringsReader",
     ),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -107,7 +108,7 @@ class EncodedLists:
         """The number of values of each list."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def owners(self) -> npt.NDArray[np.int64]:
         """The list that each code belongs to."""
         return np.repeat(np.arange(len(self)), self.lengths)
@@ -268,6 +269,16 @@ class DerivedName:
         if argument is not None and argument.startswith("'"):
             return cls(function, base, argument[1:-1].replace("''", "'"))
         return cls(function, base, None if argument is None else int(argument))
+
+    def __str__(self) -> str:
+        """The name of the column, which `read` takes apart again."""
+        plain = re.fullmatch(r"\w+", self.base)
+        base = self.base if plain else '"' + self.base.replace('"', '""') + '"'
+        if self.argument is None:
+            return f"{self.function}({base})"
+        value = self.argument
+        text = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+        return f"{self.function}({base}, {text})"
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ subclass of `NoisySteps` of its own; nothing in this package hands them to a cal
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.sampling.top import Candidates
 
 Integers = npt.NDArray[np.int64]
 
@@ -99,6 +101,41 @@ class NoisySteps:
 
         costs -= geometric(self.source, law.scale, len(costs))
         return choose(costs)
+
+    def one_of(self, scores: Integers, rate: Fraction) -> int:
+        """Return the place of one score by permute-and-flip with the given rate."""
+        from scumble.private.sampling.selection import permute_and_flip
+
+        return permute_and_flip(self.source, scores.tolist(), rate)
+
+    def top(
+        self, candidates: Candidates, k: int, *, sensitivity: int, epsilon: Fraction
+    ) -> npt.NDArray[np.uint64]:
+        """Return the k candidates of largest monotone scores, by one-shot noise; ε-DP."""
+        from scumble.private.sampling.top import select_top
+
+        return select_top(self.source, candidates, k, sensitivity=sensitivity, epsilon=epsilon)
+
+    def picks(
+        self,
+        candidates: Candidates,
+        k: int,
+        *,
+        sensitivity: int,
+        epsilon: Fraction,
+        monotone: bool = True,
+    ) -> npt.NDArray[np.uint64]:
+        """Return k candidates, by as many choices of the exponential mechanism, ε-DP each."""
+        from scumble.private.sampling.top import pick_top
+
+        return pick_top(
+            self.source,
+            candidates,
+            k,
+            sensitivity=sensitivity,
+            epsilon=epsilon,
+            monotone=monotone,
+        )
 
 
 def check_scale(law: NoiseLaw) -> None:

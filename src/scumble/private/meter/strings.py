@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.strings import StringTree, leaves_of
+from scumble.model.designs.lists.strings import StringTree, leaves_of
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.grow import ChildNumbers, Threshold, split_tree, threshold_tree

@@ -289,12 +289,19 @@ class NameResolver:
 _DERIVING = {"first", "last", "length", "contains"}
 
 
+_LISTING = {"list_has_all": "AND", "list_has_any": "OR"}
+_MOST_NAMED = 8  # columns in a message
+
+
 def fold_derived(question: TokenizedSql, schema: Schema) -> None:
-    """Replace each call like `first(pages)` that names a column derived from a list by one name."""
+    """Replace each call like `first(pages)` that names a column derived from a list by one name,
+    and `list_has_all(items, ['a', 'b'])` by the condition that each of these values is there.
+    """
     derived = schema.derived_names
     lists = {attribute.name.lower() for attribute in schema.lists} | {k[1] for k in derived}
     if not lists:
         return
+    _spell_out(question, lists)
     tokens, folded, at = question.tokens, list[Token](), 0
     while at < len(tokens):
         call = _derived_call(tokens, at)
@@ -305,15 +312,66 @@ def fold_derived(question: TokenizedSql, schema: Schema) -> None:
         read, end = call
         first, last = tokens[at], tokens[end - 1]
         if read.key not in derived:
-            have = ", ".join(derived.values()) or "no column that is derived from a list"
-            raise question.error(
-                f"{question.text[first.start : last.end + 1]} was not published. There is {have}.",
-                first,
-            )
+            known = list(derived.values()) or ["no column that is derived from a list"]
+            more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+            have = ", ".join(known[:_MOST_NAMED]) + more
+            raise question.error(f"{read} was not published. There is {have}.", first)
         name = derived[read.key]
         folded.append(Token(T.IDENTIFIER, name, first.line, first.col, first.start, last.end))
         at = end
     question.tokens[:] = folded
+
+
+def _spell_out(question: TokenizedSql, lists: Container[str]) -> None:
+    """Write `list_has_all(items, ['a', 'b'])` as `(contains(items, 'a') AND contains(items, 'b'))`,
+    and `list_has_any` with OR, in the text and the tokens of the question.
+    """
+    tokens, text = question.tokens, question.text
+    parts, done, at = list[str](), tokens[0].start, 0
+    while at < len(tokens):
+        call = _listing_call(tokens, at)
+        if call is None or tokens[at + 2].text.lower() not in lists:
+            at += 1
+            continue
+        base, (values, end) = text[tokens[at + 2].start : tokens[at + 2].end + 1], call
+        spelled = (f"contains({base}, {text[start : stop + 1]})" for start, stop in values)
+        joint = f" {_LISTING[tokens[at].text.lower()]} "
+        parts += [text[done : tokens[at].start], f"({joint.join(spelled)})"]
+        done, at = tokens[end - 1].end + 1, end
+    if parts:
+        question.text = "".join([*parts, text[done : tokens[-1].end + 1]])
+        question.tokens = question._tokenize()
+
+
+def _listing_call(tokens: Tokens, at: int) -> tuple[list[tuple[int, int]], int] | None:
+    """Return where the values of a call like `list_has_all(items, ['a', 'b'])` stand in the text,
+    and the index after the call.
+    """
+    kinds = [token.token_type for token in tokens[at + 1 : at + 5]]
+    if tokens[at].text.lower() not in _LISTING or len(kinds) < 4 or not is_word(tokens[at + 2]):
+        return None
+    if kinds[:1] + kinds[2:] != [T.L_PAREN, T.COMMA, T.L_BRACKET]:
+        return None
+    found, at = list[tuple[int, int]](), at + 5
+    while at + 2 < len(tokens):
+        end = at + 1 + (tokens[at].token_type is T.DASH)
+        if _literal(tokens[at:end]) is None:
+            return None
+        found.append((tokens[at].start, tokens[end - 1].end))
+        if [each.token_type for each in tokens[end : end + 2]] == [T.R_BRACKET, T.R_PAREN]:
+            return found, end + 2
+        if tokens[end].token_type is not T.COMMA:
+            return None
+        at = end + 1
+    return None
+
+
+def _literal(tokens: Tokens) -> str | int | None:
+    """Return the text or whole number that one token, or two with a sign, stand for."""
+    value = tokens[-1]
+    if value.token_type is T.NUMBER and value.text.isdigit() and len(value.text) <= 40:
+        return -int(value.text) if len(tokens) == 2 else int(value.text)
+    return value.text if value.token_type is T.STRING and len(tokens) == 1 else None
 
 
 def _derived_call(tokens: Tokens, at: int) -> tuple[DerivedName, int] | None:
@@ -331,12 +389,8 @@ def _derived_call(tokens: Tokens, at: int) -> tuple[DerivedName, int] | None:
     sign = kinds[3:4] == [T.DASH]
     if kinds[2] is not T.COMMA or len(rest) < 5 + sign or kinds[4 + sign] is not T.R_PAREN:
         return None
-    value: str | int = rest[3 + sign].text
-    if kinds[3 + sign] is T.NUMBER and str(value).isdigit() and len(str(value)) <= 40:
-        value = -int(value) if sign else int(value)
-    elif kinds[3] is not T.STRING:
-        return None
-    return DerivedName(function, base, value), at + 6 + sign
+    value = _literal(rest[3 : 4 + sign])
+    return None if value is None else (DerivedName(function, base, value), at + 6 + sign)
 
 
 # SQL that is never supported, with the message for each token type.

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from scumble.model.designs.strings import (
+from scumble.model.designs.lists.strings import (
     FILE,
     MODELS,
     Model,

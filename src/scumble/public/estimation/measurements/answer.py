@@ -117,7 +117,7 @@ class MeasuredQuestion:
         condition, amount = self._condition(), self._amount()
         if self.query.groups:
             return self._by_group(condition, amount)
-        return iter([((), self._mean(condition, amount))])
+        return iter([((), self.mean(condition, amount))])
 
     def total_weights(self) -> Weights | None:
         """Return the weights of a count or a sum without groups; None for other questions."""
@@ -139,7 +139,8 @@ class MeasuredQuestion:
             parts += map(self._number, self.query.argument.factors)  # attributes stay apart
         return joined(self.schema, parts)
 
-    def _mean(self, condition: Weights, amount: Part | None) -> Estimate:
+    def mean(self, condition: Weights, amount: Part | None) -> Estimate:
+        """Return the estimate of the average of `amount` over the rows under a condition."""
         if amount is None or not condition.largest():
             return self._unknown()
         weighted = joined(self.schema, [*condition.parts, amount])

@@ -31,6 +31,7 @@ from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
+from scumble.public.estimation.measurements.itemsets import conjunction, refusal
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights, reader_of
 from scumble.public.sandbox import Sandbox
 
@@ -63,7 +64,12 @@ class ResidualReader:
 
     def read(self, weights: Weights) -> Reading:
         blocks = self._blocks(weights)
-        value = self.marginal(_places(blocks))
+        try:
+            value = self.marginal(_places(blocks))
+        except QueryError:
+            if (items := conjunction(weights)) is None:
+                raise
+            raise QueryError(refusal(self.read, items, self._measured)) from None
         left = list(_places(blocks))
         for block in blocks:
             value = np.tensordot(
@@ -86,6 +92,9 @@ class ResidualReader:
         return self._marginals.get_or_make(
             places, self.solver.cells(places), lambda: self._joined(places)
         )
+
+    def _measured(self, names: Sequence[str]) -> bool:
+        return self.solver.determines(self.places(names))
 
     def places(self, names: Sequence[str]) -> Places:
         """Return the places of some attributes in the release, in rising order."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.designs.strings import (
+from scumble.model.designs.lists.strings import (
     COUNT,
     PARENT,
     SYMBOL,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from scumble.model.designs.strings import COUNT, PARENT, SYMBOL, Strings
+from scumble.model.designs.lists.strings import COUNT, PARENT, SYMBOL, Strings
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole

@@ -1,0 +1,1 @@
+"""Designs of noisy counts of sets and sequences."""

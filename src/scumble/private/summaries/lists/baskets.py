@@ -1,0 +1,279 @@
+"""Baskets: the most frequent sets of items of a set-valued attribute, with noisy counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import comb, isqrt
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scumble.model.designs.lists.itemsets import MOST_NUMBERS, Itemsets, set_number, touched_sets
+from scumble.model.designs.residual_planner import plan_equal_noise
+from scumble.model.designs.residuals import Residuals
+from scumble.model.errors import ParameterError, SchemaError, named
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.parameters import whole
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
+from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.schema.lists import DerivedName, ListDomain
+from scumble.model.schema.schema import Schema
+from scumble.private.hooks import Claim, Study
+from scumble.private.meter.baskets import Integers, PrivateBaskets, noise_of_sets
+from scumble.private.meter.noise import check_scale
+from scumble.private.meter.table import PrivateTable, noisy_tables
+from scumble.private.summaries.base import OFTEN, ProtectedSummary
+from scumble.private.summaries.lists.bases import LARGEST, bases_of
+
+FILE = "tables.parquet"
+MOST_SETS = 10_000
+_LEVEL_Z = 1.96  # standard errors that noise stays within, nineteen times in twenty
+_CLIPPED_FROM = 30  # more items than this are counted by clipped sets
+_MORE = Fraction(11, 10)  # as many sets are planned for, in proportion to those asked for
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which parts of the promise pay for the number of items, their choice, and the counts."""
+
+    number: Fraction
+    choice: Fraction
+    beyond: Fraction = Fraction(0)  # of the number of clipped baskets
+
+    @property
+    def counts(self) -> Fraction:
+        return 1 - self.number - self.choice - self.beyond
+
+
+_NUMBER, _BEYOND = Fraction(1, 10), Fraction(1, 50)
+_BASES = Shares(_NUMBER, Fraction(2, 5))
+_CLIPPED = {
+    True: Shares(_NUMBER, Fraction(3, 10), _BEYOND),
+    False: Shares(_NUMBER, Fraction(1, 4), _BEYOND),
+}
+_KEPT = {True: 5, False: 8}  # items of a basket that are counted; by whether ε is pure
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Baskets(ProtectedSummary):
+    """Publishes which items and sets of items are most frequent in baskets, with noisy counts of
+    all small sets of these items: what is bought, visited or diagnosed together.
+
+    `top` is the number of sets that matter. Few items are counted by tables over groups of up to
+    12 of them (bases), which tell sets of any length. If more than 30 items matter, each basket is
+    clipped to `items` of them (8 with `delta`, else 5), chosen at random, and all sets of up to
+    `longest` items are counted. `neighbours`, `contribution` and `person` are as for Histogram; a
+    row is a basket.
+
+    Parameters:
+        attribute: the attribute of the type set.
+        top: number of most frequent sets that matter.
+        delta: probability beyond epsilon that is allowed; the noise is then Gaussian.
+        longest: items of the largest sets that are counted in clipped baskets.
+        items: items of a basket that are counted, if many items matter.
+
+    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: three steps, each paid
+        for. (1) The number of items λ, a tenth: permute-and-flip (the exponential mechanism with
+        δ) with the score −|c_λ − c|, c_λ the count of the λ-th item and c that of the last of
+        1.1·top sets; both move in one direction by at most the contribution. (2) The items, and for
+        bases of 13 to 30 items pairs of them: the largest counts after one draw of geometric noise,
+        or choices by the exponential mechanism with δ, ρ = ε²/8 each. (3) Counts: w tables of bases
+        are moved by w in all by one basket; a clipped basket is in at most M sets. How a basket is
+        clipped depends on no other. The branch follows from the noisy λ.
+    Estimate: of bases as for Marginals: least squares over all tables, unbiased, with exact
+        variance. Of clipped baskets each set has a count of its own, unbiased for the kept items;
+        the interval reaches up by the noisy number of clipped baskets, which is published too, so
+        that it holds for the baskets as they were.
+    Reference: Li, Qardaji, Su, Cao, PrivBasis, VLDB 2012; one-shot noise: Qiao, Su, Zhang, ICML
+        2021; bounded range: Cesar, Rogers, ALT 2021.
+    Differs: geometric noise instead of the exponential mechanism for pure ε; permute-and-flip for
+        λ; bases are joined by their exact variances; clipped baskets where there are many items. No
+        step is free: reference code of the paper spends about twice its ε.
+    """
+
+    name = "baskets"
+    data_dependent = True
+    of_lists = True
+    proof: ClassVar[str] = (
+        "one-shot noise: proof in private/sampling/top.py; permute-and-flip: McKenna, Sheldon, "
+        "NeurIPS 2020; noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
+    )
+    gaussian_proof: ClassVar[str] = (
+        "exponential mechanism: Cesar, Rogers, ALT 2021 (bounded range); discrete Gaussian noise: "
+        "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
+    )
+    not_audited: ClassVar[str] = (
+        "it reads lists, which the tables of the auditor do not have; its steps are tested by "
+        "enumeration"
+    )
+
+    attribute: str = field(kw_only=False)
+    top: int
+    delta: float | None = None
+    longest: int = 3
+    items: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attribute, str) or not self.attribute:
+            allowed = "the name of an attribute of the type set"
+            raise ParameterError.of("Baskets", "attribute", allowed, self.attribute)
+        self.names = (self.attribute,)
+        self.top = whole("Baskets", "top", self.top, least=1, most=MOST_SETS)
+        self.longest = whole("Baskets", "longest", self.longest, least=1, most=LARGEST)
+        if self.items is not None:
+            self.items = whole("Baskets", "items", self.items, least=self.longest, most=64)
+        super().__post_init__()
+        # No step has more noise than this.
+        most = max(set_number(self.kept, self.longest), self.planned)
+        check_scale(noise_of_sets(self.unit, most, self._part(_BEYOND)))
+
+    def _given_delta(self) -> float | None:
+        return self.delta
+
+    def check(self, schema: Schema) -> None:
+        super().check(schema)
+        domain = schema[self.attribute].domain
+        if not isinstance(domain, ListDomain) or domain.kind != "set":
+            raise SchemaError(
+                f"Baskets needs an attribute of the type set; '{self.attribute}' is "
+                f'{schema[self.attribute].describe()}. Write type = "set" in the schema.'
+            )
+        most = min(self.planned, domain.members.size)
+        if most > _CLIPPED_FROM and set_number(most, self.longest) > MOST_NUMBERS:
+            raise ParameterError(
+                f"Baskets counts at most {MOST_NUMBERS:.0e} sets; {self.longest} of up to {most} "
+                f"items make more. Choose a smaller {named('top')} or {named('longest')}."
+            )
+
+    def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
+        [found] = super().guarantee(schema, rows)
+        if not schema[self.attribute].from_data:
+            return (found,)
+        leak = (
+            f"The items of {self.attribute} were read from the private data: that an item is named "
+            "tells that somebody has it, which this promise does not cover."
+        )
+        return (replace(found, limits=(leak, *found.limits)),)
+
+    def _more_limits(self) -> tuple[str, ...]:
+        return ("The promise is for a whole basket, whatever is in it.",)
+
+    @property
+    def kept(self) -> int:
+        """The number of items of a basket that are counted, if many items matter."""
+        return self.items or max(_KEPT[self.promise.pure], self.longest)
+
+    @property
+    def planned(self) -> int:
+        """The number of sets that are planned for: 1.1 · top, rounded up."""
+        return -int(-self.top * _MORE // 1)
+
+    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+        baskets = PrivateBaskets(table, self.attribute, self.unit)
+        number = baskets.number_of_items(self.planned, self._part(_NUMBER))
+        if number > _CLIPPED_FROM:
+            return self._by_sets(table, baskets, number, folder)
+        return self._by_bases(table, baskets, number, folder)
+
+    def _by_bases(
+        self, table: PrivateTable, baskets: PrivateBaskets, number: int, folder: Path
+    ) -> Measurements:
+        """Measure tables over groups of the items."""
+        pairs = 0 if number <= LARGEST else self._pairs(number)
+        share = _BASES.choice * number / (number + pairs)
+        items = baskets.top_items(number, self._part(share))
+        chosen: list[tuple[int, int]] = []
+        if pairs:
+            rest = self._part(_BASES.choice - share)
+            chosen = [(int(a), int(b)) for a, b in baskets.top_pairs(items, pairs, rest)]
+        names, sizes = self._columns(table.schema, items), (2,) * len(items)
+        bases, paid = bases_of(len(items), chosen), self._part(_BASES.counts)
+        loss, gaussian = (paid.epsilon, False) if paid.pure else (paid.rho, True)
+        tables = plan_equal_noise(bases, sizes, self.unit, loss, gaussian=gaussian)
+        design = Residuals(names, sizes, tuple(tables))
+        numbers = noisy_tables(table, design, self.unit)
+        _write(folder, design.count, numbers)
+        return Measurements(FILE, names, design, table.public_rows(self.unit))
+
+    def _pairs(self, number: int) -> int:
+        """The number of pairs to choose: what is left of the planned sets after single items,
+        divided by √(pairs per item) if that is above 1.
+        """
+        left = max(self.planned - number, 1)
+        if left > number:  # left / √(left / number) = √(left · number)
+            left = isqrt(left * number)
+        return min(left, comb(number, 2))
+
+    def _by_sets(
+        self, table: PrivateTable, baskets: PrivateBaskets, number: int, folder: Path
+    ) -> Measurements:
+        """Measure all small sets of the items in clipped baskets."""
+        shares = _CLIPPED[self.promise.pure]
+        items = baskets.top_items(number, self._part(shares.choice))
+        touched = 1 + touched_sets(min(self.kept, number), self.longest)
+        design = Itemsets(
+            self._columns(table.schema, items),
+            self.longest,
+            self.kept,
+            noise_of_sets(self.unit, touched, self._part(shares.counts)),
+            noise_of_sets(self.unit, 1, self._part(shares.beyond)),
+        )
+        numbers, rows = baskets.counts(items, design)
+        _write(folder, design.count, numbers)
+        known = rows if table.keeps_rows(self.unit) else None
+        return Measurements(FILE, design.attributes, design, known)
+
+    def _part(self, share: Fraction) -> PrivacyLoss:
+        """Return this share of the promise."""
+        promise = self.promise
+        if promise.pure:
+            return PrivacyLoss(share * promise.epsilon)
+        return PrivacyLoss(rho=share * promise.rho)
+
+    def _columns(self, schema: Schema, items: Integers) -> tuple[str, ...]:
+        """The names of the columns that tell whether a basket has each of these items."""
+        lists = schema[self.attribute].lists
+        values = lists.members.decode(items, None).to_pylist()
+        return tuple(str(DerivedName("contains", self.attribute, value)) for value in values)
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """How far counts may be off, in both branches."""
+        touched = set_number(self.kept, self.longest)
+        many = noise_of_sets(self.unit, touched, self._part(_CLIPPED[self.promise.pure].counts))
+        few = noise_of_sets(self.unit, 1, self._part(_BASES.counts))
+        one, all_ = (_LEVEL_Z * few.variance**0.5 * 2 ** (items / 2) for items in (1, LARGEST - 1))
+        sentence = (
+            f"To expect: if one basis is enough, the count of an item will be within ±{one:,.3g} "
+            f"(2 items in it) to ±{all_:,.3g} ({LARGEST} items) {OFTEN}; if more than "
+            f"{_CLIPPED_FROM} items matter, the count of a set in clipped baskets within "
+            f"±{_LEVEL_Z * many.variance**0.5:,.3g}."
+        )
+        return (sentence,)
+
+    def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
+        """Return how the items were counted."""
+        design = cast(Measurements, evidence).design
+        facts: dict[str, Any] = {"items": len(cast(Measurements, evidence).columns)}
+        if isinstance(design, Itemsets):
+            return {**facts, "items of a basket": design.most, "numbers": design.numbers + 1}
+        bases = [len(each.places) for each in cast(Residuals, design).tables]
+        return {**facts, "bases": len(bases), "items of the largest basis": max(bases)}
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        [first, *_] = [each.name for each in study.schema.lists]
+        return {"attribute": first, "top": 50, "neighbours": study.neighbours}
+
+    @classmethod
+    def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
+        return iter(())
+
+
+def _write(folder: Path, column: str, numbers: Integers) -> None:
+    written = pa.table({column: np.asarray(numbers, np.int64)})
+    pq.write_table(written, folder / FILE, store_schema=False)

@@ -1,0 +1,219 @@
+"""Reader of noisy counts of small sets of items (Baskets with many items).
+
+A question about binary columns is a sum of counts of sets: x for "has a", (1 - x) for "has it not",
+so that the product of such factors has one coefficient for every set of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scumble.model.designs.lists.itemsets import Itemsets, set_places
+from scumble.model.errors import QueryError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.query import quoted
+from scumble.model.schema.lists import DerivedName
+from scumble.model.schema.schema import Schema
+from scumble.public.estimation.measurements.readings import Part, Reading, Weights
+from scumble.public.sandbox import Sandbox
+
+Tensor = npt.NDArray[np.float64]
+
+CLIPPED = (
+    "counted from at most {most} items of a basket; the interval allows for baskets with more, of "
+    "which there are about {beyond:,.0f}"
+)
+_MOST_COLUMNS = 20  # of one question
+_MOST_TRIED = 12  # items of which all subsets are tried for an upper bound; of more, pairs
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class _Functional:
+    """A sum of counts of sets: the places of their numbers, and their coefficients.
+
+    `up` and `down` are the most that an item more in a basket can add to and take from its weight.
+    """
+
+    places: npt.NDArray[np.int64]
+    coefficients: Tensor
+    up: float
+    down: float
+
+
+class ItemsetReader:
+    """The noisy counts of all small sets of one release."""
+
+    method = "sum of noisy counts of sets of items"
+
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
+        design: Any = evidence.design
+        if not isinstance(design, Itemsets):
+            raise TypeError("sets of items have a design of their own")
+        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
+        numbers = table.column(0).to_numpy()
+        if len(numbers) != design.numbers + 1:
+            raise ValueError("the number of sets does not fit the design")
+        self.design = design
+        self.numbers = numbers[:-1].astype(np.float64)
+        self._beyond = float(numbers[-1])
+        self._known = evidence.rows is not None
+        if evidence.rows is not None:
+            self.numbers[0] = evidence.rows
+
+    def read(self, weights: Weights) -> Reading:
+        found = self._functional(weights)
+        value = float(found.coefficients @ self.numbers[found.places])
+        noisy = self._noisy(found)
+        squares = noisy**2
+        law, beyond = self.design.noise, self.design.beyond
+        variance, fourth = law.variance * squares.sum(), law.fourth * (squares @ squares)
+        largest = float(np.abs(noisy).max(initial=0.0))
+
+        def moved(by: float) -> Reading:
+            return Reading(
+                value + by * self._beyond,
+                float(variance + by**2 * beyond.variance),
+                float(fourth + by**4 * beyond.fourth),
+                max(largest, abs(by)),
+            )
+
+        if not found.up and not found.down:
+            return Reading(value, float(variance), float(fourth), largest)
+        note = CLIPPED.format(most=self.design.most, beyond=max(self._beyond, 0.0))
+        return Reading(
+            value,
+            float(variance),
+            float(fourth),
+            largest,
+            (note,),
+            moved(-found.down),
+            moved(found.up),
+        )
+
+    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+        one, other = self._functional(first), self._functional(second)
+        _, mine, yours = np.intersect1d(one.places, other.places, return_indices=True)
+        shared = float(self._noisy(one)[mine] @ self._noisy(other)[yours])
+        return self.read(first), self.read(second), self.design.noise.variance * shared
+
+    def _noisy(self, found: _Functional) -> Tensor:
+        """Return the coefficients of noisy numbers; that of a known number of baskets is 0."""
+        return found.coefficients * (found.places > 0) if self._known else found.coefficients
+
+    def _functional(self, weights: Weights) -> _Functional:
+        factor, parts = 1.0, []
+        for part in weights.parts:
+            first = float(part.values.flat[0])
+            if bool((part.values == first).all()):
+                factor *= first
+            else:
+                parts.append(part)
+        names = [name for part in parts for name in part.names]
+        if len(names) > _MOST_COLUMNS:
+            raise QueryError(
+                f"The question ties {len(names)} items together; at most {_MOST_COLUMNS} are "
+                "possible. Ask about fewer at once."
+            )
+        whole = factor * reduce(np.multiply.outer, [part.values for part in parts], np.ones(()))
+        coefficients = whole.copy()
+        for axis in range(len(names)):
+            lead = np.moveaxis(coefficients, axis, 0)
+            lead[1] -= lead[0]
+        sets = np.argwhere(coefficients)
+        if len(sets) and sets.sum(axis=1).max() > self.design.longest:
+            raise QueryError(refusal(self.read, conjunction(weights), self._measured))
+        return _Functional(
+            self._places(names, sets), coefficients[coefficients != 0], *_steps(whole)
+        )
+
+    def _places(self, names: Sequence[str], sets: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+        columns = np.array([self.design.attributes.index(name) for name in names], np.int64)
+        found = np.empty(len(sets), np.int64)
+        sizes = sets.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            members = np.nonzero(sets[rows])[1].reshape(len(rows), size)
+            found[rows] = set_places(self.design, np.sort(columns[members], axis=1))
+        return found
+
+    def _measured(self, names: Sequence[str]) -> bool:
+        return len(names) <= self.design.longest
+
+
+def _steps(whole: Tensor) -> tuple[float, float]:
+    """Return the most that a superset of a set of items weighs more, and less, than the set."""
+    most, least = whole.copy(), whole.copy()
+    for axis in range(whole.ndim):
+        for found, choose in ((most, np.maximum), (least, np.minimum)):
+            lead = np.moveaxis(found, axis, 0)
+            choose(lead[:1], lead[1:], out=lead[:1])
+    return float((most - whole).max()), float((whole - least).max())
+
+
+# --- questions about more items than were counted together ---------------------------------------
+
+
+def conjunction(weights: Weights) -> tuple[str, ...] | None:
+    """Return the columns of a count of rows that have all of some items; None for others."""
+    names: list[str] = []
+    for part in weights.parts:
+        wanted = np.zeros(part.values.shape)
+        wanted[(-1,) * part.values.ndim] = 1
+        derived = all((read := DerivedName.read(name)) and read.function == "contains"
+                      for name in part.names)  # fmt: skip
+        if not derived or not np.array_equal(part.values, wanted):
+            return None
+        names += part.names
+    return tuple(names) or None
+
+
+def refusal(
+    read: Callable[[Weights], Reading],
+    names: tuple[str, ...] | None,
+    measured: Callable[[Sequence[str]], bool],
+) -> str:
+    """Return why a question about so many items is refused; for a count of baskets with all of
+    them, the message has an upper bound by what was measured of fewer.
+    """
+    why = "The question ties more items together than were counted together."
+    if names is None:
+        return f"{why} Ask about fewer items."
+    high = min(_upper_limits(read, names, measured), default=None)
+    if high is None:
+        return f"{why} Ask about fewer items."
+    return (
+        f"No number of baskets with all of these {len(names)} items was published. By smaller "
+        f"sets of them there are at most {max(high, 0):,.0f} ({100 * _LEVEL:.0f} %)."
+    )
+
+
+def _upper_limits(
+    read: Callable[[Weights], Reading],
+    names: tuple[str, ...],
+    measured: Callable[[Sequence[str]], bool],
+) -> Iterator[float]:
+    """Yield the upper limits of the counts of the largest measured subsets; all of them hold at
+    the level together.
+    """
+    most = len(names) - 1 if len(names) <= _MOST_TRIED else 2
+    for size in range(most, 0, -1):
+        sets = [each for each in combinations(names, size) if measured(each)]
+        if sets:
+            level = 1 - 2 * (1 - _LEVEL) / len(sets)  # one-sided, for all of them
+            for each in sets:
+                high = read(having(each)).limits[1]
+                yield high.upper(max(level, 0.0))
+            return
+
+
+def having(names: Sequence[str]) -> Weights:
+    """Return the weights of the count of baskets with all of some items."""
+    return Weights(tuple(Part((name,), np.array([0.0, 1.0])) for name in names))
