@@ -1,4 +1,5 @@
-"""Work that takes a while: a comparison of methods, and many questions given as SQL texts.
+"""Work that takes a while: a comparison of methods, many questions given as SQL texts, and a limit
+on the rows of each person.
 
 Figures are processor seconds of this process, or of a child, over the seconds that are allowed.
 """
@@ -13,8 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.csv as csv
+import pyarrow.parquet as pq
 
+import scumble as sc
 from benchmarks.measure import at_most
 from benchmarks.people import SCHEMA
 from scumble.compare.workloads import selections
@@ -27,6 +32,7 @@ TEXTS, TEXT_SECONDS = 100_000, 8
 PEOPLE, COMPARE_SECONDS = 1_300, 10
 ADULT = "adult_train_complete_30162.csv"
 ADULT_SECONDS = 60
+ROWS, PERSON_SECONDS = 10_000_000, 4
 MANY = "uniform,subset,frapp,alphabeta,partition,anatomy,aroma,histogram,marginals"
 FIVE = "uniform,subset,aroma,partition,anatomy"
 _COMMAND = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
@@ -34,7 +40,7 @@ _COMMAND = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
 
 def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        return [_texts(), _small(Path(folder)), *_adult(Path(folder))]
+        return [_texts(), _small(Path(folder)), *_adult(Path(folder)), _persons(Path(folder))]
 
 
 def _texts() -> dict[str, Any]:
@@ -68,6 +74,19 @@ def _adult(folder: Path) -> list[dict[str, Any]]:
     spent = _compared(folder, source, FIVE, "0.5,1,2,3", 10)
     words = f"compare, Adult, 5 methods x 4 settings x 10 / {ADULT_SECONDS} s"
     return [at_most(words, 1, spent / ADULT_SECONDS, f"{spent:.1f} s CPU, start included")]
+
+
+def _persons(folder: Path) -> dict[str, Any]:
+    """A histogram of at most three rows of each of three million persons, known by a number."""
+    random = np.random.default_rng(0)
+    columns = {"id": random.integers(0, ROWS // 3, ROWS), "age": random.integers(0, 100, ROWS)}
+    pq.write_table(pa.table(columns), folder / "visits.parquet", row_group_size=122_880)
+    age = sc.Attribute("age", "quasi", sc.IntegerRange(0, 99))
+    schema = sc.Schema([sc.Attribute("id", "identifier", None), age])
+    limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=3)
+    spent = _cpu(lambda: sc.publish(folder / "visits.parquet", schema, limited))
+    words = f"histogram of {ROWS // 10**6}M rows, 3 of each person / {PERSON_SECONDS} s"
+    return at_most(words, 1, spent / PERSON_SECONDS, f"{spent:.1f} s CPU")
 
 
 def _compared(folder: Path, source: Path, methods: str, losses: str, repeats: int) -> float:

@@ -31,7 +31,8 @@ from scumble.private.manifest import BOOK
 from scumble.private.perturbation.subset import counted, multiset_attributes, multiset_channel
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables.rows import Rows, identifiers
+from scumble.private.tables.persons.limit import identifiers
+from scumble.private.tables.rows import Rows
 from scumble.private.tables.sorted_keys import sort_keys
 from scumble.private.tables.writer import RECORDS, ViewWriter
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError, setting
-from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.lists import LIST_MARK, EncodedLists, ListDomain
+from scumble.model.schema.lists import EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.limit import RowLimit, identifiers
 from scumble.private.tables.pieces import unit_pieces
 from scumble.private.tables.source import Source, read_safely
 
@@ -74,7 +72,8 @@ class Rows:
         """Return these rows with only the first `most` of each person, in the order of the source.
 
         `person` is an identifier column. A row without an identifier is treated as outside the
-        domain. A pass holds the identifiers of all persons in memory (about 150 bytes each). 1, 1.0
+        domain. A pass holds the identifiers of all persons in memory (about 150 bytes each, and 40
+        if they are whole numbers). 1, 1.0
         and the text "1" are the same person.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
@@ -358,92 +357,3 @@ def _shown(value: pa.Scalar) -> str:
         return repr(found.decode() if isinstance(found, bytes) else found)
     except (ValueError, OverflowError):
         return "(text that is not UTF-8, or a date out of range)"
-
-
-class RowLimit:
-    """Keeps the first `most` rows of each identifier in the column `name`.
-
-    Identifiers are stored in full, not as hashes: on a collision, one person would push out the
-    rows of another, and the bound on the contribution of one person would no longer hold.
-    """
-
-    def __init__(self, name: str, most: int) -> None:
-        self.name = name
-        self.most = most
-        self._seen: dict[object, int] = {}
-
-    def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return masks of the rows of the next batch to keep, and of those without identifier.
-
-        A row without identifier is not kept.
-        """
-        codes, names = self._coded(people)
-        unidentified = codes == len(names)
-        # One more entry, for rows without identifier. Loops inside map, update and zip are fast.
-        before = np.fromiter(map(self._seen.get, [*names, None], repeat(0)), np.int64)
-        keep = (before[codes] + _ranks(codes) < self.most) & ~unidentified
-        # Counts beyond `most` do not matter, and Python shares small integers.
-        after = np.minimum(before + np.bincount(codes, minlength=len(before)), self.most)
-        more = np.flatnonzero(after[:-1] > before[:-1]).tolist()
-        self._seen.update(zip(map(names.__getitem__, more), after[more].tolist(), strict=True))
-        return keep, unidentified
-
-    def _coded(self, people: pa.Array) -> tuple[np.ndarray, list[bytes]]:
-        """Return the position of each identifier in a list of distinct ones, and that list.
-
-        The position of a missing identifier is the length of the list.
-        """
-        people = arrow_values.unwrap(people)
-        if not _is_simple(people.type):
-            raise SourceError(
-                f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
-                "compounds. An identifier is text, a number, a date or bytes."
-            )
-        if not isinstance(people, pa.DictionaryArray):
-            people = people.dictionary_encode()
-        canonical = identifiers(people.dictionary).dictionary_encode()
-        # Two entries of the dictionary may be the same person.
-        places = pc.take(canonical.indices, people.indices)
-        names = canonical.dictionary.to_numpy(zero_copy_only=False).tolist()
-        return places.fill_null(len(names)).to_numpy(), names
-
-
-def identifiers(values: pa.Array) -> pa.Array:
-    """Return each identifier as bytes in canonical form, whatever its type; null if there is none.
-
-    Numbers are formatted as usual, so 1, 1.0 and the text "1" are the same person; the text "01" is
-    another. Empty text and NaN are no identifier. White space around text is ignored. Bytes that
-    are not UTF-8 are unchanged. A list is no identifier.
-    """
-    text, garbled = arrow_values.decode_text(values)
-    if pa.types.is_floating(text.type):
-        text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
-    if pa.types.is_timestamp(text.type):
-        text = text.cast(pa.timestamp(text.type.unit))  # the same instant in UTC
-    if pa.types.is_temporal(text.type):
-        text = text.cast(pa.string())
-    text = arrow_values.texts(text)[0]
-    text = pc.if_else(pc.starts_with(text, LIST_MARK), None, pc.utf8_trim_whitespace(text))
-    canonical = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
-    if garbled is None:
-        return canonical
-    raw = arrow_values.unwrap(values).cast(pa.large_binary())
-    opaque = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
-    return pc.if_else(opaque, raw, canonical)
-
-
-def _is_simple(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_simple(kind.value_type)
-    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind))
-
-
-def _ranks(codes: np.ndarray) -> np.ndarray:
-    """Return how many earlier positions hold the same code."""
-    order = np.argsort(codes, kind="stable")
-    inverse = codes[order]
-    starts = np.flatnonzero(np.r_[True, inverse[1:] != inverse[:-1]]) if len(codes) else codes
-    lengths = np.diff(np.r_[starts, len(codes)])
-    ranks = np.empty(len(codes), np.int64)
-    ranks[order] = np.arange(len(codes)) - np.repeat(starts, lengths)
-    return ranks

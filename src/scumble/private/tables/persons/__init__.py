@@ -1,0 +1,1 @@
+"""Persons: which rows belong to one, and the limit on their number."""

@@ -1,0 +1,169 @@
+"""The limit on the rows of one person, told apart by an identifier column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import repeat
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.model import arrow_compute as pc
+from scumble.model.errors import SourceError
+from scumble.model.schema import arrow_values
+from scumble.model.schema.lists import LIST_MARK
+
+_MANY = 1 << 19  # rows from which a compiled loop counts whole numbers
+
+
+class RowLimit:
+    """Keeps the first `most` rows of each identifier in the column `name`.
+
+    Identifiers are stored in full, not as hashes: on a collision, one person would push out the
+    rows of another, and the bound on the contribution of one person would no longer hold.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self.most = most
+        self._rows = 0
+        self._seen: dict[bytes, int] = {}
+        self._numbers: NumberCounts | None = None  # in place of `_seen`
+        self._whole = True  # whether all identifiers so far are whole numbers
+
+    def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return masks of the rows of the next batch to keep, and of those without identifier.
+
+        A row without identifier is not kept.
+        """
+        people = arrow_values.unwrap(people)
+        self._rows += len(people)
+        self._whole = self._whole and _is_whole(people.type)
+        if self._whole and self._rows > _MANY:
+            if self._numbers is None:
+                self._numbers = NumberCounts.of(self._seen, self.most)
+            return self._numbers.keep(people)
+        if self._numbers is not None:
+            self._seen, self._numbers = self._numbers.by_text(), None
+        return self._keep(*self._coded(people))
+
+    def _keep(self, codes: np.ndarray, names: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        unidentified = codes == len(names)
+        # One more entry, for rows without identifier. Loops inside map, update and zip are fast.
+        before = np.fromiter(map(self._seen.get, [*names, b""], repeat(0)), np.int64)
+        keep = (before[codes] + _ranks(codes) < self.most) & ~unidentified
+        # Counts beyond `most` do not matter, and Python shares small integers.
+        after = np.minimum(before + np.bincount(codes, minlength=len(before)), self.most)
+        more = np.flatnonzero(after[:-1] > before[:-1]).tolist()
+        self._seen.update(zip(map(names.__getitem__, more), after[more].tolist(), strict=True))
+        return keep, unidentified
+
+    def _coded(self, people: pa.Array) -> tuple[np.ndarray, list[bytes]]:
+        """Return the position of each identifier in a list of distinct ones, and that list.
+
+        The position of a missing identifier is the length of the list.
+        """
+        if not _is_simple(people.type):
+            raise SourceError(
+                f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
+                "compounds. An identifier is text, a number, a date or bytes."
+            )
+        if not isinstance(people, pa.DictionaryArray):
+            people = people.dictionary_encode()
+        canonical = identifiers(people.dictionary).dictionary_encode()
+        # Two entries of the dictionary may be the same person.
+        places = pc.take(canonical.indices, people.indices)
+        names = canonical.dictionary.to_numpy(zero_copy_only=False).tolist()
+        return places.fill_null(len(names)).to_numpy(), names
+
+
+class NumberCounts:
+    """How many rows of each person were kept, where persons are whole numbers: a hash table."""
+
+    def __init__(self, numbers: np.ndarray, counts: np.ndarray, most: int) -> None:
+        self._most = most
+        self._persons = len(numbers)
+        self._numbers, self._counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._fill(numbers, counts, len(numbers))
+
+    @classmethod
+    def of(cls, seen: Mapping[bytes, int], most: int) -> NumberCounts:
+        """Return the counts of persons that were counted by the text of their number."""
+        return cls(
+            np.array([*map(int, seen)], np.int64), np.array([*seen.values()], np.int64), most
+        )
+
+    def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows to keep, and which have no identifier."""
+        from scumble.private.tables.persons import kernels
+
+        if 2 * (self._persons + len(people)) > len(self._numbers):
+            self._fill(self._numbers, self._counts, self._persons + len(people))
+        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(pc.cast(people, pa.int64()), 0).to_numpy()
+        kept = np.empty(len(people), bool)
+        self._persons += kernels.keep_first(
+            numbers, there, self._most, self._numbers, self._counts, kept
+        )
+        return kept, ~there
+
+    def by_text(self) -> dict[bytes, int]:
+        """Return the counts by the text of each number."""
+        used = self._counts > 0
+        pairs = zip(self._numbers[used].tolist(), self._counts[used].tolist(), strict=True)
+        return {str(number).encode(): count for number, count in pairs}
+
+    def _fill(self, numbers: np.ndarray, counts: np.ndarray, persons: int) -> None:
+        """Make a table for four times as many persons, with these counts."""
+        from scumble.private.tables.persons import kernels
+
+        size = 1 << (4 * persons).bit_length()
+        table = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        kernels.rehash(numbers, counts, *table)
+        self._numbers, self._counts = table
+
+
+def identifiers(values: pa.Array) -> pa.Array:
+    """Return each identifier as bytes in canonical form, whatever its type; null if there is none.
+
+    Numbers are formatted as usual, so 1, 1.0 and the text "1" are the same person; the text "01" is
+    another. Empty text and NaN are no identifier. White space around text is ignored. Bytes that
+    are not UTF-8 are unchanged. A list is no identifier.
+    """
+    text, garbled = arrow_values.decode_text(values)
+    if pa.types.is_floating(text.type):
+        text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
+    if pa.types.is_timestamp(text.type):
+        text = text.cast(pa.timestamp(text.type.unit))  # the same instant in UTC
+    if pa.types.is_temporal(text.type):
+        text = text.cast(pa.string())
+    text = arrow_values.texts(text)[0]
+    text = pc.if_else(pc.starts_with(text, LIST_MARK), None, pc.utf8_trim_whitespace(text))
+    canonical = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
+    if garbled is None:
+        return canonical
+    raw = arrow_values.unwrap(values).cast(pa.large_binary())
+    opaque = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
+    return pc.if_else(opaque, raw, canonical)
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Return whether all values of a type are whole numbers of 64 bits."""
+    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_simple(kind.value_type)
+    return not (pa.types.is_nested(kind) or pa.types.is_interval(kind))
+
+
+def _ranks(codes: np.ndarray) -> np.ndarray:
+    """Return how many earlier positions hold the same code."""
+    order = np.argsort(codes, kind="stable")
+    inverse = codes[order]
+    starts = np.flatnonzero(np.r_[True, inverse[1:] != inverse[:-1]]) if len(codes) else codes
+    lengths = np.diff(np.r_[starts, len(codes)])
+    ranks = np.empty(len(codes), np.int64)
+    ranks[order] = np.arange(len(codes)) - np.repeat(starts, lengths)
+    return ranks

@@ -1,0 +1,66 @@
+"""The first rows of each person: whole numbers in a hash table, all others in a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scumble.private.tables.persons import limit
+from scumble.private.tables.persons.limit import RowLimit
+
+
+def _slowly(batches: list[list[object]], most: int) -> list[bool]:
+    """Which rows are kept, one row after the other; None is no identifier."""
+    seen: dict[str, int] = {}
+    kept = []
+    for person in (str(each) if each is not None else None for some in batches for each in some):
+        kept.append(person is not None and seen.get(person, 0) < most)
+        if person is not None:
+            seen[person] = seen.get(person, 0) + 1
+    return kept
+
+
+def _kept(batches: list[pa.Array], most: int) -> list[bool]:
+    limited = RowLimit("id", most)
+    found = [limited.keep(batch) for batch in batches]
+    nulls = [each for batch in batches for each in batch.is_null().to_pylist()]
+    assert np.concatenate([without for _, without in found]).tolist() == nulls
+    return np.concatenate([kept for kept, _ in found]).tolist()
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("begin", [0, 40, 10**9])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.uint32(), pa.uint64()])
+def test_rows_are_kept_as_one_by_one(monkeypatch, kind, begin: int, most: int) -> None:
+    """Whichever rows are counted by the hash table: all, those after some, none."""
+    monkeypatch.setattr(limit, "_MANY", begin)
+    rng = np.random.default_rng(most)
+    values = rng.integers(0, 100, (7, 30)).tolist()
+    values.append([])
+    values.append([None, 3, None, 4, 127])
+    batches = [pa.array(each, kind) for each in values]
+    assert _kept(batches, most) == _slowly(values, most)
+
+
+def test_numbers_of_all_sizes_and_signs(monkeypatch) -> None:
+    monkeypatch.setattr(limit, "_MANY", 0)
+    numbers = [0, -1, 1, 2**63 - 1, -(2**63), 2**32, -(2**32), 2**40]
+    rng = np.random.default_rng(5)
+    far = rng.integers(-(2**63), 2**63 - 1, 3000).tolist()
+    values = [[*numbers, *far[:50]], [*reversed(numbers), *far], far]
+    assert _kept([pa.array(each, pa.int64()) for each in values], 2) == _slowly(values, 2)
+
+
+def test_other_identifiers_may_follow_numbers(monkeypatch) -> None:
+    """1, 1.0 and the text "1" are the same person, whichever came first."""
+    monkeypatch.setattr(limit, "_MANY", 0)
+    batches = [
+        pa.array([1, 2, 2, -7]),
+        pa.array(["1", "x", "-7", "01"]),
+        pa.array([1, 5]),
+        pa.array([5.0, 2.0, 1.0]),
+        pa.array(["x", "5"]),
+    ]
+    kept = [True, True, True, True, True, True, True, True, False, True, True, False, False]
+    assert _kept(batches, 2) == [*kept, True, False]
