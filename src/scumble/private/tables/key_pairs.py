@@ -21,7 +21,8 @@ import pyarrow as pa
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, setting
 from scumble.model.schema.open_category import OpenCategory
-from scumble.private.tables.rows import Rows, identifiers
+from scumble.private.tables.persons.limit import identifiers
+from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import BATCH_ROWS, read_safely
 
 if TYPE_CHECKING:
