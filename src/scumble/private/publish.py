@@ -28,8 +28,8 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream, check_seed
+from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
-from scumble.private.tables.persons.long_rows import LongRows
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource

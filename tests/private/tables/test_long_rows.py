@@ -11,8 +11,8 @@ import pyarrow.csv
 import pytest
 
 import scumble as sc
+from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
-from scumble.private.tables.persons.long_rows import LongRows
 
 ROWS = [("t1", "b", 2, "x"), ("t2", "a", 1, "y"), ("t1", "a", 10, "x"), ("t1", "c", 1, "x")]
 NAMES = ["basket", "item", "place", "shop"]

@@ -15,13 +15,13 @@ from scumble.model.schema.lists import EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import RowLimit, identifiers
-from scumble.private.tables.pieces import unit_pieces
 from scumble.private.tables.source import Source, read_safely
 
 if TYPE_CHECKING:
     from scumble.private.engines.workers import Workers
 
 Outside = Literal["error", "drop", "missing"]
+PIECE = 1 << 18  # rows of a piece of a unit; a change would change what a fixed seed publishes
 
 
 class Rows:
@@ -357,3 +357,45 @@ def _shown(value: pa.Scalar) -> str:
         return repr(found.decode() if isinstance(found, bytes) else found)
     except (ValueError, OverflowError):
         return "(text that is not UTF-8, or a date out of range)"
+
+
+# Pieces of units of work: noise does not depend on how the rows were read.
+
+
+def unit_pieces(
+    batches: Iterator[tuple[int, pa.Array, list[np.ndarray]]],
+) -> Iterator[tuple[int, pa.Array, list[np.ndarray]]]:
+    """Regroup the rows of every unit of work into pieces of exactly `PIECE` rows; the last piece of
+    a unit may be shorter.
+
+    Then the pieces follow from the codes alone, however the rows were read, and so does the noise
+    that is drawn piece by piece from the stream of the unit.
+    """
+    waiting: list[tuple[pa.Array, list[np.ndarray]]] = []
+    number, missing = -1, PIECE
+    for unit, people, codes in batches:
+        if unit != number:
+            if waiting:
+                yield number, *_joined(waiting)
+            waiting, number, missing = [], unit, PIECE
+        begin, size = 0, len(codes[0])
+        while begin < size:
+            end = min(size, begin + missing)
+            part = slice(begin, end)
+            waiting.append((people[part], [column[part] for column in codes]))
+            missing -= end - begin
+            begin = end
+            if not missing:
+                yield number, *_joined(waiting)
+                waiting, missing = [], PIECE
+    if waiting:
+        yield number, *_joined(waiting)
+
+
+def _joined(
+    parts: list[tuple[pa.Array, list[np.ndarray]]],
+) -> tuple[pa.Array, list[np.ndarray]]:
+    if len(parts) == 1:
+        return parts[0]
+    people = pa.concat_arrays([people for people, _ in parts])
+    return people, [np.concatenate(each) for each in zip(*(c for _, c in parts), strict=True)]

@@ -1,1 +1,1 @@
-"""Rows of one person: the limit on their number, and rows of single items as lists."""
+"""Persons: which rows belong to one, and the limit on their number."""
