@@ -9,13 +9,13 @@ import pytest
 
 from scumble.model.designs.registry import design_from_dict
 from scumble.model.evidence.open_keys import KeyLevel, OpenKeys
-from scumble.model.laws import DiscreteGaussian, DiscreteLaplace, TruncatedLaplace
-from scumble.private.sampling.open_keys import laplace_threshold, least_reach
+from scumble.model.laws import DiscreteGaussian, DiscreteLaplace, KeyNoise
+from scumble.private.sampling.open_keys import laplace_threshold
 
-TRUNCATED = TruncatedLaplace(Fraction(2), least_reach(Fraction(1, 2), Fraction(1, 1000)))
+OPTIMAL = KeyNoise(Fraction(2), Fraction(1, 1000))
 LAPLACE = DiscreteLaplace(Fraction(2))
 LEVELS = [
-    KeyLevel(1, TRUNCATED, False, TRUNCATED, TRUNCATED.reach),
+    KeyLevel(1, OPTIMAL, False, OPTIMAL, OPTIMAL.reach),
     KeyLevel(1, LAPLACE, False, LAPLACE, laplace_threshold(Fraction(2), Fraction(1, 1000)) - 1),
 ]
 
@@ -64,8 +64,8 @@ def test_a_count_near_the_threshold_may_be_of_one_person():
     level = LEVELS[0]
     assert level.limits(level.threshold + 1, 0.05)[0] == 1
     far = 5 * level.threshold
-    half = level.noise.half_width(0.95)
-    assert level.limits(far, 0.05) == (far - half, far + half)  # nothing was selected there
+    low, high = level.limits(far, 0.05)  # nothing was selected there
+    assert (low, high) == (far - level.noise.quantile(0.975), far - level.noise.quantile(0.025))
 
 
 def test_counts_that_are_measured_again_have_the_limits_of_their_noise():

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.laws import TruncatedLaplace, law_from_dict
+from scumble.model.laws import KeyNoise, law_from_dict
 from scumble.model.laws.base import normal_cdf
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.key_noise import shown_probabilities
 from scumble.model.privacy.accounting import analytic_delta
 from scumble.private.sampling import open_keys
 from scumble.private.sampling.source import Keystream
@@ -49,65 +50,53 @@ def excess(one: dict, other: dict, epsilon: Fraction) -> Decimal:
     )
 
 
-def noise(epsilon: Fraction, reach: int) -> dict[int, Decimal]:
-    weights = {x: (-decimal(epsilon) * abs(x)).exp() for x in range(-reach, reach + 1)}
-    total = sum(weights.values())
-    return {x: weight / total for x, weight in weights.items()}
-
-
-def truncated(epsilon: Fraction, reach: int, count: int) -> dict:
+def shown(epsilon: Fraction, delta: Fraction, count: int) -> dict:
     """The law of what is shown about a key of `count` people; None if nothing is."""
     if not count:
         return {None: Decimal(1)}
+    chances = list(map(decimal, shown_probabilities(epsilon, delta)))
+    reach = KeyNoise(1 / epsilon, delta).reach
     found: dict = {None: Decimal(0)}
-    for x, chance in noise(epsilon, reach).items():
-        shown = count + x if count + x > reach else None
-        found[shown] = found.get(shown, Decimal(0)) + chance
+    for place, (before, after) in enumerate(pairwise(chances)):
+        number = count + reach - place
+        key = number if number > reach else None
+        found[key] = found.get(key, Decimal(0)) + after - before
     return found
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
-def test_truncated_noise_is_private_and_its_reach_is_the_least(epsilon, delta):
-    reach = open_keys.least_reach(epsilon, delta)
-    laws = [truncated(epsilon, reach, count) for count in range(2 * reach + 3)]
-    worst = max(excess(a, b, epsilon) for a, b in pairwise(laws))
-    assert worst <= decimal(delta) + TINY
-    shorter = [truncated(epsilon, reach - 1, count) for count in (0, 1)]
-    assert excess(*shorter, epsilon) > decimal(delta)
+def test_noise_that_names_the_most_keys_is_private_and_no_other_names_more(epsilon, delta):
+    """With the number: counts from 0 to beyond the last at which a key may be left out."""
+    chances = shown_probabilities(epsilon, delta)
+    laws = [shown(epsilon, delta, count) for count in range(len(chances) + 3)]
+    found = [excess(a, b, epsilon) for a, b in pairwise(laws)]
+    assert max(found) <= decimal(delta) + TINY
+    assert min(found) > decimal(delta) * (1 - Decimal(10) ** -12)  # nowhere room for more
+    for law, chance in zip(laws, chances, strict=False):
+        assert abs(1 - law[None] - decimal(chance)) < TINY
+    names = [{1: decimal(p), None: 1 - decimal(p)} for p in chances]
+    tight = [excess(a, b, epsilon) for a, b in pairwise(names)]
+    assert min(tight[:-1]) > decimal(delta) * (1 - Decimal(10) ** -12)
+    assert chances[0] == 0
+    assert chances[-1] == 1
 
 
 def test_two_keys_compose_and_the_price_is_tight():
     """κ = 2: (ε/2, δ/2) each gives (ε, δ), and (ε, δ) each does not."""
     epsilon, delta = Fraction(1), Fraction(1, 50)
-    reach = open_keys.least_reach(epsilon / 2, delta / 2)
 
-    def pair(counts, rate, most):
-        laws = [truncated(rate, most, count) for count in counts]
+    def pair(counts, rate, rare):
+        laws = [shown(rate, rare, count) for count in counts]
         both = product(laws[0].items(), laws[1].items())
         return {(x, y): p * q for (x, p), (y, q) in both}
 
-    for counts in [(0, 0), (0, 1), (1, 1), (2, 5), (2 * reach, 0), (2 * reach, 2 * reach)]:
+    last = len(shown_probabilities(epsilon / 2, delta / 2))
+    for counts in [(0, 0), (0, 1), (1, 1), (2, 5), (last - 2, 0), (last, last)]:
         more = tuple(count + 1 for count in counts)
-        found = [pair(each, epsilon / 2, reach) for each in (counts, more)]
+        found = [pair(each, epsilon / 2, delta / 2) for each in (counts, more)]
         assert excess(*found, epsilon) <= decimal(delta) + TINY
-    short = open_keys.least_reach(epsilon, delta)
-    found = [pair(each, epsilon, short) for each in ((short, short), (short + 1, short + 1))]
+    found = [pair(each, epsilon, delta) for each in ((4, 4), (5, 5))]
     assert excess(*found, epsilon) > decimal(delta)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
-def test_probabilities_are_the_largest(epsilon, delta):
-    shown = open_keys.shown_probabilities(epsilon, delta)
-    assert shown[0] == 0
-    assert shown[-1] == 1
-    laws = [{1: decimal(p), None: 1 - decimal(p)} for p in shown]
-    found = [excess(a, b, epsilon) for a, b in pairwise(laws)]
-    assert max(found) <= decimal(delta) + TINY
-    assert min(found[:-1]) > decimal(delta) * (1 - Decimal(10) ** -12)  # nowhere room for more
-    reach = open_keys.least_reach(epsilon, delta)
-    for count, chance in enumerate(shown[: 2 * reach + 1]):
-        named = 1 - truncated(epsilon, reach, count)[None]
-        assert named <= decimal(chance) * (1 + Decimal(10) ** -12)
 
 
 def laplace(scale: Fraction, threshold: int, count: int) -> dict:
@@ -194,47 +183,44 @@ def test_the_threshold_of_sums_against_a_sum_of_probabilities():
     assert max(alone(found - 1, t) for t in (1, 2, 3)) > float(delta)
 
 
-def test_truncated_draws_have_their_law():
+def test_draws_have_their_law():
     """False alarm: 1e-6."""
-    law = TruncatedLaplace(Fraction(3, 2), 4)
-    drawn = open_keys.truncated_laplace(Keystream(5), law, 40_000)
-    chances = noise(Fraction(2, 3), 4)
+    law = KeyNoise(Fraction(3, 2), Fraction(1, 20))
+    drawn = open_keys.key_noise(Keystream(5), law, 40_000)
+    chances = {x: law.pmf(x) for x in range(-law.reach - 3, law.reach + 1) if law.pmf(x) > 1e-3}
     counts = [int((drawn == x).sum()) for x in chances]
-    assert sum(counts) == len(drawn)
-    assert not rejects(counts, [float(chance) for chance in chances.values()])
+    rare = 1 - sum(chances.values())
+    assert len(drawn) - sum(counts) <= 100 + 10 * rare * len(drawn)
+    shares = np.array(list(chances.values()))
+    assert not rejects(counts, (shares / shares.sum()).tolist())
 
 
-def test_shown_keys_have_their_probabilities():
-    """False alarm: 1e-6 each."""
-    shown = open_keys.shown_probabilities(Fraction(1), Fraction(1, 20))
-    for count in (0, 1, 2, 3, len(shown) + 5):
-        drawn = open_keys.draw_shown(Keystream(count), np.full(20_000, count), shown)
-        chance = float(shown[min(count, len(shown) - 1)])
-        if chance in (0.0, 1.0):
-            assert drawn.all() == bool(chance) == drawn.any()
-        else:
-            assert not rejects([drawn.sum(), (~drawn).sum()], [chance, 1 - chance])
-
-
-def test_the_truncated_law_against_sums():
-    law = TruncatedLaplace(Fraction(5, 2), 7)
-    chances = {x: float(p) for x, p in noise(Fraction(2, 5), 7).items()}
-    assert law.variance == pytest.approx(sum(x * x * p for x, p in chances.items()))
-    for x in range(-9, 10):
+def test_the_law_against_sums():
+    epsilon, delta = Fraction(2, 5), Fraction(1, 100)
+    law = KeyNoise(1 / epsilon, delta)
+    exact = shown_probabilities(epsilon, delta)
+    chances = {law.reach - j: float(b - a) for j, (a, b) in enumerate(pairwise(exact))}
+    assert sum(chances.values()) == pytest.approx(1)
+    assert max(chances, key=chances.__getitem__) == 0
+    mean = sum(x * p for x, p in chances.items())
+    assert law.mean == pytest.approx(mean)
+    assert law.variance == pytest.approx(sum((x - mean) ** 2 * p for x, p in chances.items()))
+    for x in range(-len(chances), len(chances)):
         assert law.pmf(x) == pytest.approx(chances.get(x, 0.0))
         below = sum(p for y, p in chances.items() if y <= x)
         assert law.cdf(x) == pytest.approx(below, abs=1e-12)
-    for level in (0.5, 0.9, 0.95, 0.999999):
+        assert law.above(x) == pytest.approx(1 - below, abs=1e-12)
+    for level in (0.5, 0.9, 0.999):
         half = law.half_width(level)
         assert sum(p for y, p in chances.items() if abs(y) <= half) >= level - 1e-12
         assert sum(p for y, p in chances.items() if abs(y) < half) < level
-    assert law.quantile(0.5) == 0
+        assert law.cdf(law.quantile(level)) >= level > law.cdf(law.quantile(level) - 1)
     assert law_from_dict(law.to_dict()) == law
 
 
 def test_too_little_epsilon_is_refused():
     with pytest.raises(sc.ParameterError, match="hardly a key could be named"):
-        open_keys.least_reach(Fraction(1, 10**6), Fraction(1, 10**9))
+        KeyNoise(Fraction(10**6), Fraction(1, 10**9))
 
 
 def test_laplace_tail_in_the_model_agrees():

@@ -12,7 +12,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
-from scumble.private.meter.open_keys import LaplaceRule, PrivateKeys, TruncatedRule
+from scumble.private.meter.open_keys import LaplaceRule, OptimalRule, PrivateKeys
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling import open_keys
 from scumble.private.sampling.source import Keystream
@@ -90,12 +90,13 @@ def test_counts_are_near_the_truth_and_saved(rule, tmp_path):
 
 def test_auto_takes_counts_for_few_keys_and_sums_for_many():
     rules = [sc.Keys("query", keys=keys, **GIVEN).chosen_rule for keys in (1, 2, 3, 30)]
-    assert rules == ["optimal", "optimal", "sips", "sips"]
+    assert rules == ["optimal", "sips", "sips", "sips"]
+    assert sc.Keys("query", keys=1, counts=False, **GIVEN).chosen_rule == "sips"
 
 
 def test_questions():
     rows = table()
-    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, **GIVEN), seed=3)
+    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, rule="optimal", **GIVEN), seed=3)
     groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
     one = release.answer("SELECT COUNT(*) FROM t WHERE query = 'query 1'")
     assert one.value == groups["query 1"].value
@@ -319,9 +320,9 @@ def private(promise: PrivacyLoss) -> PrivateTable:
 
 def test_the_meter_refuses_what_is_not_paid_for():
     unit, delta = PrivacyUnit("add_remove", 2, "who"), Fraction(1, 1000)
-    mechanism = sc.Keys("query", keys=2, **{**GIVEN, "delta": delta})
+    mechanism = sc.Keys("query", keys=2, rule="optimal", **{**GIVEN, "delta": delta})
     rule = mechanism._rule()
-    assert isinstance(rule, TruncatedRule)
+    assert isinstance(rule, OptimalRule)
     assert rule.loss(unit) == PrivacyLoss(Fraction(1), delta=delta)
     assert rule.loss(PrivacyUnit("replace", 2, "who")) == PrivacyLoss(Fraction(2), delta=2 * delta)
     for promise in (
@@ -336,16 +337,13 @@ def test_the_meter_refuses_what_is_not_paid_for():
 
 
 def test_a_threshold_that_is_too_low_is_refused():
-    unit, delta = PrivacyUnit("replace", 1, "who"), Fraction(1, 1000)
+    unit = PrivacyUnit("replace", 1, "who")
     rule = sc.Keys("query", keys=1, rule="zealous", **{**GIVEN, "neighbours": "replace"})._rule()
     assert isinstance(rule, LaplaceRule)
     rule.loss(unit)
     lower = LaplaceRule(rule.noise, rule.threshold - 1, rule.delta)
     with pytest.raises(sc.PromiseError, match="too low"):
         lower.loss(unit)
-    short = TruncatedRule(sc.Keys("query", keys=1, **GIVEN)._rule().law, delta / 10**9)
-    with pytest.raises(sc.PromiseError, match="too short"):
-        short.loss(unit)
 
 
 @pytest.mark.parametrize("rule", RULES)

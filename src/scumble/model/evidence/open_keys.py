@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from scumble.model import stored
 from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.laws.truncated import TruncatedLaplace
+from scumble.model.laws.key_noise import KeyNoise
 
-KeyLaw = TruncatedLaplace | DiscreteLaplace | DiscreteGaussian
+KeyLaw = KeyNoise | DiscreteLaplace | DiscreteGaussian
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,14 @@ class KeyLevel:
             _law(data["selection"]),
             stored.whole(data["threshold"]),
         )
-        if not found.fresh and found.selection != found.noise:
+        if not found.fresh and found.noise not in (None, found.selection):
             raise ValueError("a count that is not measured again has the noise of the selection")
         return found
+
+    @property
+    def bias(self) -> float:
+        """The mean of the noise of a count."""
+        return self.noise.mean if isinstance(self.noise, KeyNoise) else 0.0
 
     # --- what a count, or its absence, tells about the number of people -------------------------
 
@@ -90,8 +95,8 @@ class KeyLevel:
 
 
 def _above(law: KeyLaw, x: int) -> float:
-    """P(noise > x), by symmetry a lower tail, which keeps its digits."""
-    return law.cdf(-x - 1)
+    """P(noise > x), of symmetric laws a lower tail, which keeps its digits."""
+    return law.above(x) if isinstance(law, KeyNoise) else law.cdf(-x - 1)
 
 
 def _first(holds: Any, low: int, guess: int) -> int:

@@ -13,7 +13,7 @@ from scumble.model import stored
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import DiscreteLaw, ErrorLaw, Normal
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from scumble.model.laws.truncated import TruncatedLaplace
+from scumble.model.laws.key_noise import KeyNoise
 from scumble.model.laws.weighted_sum import NoiseSum
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "DiscreteLaplace",
     "DiscreteLaw",
     "ErrorLaw",
+    "KeyNoise",
     "NoiseLaw",
     "NoiseSum",
     "Normal",
-    "TruncatedLaplace",
     "law_from_dict",
     "noise_law_from_dict",
 ]
@@ -39,8 +39,8 @@ def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
         return DiscreteLaplace(stored.fraction(data["scale"]))
     if kind == "discrete gaussian":
         return DiscreteGaussian(stored.fraction(data["parameter"]))
-    if kind == "truncated laplace":
-        return TruncatedLaplace(stored.fraction(data["scale"]), stored.whole(data["reach"]))
+    if kind == "key noise":
+        return KeyNoise(stored.fraction(data["scale"]), stored.fraction(data["delta"]))
     if kind == "noise sum":
         base = noise_law_from_dict(data["base"])
         return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})

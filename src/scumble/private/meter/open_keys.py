@@ -19,7 +19,7 @@ import pyarrow as pa
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import PromiseError
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.truncated import TruncatedLaplace
+from scumble.model.laws.key_noise import KeyNoise
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.noise import NoisySteps, check_scale
 from scumble.private.sampling import open_keys
@@ -94,46 +94,23 @@ def _among(counter: KeyCounter, within: Sequence[pa.Array]) -> Mask | None:
 
 
 @dataclass(frozen=True)
-class TruncatedRule:
-    """Truncated Laplace noise on counts; a key costs (1/scale, δ), with `delta` for one key."""
+class OptimalRule:
+    """The noise that names the most keys; one key costs (1/scale, δ)."""
 
-    law: TruncatedLaplace
-    delta: Fraction
+    law: KeyNoise
 
     def loss(self, unit: PrivacyUnit) -> PrivacyLoss:
-        if open_keys.least_reach(1 / self.law.scale, self.delta) > self.law.reach:
-            raise PromiseError("The noise of keys is too short for the promised δ.")
         changed = unit.sensitivity
-        return PrivacyLoss(changed / self.law.scale, delta=changed * self.delta)
+        return PrivacyLoss(changed / self.law.scale, delta=changed * self.law.delta)
 
     def find(
         self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
     ) -> tuple[Counts, Counts | None]:
         people = _people(counter, most, noise, among)
         keys = np.flatnonzero(people)
-        noisy = people[keys] + open_keys.truncated_laplace(noise.source, self.law, len(keys))
+        noisy = people[keys] + open_keys.key_noise(noise.source, self.law, len(keys))
         shown = noisy > self.law.reach
         return keys[shown], noisy[shown]
-
-
-@dataclass(frozen=True)
-class BestRule:
-    """The largest probabilities of showing a key under (ε, δ) for one key, without counts."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-    def loss(self, unit: PrivacyUnit) -> PrivacyLoss:
-        changed = unit.sensitivity
-        return PrivacyLoss(changed * self.epsilon, delta=changed * self.delta)
-
-    def find(
-        self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
-    ) -> tuple[Counts, Counts | None]:
-        people = _people(counter, most, noise, among)
-        keys = np.flatnonzero(people)
-        chances = open_keys.shown_probabilities(self.epsilon, self.delta)
-        return keys[open_keys.draw_shown(noise.source, people[keys], chances)], None
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
-"""Which values of an unlisted domain may be named: exact parameters and draws of five rules.
+"""Which values of an unlisted domain may be named: exact parameters and draws.
 
 A key is shown only if somebody has it, so that a key of one person alone must be shown with a
 probability of at most δ. `count` is the number of people who have a key.
 
-- Truncated noise (Desfontaines, Voss, Gipson, 2022): X is discrete Laplace noise of scale 1/ε
-  given |X| <= k. A key is shown with the number count + X if that is above k. Proof of (ε, δ) for
-  one key: the numbers of neighbouring counts have probabilities within a factor e^ε, but for the
-  largest of count + 1 and, from count = 2k on, the smallest of count, which have probability
-  P(X = k) each; that the key is not shown has P(X <= k - count), which is at most
-  P(X = -k) + e^ε P(X <= k - count - 1). `least_reach` makes P(X = k) at most δ.
-- Best probabilities: `shown_probabilities` are the largest π(count) under (ε, δ), without a number.
+- The most keys (Desfontaines, Voss, Gipson, 2022): π(count) is the largest probability of showing a
+  key under (ε, δ), and the noise X has P(X > k - count) = π(count), where k is its largest value. A
+  key is shown with the number count + X if that is above k. Proof of (ε, δ) for one key: from one
+  number to the next P(X) grows by the factor e^ε, then falls by it. So all numbers of neighbouring
+  counts have probabilities within e^ε, but for the largest, of probability δ, and at the other end
+  the last two, whose excess is 1 - π(n) - e^ε (1 - π(n+1)) = δ.
 - Laplace noise of scale b: shown if the noisy count reaches a threshold, so high that a key of one
   person reaches it with probability p <= δ and 1/(1 - p) <= e^(1/b). One key costs 1/b and p.
 - Weighted sums with Gaussian noise: a person with t keys adds floor(2^20 / √t) to each of them, a
@@ -20,7 +19,6 @@ probability of at most δ. `count` is the number of people who have a key.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,20 +26,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteGaussian
-from scumble.model.laws.truncated import TruncatedLaplace
+from scumble.model.laws.key_noise import KeyNoise, shown_probabilities
 from scumble.model.privacy.accounting import analytic_variance
-from scumble.model.privacy.guarantee import gamma_for_epsilon
-from scumble.private.sampling.bits import Coins
-from scumble.private.sampling.noise import Enclosure, discrete_laplace, exponential
+from scumble.private.sampling.bits import Cuts
+from scumble.private.sampling.noise import Enclosure, exponential
 from scumble.private.sampling.source import Keystream
 
 Integers = NDArray[np.int64]
 
 UNIT = 1 << 20  # the weight of a person with one key
 SHARES = (1, 3, 9)  # of the precision and of δ in the three rounds of `sips`
-MOST_REACH = 1 << 20
 FOR_NAMES = Fraction(2, 5)  # of δ, for keys of one person alone; the rest is for Gaussian noise
 # Gaussian noise on whole numbers is continuous noise of a variance less by this, rounded at random
 # (see `_discrete`), but for a factor of 1 ± 2e^(-2π²·2) = 1 ± 2e-17 in each probability.
@@ -54,77 +49,19 @@ def weight_of(keys: int) -> int:
     return math.isqrt(UNIT * UNIT // keys)
 
 
-# --- truncated Laplace noise ---------------------------------------------------------------------
+# --- noise that names the most keys ---------------------------------------------------------------
 
 
-def truncated_laplace(source: Keystream, law: TruncatedLaplace, size: int) -> Integers:
-    """Return `size` independent variables of `law`: Laplace noise beyond its reach is redrawn."""
-    out = np.empty(size, np.int64)
-    rows = np.arange(size)
-    while len(rows):
-        drawn = discrete_laplace(source, law.scale, len(rows))
-        inside = np.abs(drawn) <= law.reach
-        out[rows[inside]] = drawn[inside].astype(np.int64)
-        rows = rows[~inside]
-    return out
-
-
-@lru_cache(maxsize=64)
-def least_reach(epsilon: Fraction, delta: Fraction) -> int:
-    """Return the least k for which truncated noise of scale 1/ε has P(X = k) at most δ.
-
-    With a = e^(-ε), that is (1 - a) a^k <= δ (1 + a - 2 a^(k+1)). The formula of the reals gives a
-    first guess; the inequality is then decided between exact enclosures.
-    """
-    rate, chance = float(epsilon), float(delta)
-    guess = math.log((math.expm1(rate) + 2 * chance) / (math.exp(rate) + 1)) - math.log(chance)
-    reach = max(math.ceil(guess / rate) - 1, 1)
-    if reach > MOST_REACH:
-        raise ParameterError(
-            "With this epsilon and so many keys of a person, hardly a key could be named; allow a "
-            "larger epsilon or fewer keys."
-        )
-    while not _rare_enough(epsilon, delta, reach):
-        reach += 1
-    while reach > 1 and _rare_enough(epsilon, delta, reach - 1):
-        reach -= 1
-    return reach
-
-
-def _rare_enough(epsilon: Fraction, delta: Fraction, reach: int) -> bool:
-    precision = 256 + 2 * (delta.denominator // delta.numerator).bit_length()
-    one = 1 << precision
-    ratio = exponential(epsilon, precision)
-    end = exponential(reach * epsilon, precision)
-    beyond = exponential((reach + 1) * epsilon, precision)
-    return Fraction((one - ratio[0]) * end[1], one) <= delta * (one + ratio[0] - 2 * beyond[1])
-
-
-# --- the best probabilities ----------------------------------------------------------------------
+def key_noise(source: Keystream, law: KeyNoise, size: int) -> Integers:
+    """Return `size` independent variables of `law`."""
+    drawn = _cuts(law).draw(source, size)
+    return law.reach - drawn.astype(np.int64)
 
 
 @lru_cache(maxsize=16)
-def shown_probabilities(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, ...]:
-    """Return the probability π of showing a key of 0, 1, 2, ... people; the last one is 1.
-
-    π(0) = 0 and π(n+1) = min(γπ(n) + δ, 1 - (1 - π(n) - δ)/γ, 1), with γ at most e^ε; each is
-    rounded down to a grid, which keeps all inequalities true.
-    """
-    least_reach(epsilon, delta)  # refuses an ε that would take forever
-    gamma = gamma_for_epsilon(epsilon)
-    grid = 1 << (128 + (delta.denominator // delta.numerator).bit_length())
-    found = [Fraction(0)]
-    while (last := found[-1]) < 1:
-        best = min(gamma * last + delta, 1 - (1 - last - delta) / gamma, Fraction(1))
-        found.append(Fraction(math.floor(best * grid), grid))
-    return tuple(found)
-
-
-def draw_shown(
-    source: Keystream, counts: Integers, probabilities: Sequence[Fraction]
-) -> NDArray[np.bool_]:
-    """Return which keys are shown; a key of n people is with probability `probabilities[n]`."""
-    return Coins(probabilities).throw(source, np.minimum(counts, len(probabilities) - 1))
+def _cuts(law: KeyNoise) -> Cuts:
+    """The error is reach - j if a uniform number is from π(j) on and below π(j + 1)."""
+    return Cuts.rational(shown_probabilities(1 / law.scale, law.delta)[1:-1])
 
 
 # --- Laplace noise -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from scumble.model.errors import ParameterError, SchemaError, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.evidence.open_keys import KeyLevel, OpenKeys
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.laws.truncated import TruncatedLaplace
+from scumble.model.laws.key_noise import KeyNoise
 from scumble.model.parameters import free_name, whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss, PrivacyUnit
 from scumble.model.privacy.guarantee import (
@@ -27,13 +27,12 @@ from scumble.model.privacy.guarantee import (
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.open_keys import (
-    BestRule,
     FoundKeys,
     GaussianRule,
     KeyRule,
     LaplaceRule,
+    OptimalRule,
     PrivateKeys,
-    TruncatedRule,
 )
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling import open_keys
@@ -43,7 +42,6 @@ Rule = Literal["auto", "optimal", "gaussian", "sips", "zealous", "korolova"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 MOST_KEYS = 10_000
 FOR_COUNTS = Fraction(3, 10)  # of the precision of Gaussian noise
-_BY_COUNTS = 2  # up to this number of keys of a person counts tell more than weighted sums
 _SAMPLED = ("hong", "sample", "sampling")
 _SELDOM = 0.05
 _HONG = (
@@ -62,11 +60,11 @@ class Keys(AttributeSummary):
     most `keys` different ones, drawn at random; without `person` every row is a person with one
     key. `rule` says which keys are named: "optimal" names the most keys that are possible if each
     person keeps one, and takes their counts from the same draw; "sips" finds keys in three rounds,
-    in which people spend on keys that were not found yet, and is better for several keys of a
-    person; "gaussian" is one such round; "zealous" and "korolova" are the rules of earlier papers.
-    "auto" is "optimal" for one or two keys of a person, else "sips". `within` names a column whose
-    keys are found first: `Keys("url", within="query")` finds queries, then pairs of a found query
-    and an address, with half of the budget each.
+    in each of which people draw `keys` of theirs that were not found yet, and is better where
+    people have several; "gaussian" is one such round; "zealous" and "korolova" are the rules of
+    earlier papers. "auto" is "optimal" for counts of one key of each person, else "sips". `within`
+    names a column whose keys are found first: `Keys("url", within="query")` finds queries, then
+    pairs of a found query and an address, with half of the budget each.
 
     Parameters:
         attributes: the columns of a key, as query.
@@ -78,7 +76,7 @@ class Keys(AttributeSummary):
 
     Promises: (ε, δ)-DP of the whole release. Proof: with (ε/κ, δ/κ) for each of κ keys, whose
         draws are independent; for one key, of n and n + 1 people, the probabilities of all numbers
-        are within e^(ε/κ), but for one number at each end, of probability δ/κ. With weighted sums:
+        are within e^(ε/κ), but for an excess of δ/κ at one end. With weighted sums:
         a person adds a vector of length 1 to the sums; all rounds together are one Gaussian
         mechanism with (ε, 0.6 δ), and a key that nobody else has passes a threshold with
         probability 0.4 δ at most. A choice of some keys of a person depends on nobody else.
@@ -144,7 +142,8 @@ class Keys(AttributeSummary):
         """The rule that "auto" stands for."""
         if self.rule != "auto":
             return self.rule
-        return "optimal" if self.keys <= _BY_COUNTS else "sips"
+        single = self.keys == 1 and (self.counts or self.person is None)
+        return "optimal" if single else "sips"
 
     def _levels(self) -> list[tuple[str, ...]]:
         return [self.names] if self.within is None else [self.names[:1], self.names]
@@ -157,12 +156,7 @@ class Keys(AttributeSummary):
         unit, chosen = self.unit, self.chosen_rule
         if chosen == "optimal":
             rate, rare = epsilon / unit.sensitivity, delta / unit.sensitivity
-            if not self.counts:
-                open_keys.shown_probabilities(rate, rare)
-                return BestRule(rate, rare)
-            return TruncatedRule(
-                TruncatedLaplace(1 / rate, open_keys.least_reach(rate, rare)), rare
-            )
+            return OptimalRule(KeyNoise(1 / rate, rare))
         if chosen in ("zealous", "korolova"):
             again = chosen == "korolova" and self.counts
             noise = DiscreteLaplace(unit.sensitivity / (epsilon / 2 if again else epsilon))
@@ -244,15 +238,15 @@ class Keys(AttributeSummary):
 
     def _level(self, rule: KeyRule, columns: int) -> KeyLevel:
         match rule:
-            case TruncatedRule(law, _):
-                return KeyLevel(columns, law, False, law, law.reach)
+            case OptimalRule(law):
+                return KeyLevel(columns, law if self.counts else None, False, law, law.reach)
             case LaplaceRule(noise, threshold, _, counts):
                 shown = counts or noise
                 given = shown if self.counts else None
                 return KeyLevel(columns, given, counts is not None, noise, threshold - 1)
             case GaussianRule():
                 return KeyLevel(columns, rule.plan.counts, True)
-        return KeyLevel(columns, None, True)
+        raise TypeError("an unknown rule")
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:

@@ -225,9 +225,9 @@ class KeyQuestion:
         """
         unseen = 0.0 if one else max(self._possible(pinned=pinned) - len(counts), 0.0)
         low, high = self._limits
-        value = math.fsum(counts * amounts)
+        value = math.fsum((counts - self.level.bias) * amounts)
         if self.query.aggregate == "mean":
-            return self._mean(value, float(counts.sum()))
+            return self._mean(value, float((counts - self.level.bias).sum()))
         law: Law = KeySum(
             self.level, tuple(counts.tolist()), tuple(amounts.tolist()), unseen, low, high
         )
