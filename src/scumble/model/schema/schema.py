@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -292,6 +291,8 @@ class Schema:
     @classmethod
     def loads(cls, text: str) -> Schema:
         """Read a schema from TOML text."""
+        import tomllib
+
         try:
             document = tomllib.loads(text)
             stored.check_nesting(document)
