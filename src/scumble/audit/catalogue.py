@@ -7,11 +7,13 @@ the catalogue has at most that probability of an error for each of its tests.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import repeat
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ from scumble.audit.mechanism_claims import tried
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Report
 from scumble.model.privacy.accounting import Neighbours
+from scumble.private.engines.interrupts import interrupts_blocked
 from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary, mechanisms
 
@@ -53,12 +56,41 @@ def catalogue(
     `step` is called with a description before each report.
     """
     claims = list(everything())
-    cores = workers or os.cpu_count() or 1
-    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        found = pool.map(reported, range(len(claims) + 1), repeat(runs), repeat(seed))
-        for words in (*(claim.words for claim in claims), "attacks on the statistical database"):
-            step(words)
+    words = [*(claim.words for claim in claims), "attacks on the statistical database"]
+    with _processes(workers or os.cpu_count() or 1) as pool:
+        with interrupts_blocked():
+            found = pool.map(reported, range(len(words)), repeat(runs), repeat(seed))
+        for each in words:
+            step(each)
             yield next(found)
+
+
+@contextmanager
+def _processes(cores: int) -> Iterator[ProcessPoolExecutor]:
+    """Give processes that end with the block; if it fails or is left early, at once.
+
+    A terminal sends Ctrl-C to all of them. They ignore it, and this process ends them. Their
+    temporary folders are in one that is removed here.
+    """
+    before = active_children()
+    spawn = get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder,
+        ProcessPoolExecutor(cores, spawn, _start_process, (folder,)) as pool,
+    ):
+        try:
+            yield pool
+        except BaseException:
+            for process in active_children():
+                if process not in before:
+                    process.kill()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _start_process(folder: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tempfile.tempdir = folder
 
 
 def reported(place: int, runs: int, seed: int | None = None) -> Report:

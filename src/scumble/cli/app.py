@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,17 @@ def main() -> None:
     if words in (["--help"], ["-h"]) and _help_is_known():
         _print_help()
         return
+    try:
+        _run(words)
+    except KeyboardInterrupt:  # before the command has begun, or after it has ended
+        from scumble.cli.signals import STOPPED
+
+        sys.stderr.write(f"{STOPPED}\n")
+        sys.exit(130)
+
+
+def _run(words: Sequence[str]) -> None:
+    """Run the command that stands first among the words, or else say which there are."""
     from scumble.cli import console
     from scumble.model.no_pandas import WithoutPandas
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import console, options
-from scumble.cli.signals import ignore_interrupts
+from scumble.cli.signals import ignore_interrupts, interrupt_handled
 from scumble.model.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
             _say_what_is_open(comparison, results, seconds)
             return False
         except KeyboardInterrupt:
-            pass
+            interrupt_handled()
         except ScumbleError as error:
             why = str(error)
     console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scumble.cli.signals import exit_on_signals
+from scumble.cli.signals import STOPPED, exit_on_signals
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 from scumble.model.stored import CONTROL
 
@@ -128,6 +128,7 @@ def run(application: typer.Typer, name: str | None = None) -> None:
         with exit_on_signals():
             application(prog_name=name)
     except KeyboardInterrupt:
+        say(STOPPED)
         sys.exit(INTERRUPTED)
 
 
@@ -162,7 +163,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, ScumbleError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "Stopped. Nothing was left half-written.", INTERRUPTED
+        return STOPPED, INTERRUPTED
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"The system refused: {error.strerror}{where}.", SYSTEM

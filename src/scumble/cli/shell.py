@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.cli import console, printing
+from scumble.cli.signals import interrupt_handled
 from scumble.model.errors import ParameterError, ScumbleError
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def typed_lines(words: Sequence[str], past: Sequence[str]) -> Iterator[str]:
         try:
             yield ask()
         except KeyboardInterrupt:  # the line is dropped, as in other shells
+            interrupt_handled()
             console.echo()
         except EOFError:
             return

@@ -3,7 +3,7 @@
 Temporary folders may hold private rows. Context managers remove them, so a signal must unwind the
 stack instead of killing the process. SIGTERM and SIGHUP therefore raise `SystemExit`, as SIGINT
 (Ctrl-C) raises `KeyboardInterrupt`. Some libraries swallow every exception while they are imported;
-the exception is then raised again.
+the exception is then raised again, until `interrupt_handled` says that it was meant to be caught.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
+STOPPED = "Stopped. Nothing was left half-written."
 _SIGNALS = ("SIGTERM", "SIGHUP")
 _RETRY_SECONDS = 0.5  # if the program has not ended after this time, the exception was swallowed
 
@@ -23,8 +25,11 @@ _RETRY_SECONDS = 0.5  # if the program has not ended after this time, the except
 def exit_on_signals() -> Iterator[None]:
     """Raise `SystemExit(128 + number)` inside the block when SIGTERM or SIGHUP arrives.
 
-    A signal that the parent process told this one to ignore, as nohup does, stays ignored.
+    SIGINT raises `KeyboardInterrupt`. A signal that the parent process told this one to ignore, as
+    nohup does, stays ignored.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     for name in _SIGNALS:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -32,8 +37,15 @@ def exit_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        interrupt_handled()
+        if signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupt_handled() -> None:
+    """Say that the exception of a signal was caught on purpose: it is not raised again."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextmanager
@@ -54,23 +66,34 @@ def ignore_interrupts() -> Iterator[None]:
 
 def _exit(number: int, _: FrameType | None) -> None:
     """Handle a signal: raise `SystemExit`, and raise it again until the stack is being unwound."""
-    exit_error = SystemExit(128 + number)
+    _raise_until_unwound(SystemExit(128 + number))
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    """Handle Ctrl-C: raise `KeyboardInterrupt` in the same way."""
+    _raise_until_unwound(KeyboardInterrupt())
+
+
+def _raise_until_unwound(error: BaseException) -> NoReturn:
     if not hasattr(signal, "setitimer"):
-        raise exit_error
+        raise error
 
     def retry(_: int, __: FrameType | None) -> None:
         """Raise the error again unless cleanup code is running because of it."""
         signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS)
-        if not _has_cause(sys.exc_info()[1], exit_error):
-            raise exit_error
+        if not _has_cause(sys.exc_info()[1], type(error)):
+            raise error
 
     signal.signal(signal.SIGALRM, retry)
     signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS)
-    raise exit_error
+    raise error
 
 
-def _has_cause(error: BaseException | None, first: BaseException) -> bool:
-    """Return whether `error` is `first`, or was raised while `first` was being handled."""
-    while error is not None and error is not first:
+def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Return whether `error` is of a kind, or was raised while such a one was being handled.
+
+    Readers raise an exception of the same kind for that of a library.
+    """
+    while error is not None and not isinstance(error, kind):
         error = error.__context__
-    return error is first
+    return error is not None

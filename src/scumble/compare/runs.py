@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import cast
@@ -33,6 +32,7 @@ from scumble.compare.truth import Codes, TrueTable
 from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.interrupts import interrupts_blocked
 from scumble.private.hooks import PRIOR
 from scumble.private.mechanism import mechanisms
 from scumble.private.publish import publish
@@ -222,8 +222,7 @@ class Workers:
 
     def _start(self) -> None:
         context = get_context("spawn")
-        resource_tracker.ensure_running()  # before: starting it would unblock the signal
-        with _interrupts_blocked():
+        with interrupts_blocked():
             for _ in range(self._jobs):
                 here, there = context.Pipe()
                 process = context.Process(
@@ -271,29 +270,6 @@ def _worker_errors() -> Iterator[None]:
             "A process that makes releases was ended from outside, perhaps for want of memory; try "
             "fewer --jobs."
         ) from None
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes with SIGINT blocked.
-
-    A terminal sends Ctrl-C to all processes, and only the parent handles it. The parent does so
-    when all processes are started, so that none is left half started.
-    """
-    heard: list[int] = []
-    first = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, lambda *_: heard.append(1)) if first else None
-    masks = hasattr(signal, "pthread_sigmask")
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
-    try:
-        yield
-    finally:
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-    if heard:
-        raise KeyboardInterrupt
 
 
 def _worker_main(pipe: Connection, folder: str) -> None:
