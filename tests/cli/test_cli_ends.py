@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from scumble.private.tables.writer import ViewWriter
-from tests.support.terminal import child_command, run
+from tests.support.terminal import child_command, on_terminal, run
 
 SCUMBLE = child_command()
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -69,7 +69,7 @@ from scumble.cli.signals import exit_on_signals
 with exit_on_signals():
     try:
         try:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.NAME)
             time.sleep(60)
         except BaseException:
             pass  # as some libraries do while they are imported
@@ -80,10 +80,83 @@ with exit_on_signals():
 """
 
 
-def test_an_end_that_is_swallowed_comes_again():
-    words = child_command(SWALLOWING)
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
+def test_an_end_that_is_swallowed_comes_again(name, code):
+    words = child_command(SWALLOWING.replace("NAME", name))
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout, done.stderr) == (143, "tidied up\n", "")
+    assert (done.returncode, done.stdout) == (code, "tidied up\n")
+
+
+HANDLED = """
+import signal, time
+from scumble.cli.signals import exit_on_signals, interrupt_handled
+
+with exit_on_signals():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        interrupt_handled()
+    time.sleep(1.5)
+    print("went on")
+"""
+
+
+def test_an_interrupt_that_was_handled_does_not_come_again():
+    done = subprocess.run(child_command(HANDLED), capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
+STARTING = """
+import signal, sys
+from scumble.cli import app
+
+def stop(only=None):
+    signal.raise_signal(signal.SIGINT)
+
+app.application = stop
+sys.argv = ["scumble", "query"]
+app.main()
+"""
+
+
+def test_ctrl_c_before_the_command_begins():
+    done = subprocess.run(child_command(STARTING), capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (130, "Stopped. Nothing was left half-written.\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.6, 2.5, 7.0])
+def test_ctrl_c_ends_all_processes_of_an_audit(tmp_path, monkeypatch, seconds):
+    """Its processes hold temporary folders; they end at once, and leave none."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = on_terminal([*SCUMBLE, "audit", "--all"], interrupt=seconds)
+    assert done.code == 130
+    assert done.text.rstrip().endswith("Stopped. Nothing was left half-written.")
+    assert "Traceback" not in done.text
+    assert done.waited < 3  # a second on a machine that does nothing else
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["uniform", "anatomy", "histogram", "sparse", "quadtree"])
+@pytest.mark.parametrize("seconds", [0.3, 1.1, 1.7])
+def test_ctrl_c_at_any_time_leaves_nothing(place, tmp_path, monkeypatch, method, seconds):
+    """Whenever it comes, in the middle of an import or of a loop, nothing is published."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    given = {"uniform": ("-e", "1"), "anatomy": ("--l", "2")}
+    cells = ("-a", "age", "-e", "1", "--neighbours", "replace")
+    source = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "out")
+    words = ("publish", *source, "-m", method, *given.get(method, cells))
+    done = on_terminal([*SCUMBLE, *map(str, words)], interrupt=seconds)
+    if done.code == 0:
+        assert (tmp_path / "out" / "manifest.json").exists()
+    else:
+        assert done.code in (130, -signal.SIGINT)
+        assert "Traceback" not in done.text
+        assert not any(path.name.startswith(".out") for path in tmp_path.iterdir())
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert done.waited < 3
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)])

@@ -117,9 +117,9 @@ def _whole(value: float) -> float | int:
 
 def _audit_catalogue(runs: int) -> list[Report]:
     """Audit every method with `runs` runs for each test."""
-    from scumble.audit.catalogue import catalogue
+    from scumble.audit.catalogue import catalogue, everything
 
-    with console.steps() as step:
+    with console.steps(len(list(everything())) + 1) as step:  # the last is the database
         return list(catalogue(runs, step))
 
 

@@ -54,7 +54,7 @@ def infer(
     """Propose a schema for a table, and say what to check in it."""
     from scumble.model.schema.schema import Schema
 
-    with console.progress("Reading") as progress:
+    with console.progress("Reading", options.rows_of(source, table)) as progress:
         schema = Schema.infer(
             source,
             sensitive=options.columns(sensitive),

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ from scumble.model.stored import CONTROL
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
 
@@ -299,39 +301,62 @@ def _escaped_in_json(found: re.Match[str]) -> str:
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
+def progress(
+    title: str, total: int | Callable[[], int | None] | None = None
+) -> Iterator[Callable[[int], None] | None]:
     """Show a progress bar on stderr; give a function that takes the number of rows done so far.
 
-    It is None where stderr is no terminal. The bar shows a share and the time, never a number of
-    rows, which may be private.
+    It is None where stderr is no terminal. `total` is the number of rows if it is known, or a
+    function that is called on a terminal and returns it. The bar shows a share, the time since the
+    start and the time that is left, never a number of rows, which may be private.
     """
     if not sys.stderr.isatty():
         yield None
         return
-    from rich import progress as rich
+    whole = total() if callable(total) else total
+    with _bar() as bar:
+        task = bar.add_task(title, total=whole)
 
-    columns = (
-        rich.SpinnerColumn(),
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.TimeElapsedColumn(),
-    )
-    with rich.Progress(*columns, console=stderr(), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda rows: bar.update(task, completed=rows)
+        def report(rows: int) -> None:
+            if whole is not None and rows >= whole:  # what is left to do is not counted in rows
+                bar.update(task, description=f"{title}: last steps", total=None)
+            else:
+                bar.update(task, completed=rows)
+
+        yield report
 
 
 @contextmanager
-def steps() -> Iterator[Callable[[str], None]]:
-    """Give a function that says on stderr what is being done.
+def steps(total: int | None = None) -> Iterator[Callable[[str], None]]:
+    """Give a function that says on stderr what is being done; `total` is the number of its calls.
 
-    On a terminal the sentence stands beside a spinner; elsewhere each is a line.
+    On a terminal the sentence stands in front of a bar with the time; elsewhere each is a line.
     """
     if not sys.stderr.isatty():
         yield say
         return
-    with stderr().status("") as status:
-        yield lambda sentence: status.update(f"{sentence} …")
+    with _bar() as bar:
+        task = bar.add_task("", total=total)
+        done = count()
+        yield lambda sentence: bar.update(
+            task, description=f"{sentence[:60].rstrip()} …", completed=next(done)
+        )
+
+
+def _bar() -> Progress:
+    """Return a progress bar with the time since the start, and the time that is left if known."""
+    from rich import progress as rich
+
+    return rich.Progress(
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left", style="progress.remaining"),
+        rich.TimeRemainingColumn(),
+        console=stderr(),
+        transient=True,
+    )
 
 
 # --- names of options in messages ----------------------------------------------------------------

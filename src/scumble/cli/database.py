@@ -172,7 +172,7 @@ class Asking:
         from scumble.private.database.database import Database
 
         batches = [_batch(each) for each in self.batch or ()]
-        with console.progress("Reading") as progress:
+        with console.progress("Reading", options.rows_of(self.source, self.table)) as progress:
             return Database.open(
                 folder,
                 self.source,
@@ -251,7 +251,7 @@ def create(
 
     named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
     named["ledger"] = ledger
-    with console.progress("Reading") as progress:
+    with console.progress("Reading", options.rows_of(source, table)) as progress:
         database = Database.create(
             folder,
             source,
@@ -294,7 +294,7 @@ def append(
     from scumble.cli import shell
     from scumble.private.database.tables import SourceTable, append_rows
 
-    with console.progress("Reading") as progress:
+    with console.progress("Reading", options.rows_of(source, table)) as progress:
         number = append_rows(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
         console.print_json({"database": str(folder), "batch": number})

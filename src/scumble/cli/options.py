@@ -245,6 +245,17 @@ def with_signature(
     return command
 
 
+def rows_of(source: object, table: str | None = None) -> Callable[[], int | None]:
+    """Return a function that estimates the number of rows of a source, for a progress bar."""
+
+    def expected() -> int | None:
+        from scumble.private.tables.open import expected_rows
+
+        return expected_rows(source, table)
+
+    return expected
+
+
 def side_tables(given: list[str] | None) -> dict[str, Any]:
     """Return the public tables of `--with NAME=FILE`, by name."""
     tables = {}

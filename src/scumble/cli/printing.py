@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns of a line that is read at a glance
 _SHOWN_VALUES = 20  # of a category; a longer list is described
+_MANY_GROUPS = 1000  # whose intervals are shown with a progress bar
 _BETWEEN = "   "  # two columns of a table
 # Latin and Greek letters, which take one column of a terminal each.
 _PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…–]*")
@@ -103,7 +104,7 @@ def answer_fields(
 
 def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
     """Print an answer as a table; numbers have as many digits as their error allows."""
-    from scumble.public.estimate import Estimates, number_headers, table_row
+    from scumble.public.estimate import Estimates, number_headers
     from scumble.public.estimate_table import EstimateTable, SelectedEstimates, chosen_note
 
     if isinstance(answer, EstimateTable):
@@ -118,7 +119,7 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
         else:
             bounded, names = answer.bounds is not None, 0
             head = number_headers(level, bounded)
-        table(head, [table_row(*row, level, bounded) for row in rows], text_columns=names)
+        table(head, _rows(rows, level, bounded), text_columns=names)
         methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
         notes = list(dict.fromkeys(note for _, estimate in rows for note in estimate.notes))
         if isinstance(answer, SelectedEstimates):
@@ -127,6 +128,23 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
         console.say(method)
     for note in notes:
         console.say(f"Note: {note}")
+
+
+def _rows(
+    groups: Sequence[tuple[tuple[Any, ...], Estimate]], level: float, bounded: bool
+) -> list[list[str]]:
+    """Return the cells of all groups; the intervals of many take some time."""
+    from scumble.public.estimate import table_row
+
+    if len(groups) < _MANY_GROUPS:
+        return [table_row(*group, level, bounded) for group in groups]
+    found = []
+    with console.progress("Intervals", len(groups)) as progress:
+        for group in groups:
+            found.append(table_row(*group, level, bounded))
+            if progress is not None:
+                progress(len(found))
+    return found
 
 
 def method_fields() -> list[dict[str, str]]:

@@ -71,7 +71,10 @@ def publish(
     named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
-    with console.progress("Publishing", rows.rows) as progress, _mention_charge(ledger):
+    with (
+        console.progress("Publishing", options.rows_of(rows)) as progress,
+        _mention_charge(ledger),
+    ):
         named["progress"] = progress
         if steps is None:
             folders = {output: publish(rows, known, mechanism, **named)}

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from scumble.model.errors import SourceError, named
+from scumble.model.errors import ScumbleError, SourceError, named
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame
 from scumble.private.tables.source import Source
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Source", "expected_rows", "open_source"]
 
+_SAMPLED = 1 << 18  # bytes of a CSV file from which its rows are estimated
 _PARQUET = (".parquet", ".pq")
 _DATABASE = (".duckdb", ".ddb", ".db")
 
@@ -46,6 +47,22 @@ def open_source(source: object, *, table: str | None = None) -> Source:
         "A source is a path, an Arrow table or stream, or a pandas or polars DataFrame. "
         f"Got a {type(source).__name__} instead.{hint}"
     )
+
+
+def expected_rows(source: object, table: str | None = None) -> int | None:
+    """Return about how many rows a source has, for a progress bar; None if that is not known.
+
+    Those of a CSV file are estimated from the length of its first lines.
+    """
+    try:
+        found = open_source(source, table=table)
+        if found.rows is not None or not isinstance(found, CsvFile) or found.gzipped:
+            return found.rows
+        with found.path.open("rb") as file:
+            start = file.read(_SAMPLED)
+        return found.path.stat().st_size * max(start.count(b"\n"), 1) // max(len(start), 1)
+    except (OSError, ScumbleError):  # whoever reads the source says so
+        return None
 
 
 def _open_path(name: str, table: str | None) -> Source:
