@@ -81,6 +81,7 @@ options: .venv/demo.stamp
 # Takes some minutes: every publisher publishes the demo's people several times.
 figures: .venv/demo.stamp
 	$(BIN)/python -m research.choosing docs/choosing.svg
+	$(BIN)/python -m research.sequences_figure docs/sequences.svg
 
 # Runs the notebooks and keeps their new outputs.
 notebooks: .venv/dev.stamp

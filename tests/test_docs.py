@@ -26,6 +26,7 @@ def _code(page: Path) -> str:
         "docs/ledger.md",
         "docs/primitives.md",
         "docs/releases.md",
+        "docs/sequences.md",
         "docs/tour.md",
         "docs/python.md",
     ],
