@@ -38,6 +38,7 @@ NAMES = (
     "audit",
     "axes",
     "sparse",
+    "server",
 )
 OUTPUT = Path("build/benchmarks.json")
 
