@@ -293,3 +293,34 @@ def test_a_table_of_unknown_size_is_warned_of_once(place, tmp_path):
     done = run("publish", *words, tmp_path / "w", "-e", "0.8")
     assert done.err.count("WARNING: An answer about a tenth of the rows") == 1
     assert "of 3,000 rows" in done.err.partition("WARNING")[2]
+
+
+def test_a_database_by_its_address(place, tmp_path):
+    """With a query and with a table; a password in the address is not repeated."""
+    import sqlite3
+
+    import pyarrow.parquet as pq
+
+    pytest.importorskip("adbc_driver_sqlite", reason="needs scumble[postgres]")
+    people = pq.read_table(place / "people.parquet").to_pydict()
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        connection.execute(f"CREATE TABLE people ({', '.join(people)})")
+        marks = ", ".join("?" * len(people))
+        rows = zip(*(map(str, column) for column in people.values()), strict=True)
+        connection.executemany(f"INSERT INTO people VALUES ({marks})", rows)
+    connection.close()
+    given = ("-s", place / "people.toml", "-m", "uniform", "-e", "1", "--insecure-seed", "1")
+    address = f"sqlite:///{tmp_path / 'people.db'}"
+    asked = ("--query", "SELECT * FROM people;")
+    for number, chosen in enumerate((("--table", "people"), asked)):
+        done = run("publish", address, *given, *chosen, "-o", tmp_path / f"view{number}")
+        assert done.code == 0, done.err
+    file = run("publish", place / "people.parquet", *given, "-o", tmp_path / "view2")
+    assert file.code == 0, file.err
+    views = [pq.read_table(tmp_path / f"view{n}" / "records.parquet") for n in range(3)]
+    assert views[0].equals(views[1])
+    assert views[0].equals(views[2])
+    wrong = run("publish", "postgresql://ada:hush@host/x", *given, "-o", tmp_path / "v")
+    assert wrong.code != 0
+    assert "password" in wrong.err
+    assert "hush" not in wrong.err + wrong.out

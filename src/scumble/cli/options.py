@@ -43,13 +43,16 @@ Json = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Table = Annotated[
     str | None,
-    typer.Option("--table", metavar="NAME", help="The table to read in a DuckDB file."),
+    typer.Option(
+        "--table", metavar="NAME", help="The table to read in a DuckDB file or a database."
+    ),
 ]
 Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="CSV (also .gz), Parquet (file, folder or 'glob*'), or a DuckDB file with --table.",
+        help="CSV (also .gz), Parquet (file, folder or 'glob*'), DuckDB file or "
+        "postgresql://... with --table.",
     ),
 ]
 SchemaFile = Annotated[

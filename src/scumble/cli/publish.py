@@ -41,6 +41,7 @@ def publish(
     outside: options.Outside = "error",
     reveal: publish_options.Reveal = False,
     table: options.Table = None,
+    query: publish_options.SourceQuery = None,
     force: options.Force = False,
     jobs: publish_options.PublishJobs = 1,
     insecure_seed: publish_options.InsecureSeed = None,
@@ -63,7 +64,7 @@ def publish(
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
-    rows = open_source(source, table=table)
+    rows = open_source(source, table=table, query=query)
     warning = _noise_warning(mechanism, known, rows.rows)
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)

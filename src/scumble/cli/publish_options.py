@@ -69,6 +69,10 @@ Book = Annotated[
         "--book", metavar="FILE", help="aroma: where to keep the private record that updates need."
     ),
 ]
+SourceQuery = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="A SELECT to read from postgresql://..."),
+]
 PublishJobs = Annotated[
     int,
     typer.Option(

@@ -45,6 +45,7 @@ def publish(
     mechanism: Mechanism,
     *,
     table: str | None = None,
+    query: str | None = None,
     outside: Literal["error", "drop", "missing"] = "error",
     reveal: bool = False,
     seed: int | None = None,
@@ -57,22 +58,24 @@ def publish(
 ) -> OwnedRelease:
     """Publish a private table and return the release.
 
-    `source` is a path (CSV, Parquet, DuckDB with `table`) or any table that speaks Arrow. `schema`
-    is a `Schema` or the path of one. `outside` says what happens to a row with a value outside its
-    domain: "error" names the row, "drop" leaves the row out, "missing" makes the value missing.
-    `reveal` allows private values in error messages, for the owner's eyes. `seed` makes the release
-    repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger, which is charged before
-    anything is read. With `part`, a value of the column by which the ledger knows parts of the
-    table, only the rows of that part are read and charged. `basket` names the column by which rows
-    with one item each are grouped into rows with lists, in the order of the column `order`. `jobs`
-    is the number of processes that read and perturb rows; the release does not depend on it.
-    `progress` is called with the number of rows read.
+    `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
+    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`) or any table that
+    speaks Arrow. `schema` is a `Schema` or the path of one. `outside` says what happens to a row
+    with a value outside its domain: "error" names the row, "drop" leaves the row out, "missing"
+    makes the value missing. `reveal` allows private values in error messages, for the owner's eyes.
+    `seed` makes the release repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger,
+    which is charged before anything is read. With `part`, a value of the column by which the ledger
+    knows parts of the table, only the rows of that part are read and charged. `basket` names the
+    column by which rows with one item each are grouped into rows with lists, in the order of the
+    column `order`. `jobs` is the number of processes that read and perturb rows; the release does
+    not depend on it. `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
     options = PublishOptions(
         table=table,
+        query=query,
         outside=outside,
         reveal=reveal,
         seed=seed,
@@ -98,6 +101,7 @@ class PublishOptions:
     """How to read and charge a table: the keyword parameters of `publish`, with its defaults."""
 
     table: str | None = None
+    query: str | None = None
     outside: Outside = "error"
     reveal: bool = False
     seed: int | None = None
@@ -172,7 +176,7 @@ def _run(
 
 def _opened(source: Any, schema: Schema, options: PublishOptions) -> PrivateSource:
     """The table, with rows of single items grouped into lists if `basket` says how."""
-    opened = open_source(source, table=options.table)
+    opened = open_source(source, table=options.table, query=options.query)
     if options.basket is None:
         if options.order is not None:
             raise ParameterError(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scumble.private.tables.row_groups import RowGroupFile
+from scumble.private.tables.sorting.row_groups import RowGroupFile
 
 ROWS = 4000
 

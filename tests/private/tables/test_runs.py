@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scumble.private.tables import runs as runs_module
-from scumble.private.tables.runs import Run, StoredRun, cut_at_ranks, merge_sorted
 from scumble.private.tables.sorted_keys import sort_keys
+from scumble.private.tables.sorting import runs as runs_module
+from scumble.private.tables.sorting.runs import Run, StoredRun, cut_at_ranks, merge_sorted
 
 KEYS = st.lists(st.one_of(st.integers(0, 9), st.integers(2**33, 2**33 + 40)), max_size=60)
 RUNS = st.lists(KEYS, min_size=1, max_size=5)

@@ -29,9 +29,9 @@ from scumble.private.engines.workers import Job, Task, Workers
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
-from scumble.private.tables.row_groups import RowGroupFile
 from scumble.private.tables.rows import Rows
-from scumble.private.tables.runs import StoredRun, cut_at_ranks
+from scumble.private.tables.sorting.row_groups import RowGroupFile
+from scumble.private.tables.sorting.runs import StoredRun, cut_at_ranks
 from scumble.private.tables.source import Unit
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class PoolEngine:
         self._runs: dict[Output, list[StoredRun]] = {}
 
     def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        if unit.column is not None:
-            return self._local().count(sets, unit)
         named = tuple(tuple(each) for each in sets)
         read = [name for each in named for name in each] or [self.rows.schema.published[0].name]
+        if self._in_driver(read, unit):
+            return self._local().count(sets, unit)
         found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
         job = tasks.CountJob(self._reading, named, unit)
         for _, parts in self._read(job, read, lambda each, _: each):
@@ -69,7 +69,7 @@ class PoolEngine:
         return found
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
-        if unit.column is not None:
+        if self._in_driver(names, unit):
             return self._local().occupied(names, unit)
         job = tasks.OccupiedJob(self._reading, tuple(names), unit)
         found: list[Occupied] = []
@@ -203,6 +203,10 @@ class PoolEngine:
 
     def _key(self, unit: int, purpose: str) -> bytes:
         return self._noise.unit_key(str(unit), purpose)
+
+    def _in_driver(self, names: Sequence[str], unit: PrivacyUnit) -> bool:
+        """Return whether rows are counted in this process: by person, or by the source itself."""
+        return unit.column is not None or self.rows.weighted(names) is not None
 
     def _local(self) -> LocalEngine:
         return LocalEngine(self.rows, self._noise)

@@ -21,8 +21,8 @@ from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.runs import Run, StoredRun, merge_sorted
 from scumble.private.tables.sorted_keys import Keys, sort_keys
+from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
 from scumble.private.tables.source import Source, Unit
 
 Note = Callable[[Any], None]

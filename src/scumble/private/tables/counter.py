@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import SchemaError
+from scumble.model.errors import DomainError, SchemaError
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
@@ -79,21 +79,27 @@ class RowCounter:
         cells = [self.schema.cell_keys(each) for each in sets]
         found = [np.zeros(keys.size, np.int64) for keys in cells]
         self.counted = 0
-        for columns in rows.batches(names):
-            self.counted += len(columns[0])
+        for columns, weights in _weighted(rows, names):
+            rows_here = len(columns[0]) if weights is None else int(weights.sum())
+            self.counted += rows_here
             by_name = dict(zip(names, columns, strict=True))
             for each, keys, counts in zip(sets, cells, found, strict=True):
                 if each:
-                    _add(counts, keys.pack([by_name[name] for name in each]).astype(np.int64))
+                    packed = keys.pack([by_name[name] for name in each]).astype(np.int64)
+                    _add(counts, packed, weights)
                 else:
-                    counts += len(columns[0])
+                    counts += rows_here
         return found
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         keys = self.schema.cell_keys(names)
         none = keys.pack([np.empty(0, self.schema[name].code_type) for name in names])
-        batches = self._limited(unit).batches(names)
-        found = occupied(chain([none], map(keys.pack, batches)))
+        rows = self._limited(unit)
+        counted = _counted_by_source(rows, names)
+        if counted is None:
+            found = occupied(chain([none], map(keys.pack, rows.batches(names))))
+        else:
+            found = merged([_grouped(keys.pack(columns), times) for columns, times in counted])
         self.counted = int(found.counts.sum())
         return found
 
@@ -172,8 +178,43 @@ class ListCounter:
         yield self._lists
 
 
-def _add(counts: Counts, cells: npt.NDArray[np.int64]) -> None:
-    if 4 * len(cells) >= len(counts):
+def _weighted(
+    rows: Rows, names: Sequence[str]
+) -> Iterator[tuple[list[npt.NDArray[Any]], Counts | None]]:
+    """Yield the codes of rows with the number of rows that each stands for: None for 1."""
+    counted = _counted_by_source(rows, names)
+    if counted is not None:
+        yield from counted
+        return
+    for columns in rows.batches(names):
+        yield columns, None
+
+
+def _counted_by_source(
+    rows: Rows, names: Sequence[str]
+) -> list[tuple[list[npt.NDArray[Any]], Counts]] | None:
+    """Return the codes of different rows with their numbers, if the source counts rows itself.
+
+    None if there are very many of them, or if a value lies outside its domain: then the rows are
+    read, and the message names the row.
+    """
+    found: list[tuple[list[npt.NDArray[Any]], Counts]] = []
+    different = 0
+    try:
+        for columns, weights in rows.weighted(names) or ():
+            found.append((columns, weights))
+            different += len(weights)
+            if different > _WAITING:
+                return None
+    except DomainError:
+        return None
+    return found or None
+
+
+def _add(counts: Counts, cells: npt.NDArray[np.int64], weights: Counts | None = None) -> None:
+    if weights is not None:
+        np.add.at(counts, cells, weights)
+    elif 4 * len(cells) >= len(counts):
         counts += np.bincount(cells, minlength=len(counts))
     else:
         found, times = np.unique(cells, return_counts=True)

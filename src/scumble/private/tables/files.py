@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from scumble.model.errors import SourceError, setting
+from scumble.model.errors import SourceError
 from scumble.model.schema.arrow_values import is_bytes, is_text
 from scumble.private.tables import source
 from scumble.private.tables.source import (
@@ -27,6 +27,8 @@ from scumble.private.tables.source import (
     Source,
     Unit,
     check_distinct,
+    choose_table,
+    quoted,
     read_batches,
     read_safely,
 )
@@ -329,7 +331,7 @@ class DatabaseTable(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns in the types of the table."""
         self.require(columns)
-        names = ", ".join(_quoted(name) for name in columns)
+        names = ", ".join(quoted(name) for name in columns)
         with read_safely(self.description, self._connect) as connection:
             reader = read_safely(
                 self.description,
@@ -348,22 +350,7 @@ class DatabaseTable(Source):
             "SELECT table_schema, table_name FROM information_schema.tables "
             "WHERE table_catalog = current_database() ORDER BY ALL"
         ).fetchall()
-        tables: dict[str, str] = {}
-        for schema, name in found:
-            tables[f"{schema}.{name}"] = f"{_quoted(schema)}.{_quoted(name)}"
-        shown = {full.removeprefix("main."): quoted for full, quoted in tables.items()}
-        if table is None and len(shown) == 1:
-            return next(iter(shown.values()))
-        chosen = shown.get(table or "") or tables.get(table or "")
-        if chosen is None:
-            have = ", ".join(repr(name) for name in shown) or "none"
-            lacks = (
-                f"several tables; name one with {setting('table', 'NAME')}"
-                if table is None
-                else f"no table {table!r}"
-            )
-            raise SourceError(f"{self.description} has {lacks}. Its tables: {have}.")
-        return chosen
+        return ".".join(map(quoted, choose_table(self.description, found, table, "main")))
 
 
 def _folder_values(path: Path) -> dict[str, str | None]:
@@ -411,7 +398,3 @@ def _starts_with(path: Path, magic: bytes) -> bool:
 def _without_wildcards(path: Path) -> str:
     """Escape [, * and ? in a path, which DuckDB would read as a pattern."""
     return re.sub(r"([\[*?])", r"[\1]", str(path))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,18 +15,30 @@ from scumble.private.tables.source import Source
 
 __all__ = ["Source", "expected_rows", "open_source"]
 
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # of a database
 _SAMPLED = 1 << 18  # bytes of a CSV file from which its rows are estimated
 _PARQUET = (".parquet", ".pq")
 _DATABASE = (".duckdb", ".ddb", ".db")
 
 
-def open_source(source: object, *, table: str | None = None) -> Source:
-    """Return the source of a table, given as a path or as a table in memory.
+def open_source(source: object, *, table: str | None = None, query: str | None = None) -> Source:
+    """Return the source of a table, given as a path, an address or a table in memory.
 
     A path names a CSV, Parquet or DuckDB file, a folder of Parquet files, or a pattern like
-    `parts/*.parquet`. `table` names the table of a DuckDB file. In memory, Arrow tables and
-    streams and data frames of pandas and polars are accepted.
+    `parts/*.parquet`. An address names a database: `postgresql://user@host/database` or
+    `sqlite:///people.db`. `table` names the table of a DuckDB file or of a database; `query` is a
+    SELECT for the database. In memory, Arrow tables and streams and data frames of pandas and
+    polars are accepted.
     """
+    if isinstance(source, str) and ADDRESS.match(source):
+        from scumble.private.tables.relations import Relation
+
+        return Relation(source, table, query)
+    if query is not None:
+        raise SourceError(
+            f"Only a database can be asked a query; leave {named('query')} out, or give an address "
+            "such as postgresql://user@host/database."
+        )
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):

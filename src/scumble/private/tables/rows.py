@@ -82,7 +82,7 @@ class Rows:
             raise SchemaError(f"Attribute '{person}' must be an identifier to tell persons apart.")
         self._require([person])
         rows = Rows(
-            self.source,
+            self.source.ordered(),
             self.schema,
             outside=self.outside,
             reveal=self.reveal,
@@ -126,6 +126,45 @@ class Rows:
         """
         found = unit_pieces(self._stream(self._coded(names)))
         return ((unit, codes) for unit, _, codes in found)
+
+    def weighted(
+        self, names: Sequence[str]
+    ) -> Iterator[tuple[list[np.ndarray], np.ndarray]] | None:
+        """Return the codes of different rows with the number of rows that each stands for, if the
+        source counts rows itself.
+
+        None for rows of limited persons, and where a message is to name a row or to count values. A
+        value outside its domain that is not allowed raises `DomainError` without the row.
+        """
+        if self._person is not None or self.reveal:
+            return None
+        found = self.source.distinct(self.source_columns(names))
+        return None if found is None else self._weighted(self._coded(names), found)
+
+    def _weighted(
+        self, attributes: Sequence[Attribute], found: Iterator[tuple[pa.RecordBatch, np.ndarray]]
+    ) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+        counted = 0
+        for batch, weights in found:
+            coded = self._encode_all(attributes, batch)
+            strays = self._strays(attributes, coded)
+            if any(not self._allowed(name) for name in strays):
+                raise DomainError("A value lies outside its domain.", column=min(strays), row=0)
+            codes, places = [codes for codes, _ in coded], np.arange(batch.num_rows)
+            if strays:
+                codes, places = self._handle_outside(attributes, codes, strays, places)
+            yield codes, weights[places]
+            counted += int(weights.sum())
+            if self.progress is not None:
+                self.progress(counted)
+
+    @staticmethod
+    def _strays(
+        attributes: Sequence[Attribute], coded: Sequence[tuple[Any, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """Return masks of the values outside their domain, by column; only where there are some."""
+        pairs = zip(attributes, coded, strict=True)
+        return {attribute.name: mask for attribute, (_, mask) in pairs if mask.any()}
 
     def lists(self, name: str) -> Iterator[EncodedLists]:
         """Yield the sets or sequences of the attribute `name`; each call is a new pass.
@@ -210,9 +249,7 @@ class Rows:
             if persons is not None:
                 kept = self._limit(batch, persons, start)
                 coded = [(codes[kept], mask[kept]) for codes, mask in coded]
-            strays = {
-                a.name: mask for a, (_, mask) in zip(attributes, coded, strict=True) if mask.any()
-            }
+            strays = self._strays(attributes, coded)
             wrong = {name: mask for name, mask in strays.items() if not self._allowed(name)}
             if wrong:
                 raise self._domain_error(batch, wrong, start, kept)

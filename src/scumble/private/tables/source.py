@@ -8,13 +8,15 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, SourceError
+from scumble.model.errors import ParameterError, SourceError, setting
 from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
@@ -74,6 +76,18 @@ class Source(ABC):
 
     def units(self) -> list[Unit] | None:
         """Return the units of work, if each can be read by itself in another process."""
+        return None
+
+    def ordered(self) -> Source:
+        """Return the same table in an order that follows from its rows, if there is one."""
+        return self
+
+    def distinct(
+        self, columns: Sequence[str]
+    ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] | None:
+        """Return the different rows of these columns and how often each occurs, if the source can
+        count them itself.
+        """
         return None
 
     def require(self, columns: Sequence[str], *, reveal: bool = False) -> None:
@@ -141,6 +155,34 @@ def check_distinct(description: str, names: Sequence[str], hint: str = "") -> li
     return list(names)
 
 
+def choose_table(
+    description: str, tables: Sequence[tuple[str, str]], wanted: str | None, main: str
+) -> tuple[str, str]:
+    """Return schema and name of the wanted table of a database; without a wish, of the only one.
+
+    `tables` are all of them; `main` is the schema that need not be named.
+    """
+    full = {f"{schema}.{name}": (schema, name) for schema, name in tables}
+    shown = {name.removeprefix(f"{main}."): table for name, table in full.items()}
+    if wanted is None and len(shown) == 1:
+        return next(iter(shown.values()))
+    chosen = shown.get(wanted or "") or full.get(wanted or "")
+    if chosen is None:
+        have = _listed(list(shown)) or "none"
+        lacks = (
+            f"several tables; name one with {setting('table', 'NAME')}"
+            if wanted is None
+            else f"no table {wanted!r}"
+        )
+        raise SourceError(f"{description} has {lacks}. Its tables: {have}.")
+    return chosen
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
@@ -199,6 +241,12 @@ class PartOfSource(Source):
         self.columns = source.columns
         self.hint = source.hint
         self.require([attribute.name])
+
+    def ordered(self) -> Source:
+        """Return the same part, in the order of the whole table."""
+        found = copy(self)
+        found.source = self.source.ordered()
+        return found
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns of the rows of the part."""

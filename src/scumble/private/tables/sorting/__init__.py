@@ -1,0 +1,1 @@
+"""Sorted runs of packed rows, and Parquet files put together from row groups."""
