@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
+from scumble.audit.subjects import of_release
+from scumble.cli.printing import _example
 from scumble.cli.tools import cards
 from scumble.private.mechanism import create
 
@@ -179,3 +181,10 @@ def test_card(name: str) -> None:
     card = cards.card(sc.mechanisms()[name.partition(",")[0]])
     assert set(card.sections) == set(cards.SECTIONS)
     assert all(len(text) > 40 for text in card.sections.values())
+
+
+def test_show_names_a_question_and_audit_refutes_nothing(name: str, tmp_path) -> None:
+    release = published(name, seed=None)
+    release.answer(_example(release))
+    report = of_release(release.save(tmp_path / "release"))
+    assert not [each.sentence for each in report.findings if each.refuted]

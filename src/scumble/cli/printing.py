@@ -86,10 +86,19 @@ def _example(release: Release) -> str:
 
     asked = [each for each in release.schema if each.name in release.evidence.columns]
     attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
-    value = attribute.decode(np.zeros(1, attribute.code_type))[0].as_py()
+    design = getattr(release.evidence, "design", None)
+    sequences = getattr(design, "kind", "") == "strings"
+    if sequences:
+        value = attribute.lists.members.labels()[0].as_py()
+    else:
+        value = attribute.decode(np.zeros(1, attribute.code_type))[0].as_py()
     text = str(value).replace("'", "''")
     literal = text if isinstance(value, (int, float)) else f"'{text}'"
     name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    if sequences and getattr(design, "model", "") == "prefix":
+        return f"SELECT COUNT(*) FROM t WHERE {name}[1:1] = [{literal}]"
+    if sequences:
+        return f"SELECT SUM(occurrences({name}, [{literal}])) FROM t"
     return f"SELECT COUNT(*) FROM t WHERE {name} = {literal}"
 
 
