@@ -208,6 +208,7 @@ def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
     os.close(leader)
     assert child.returncode == 0
     assert "Publishing" in drawn
+    assert "left" in drawn
     assert "Publishing" not in out.decode()
     assert "3000" not in drawn
     quiet = subprocess.run([*words[:-1], "2", "--force"], capture_output=True, text=True)

@@ -151,7 +151,7 @@ def _rows(
     with console.progress("Intervals", len(groups)) as progress:
         for group in groups:
             found.append(table_row(*group, level, bounded))
-            if progress is not None:
+            if progress is not None and len(found) % 64 == 0:
                 progress(len(found))
     return found
 

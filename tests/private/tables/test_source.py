@@ -17,7 +17,7 @@ from scumble.model.errors import SourceError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.tables.open import open_source
+from scumble.private.tables.open import expected_rows, open_source
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import BATCH_ROWS
 
@@ -340,3 +340,13 @@ def test_a_pass_may_be_left_early(tmp_path, kind):
         assert next(batches).num_rows > 0
         batches.close()
     assert sum(batch.num_rows for batch in source.batches(["age"])) == 3 * BATCH_ROWS
+
+
+def test_rows_to_expect_of_a_csv_file(tmp_path):
+    """For a progress bar: from the length of the first lines. None where nothing is known."""
+    path = tmp_path / "people.csv"
+    path.write_text("age\n" + "10\n" * 200_000)
+    assert abs(expected_rows(path) - 200_000) < 2_000
+    pq.write_table(pa.table({"age": [1, 2, 3]}), tmp_path / "people.parquet")
+    assert expected_rows(tmp_path / "people.parquet") == 3
+    assert expected_rows(tmp_path / "none.csv") is None
