@@ -286,6 +286,23 @@ def sequences(
         console.stdout().print(as_table(rows))
 
 
+@app.command("baskets")
+def baskets(
+    data: DataFolder,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Releases.")] = 20,
+    as_json: options.Json = False,
+) -> None:
+    """Baskets: how many of the most frequent sets of items are missed, and errors of counts."""
+    from research.baskets import as_table, study
+
+    with console.steps() as step:
+        rows = list(study(data, step, seeds))
+    if as_json:
+        console.print_json({"rows": rows})
+    else:
+        console.stdout().print(as_table(rows))
+
+
 def _people(
     data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
 ) -> People:
