@@ -23,12 +23,14 @@ from scumble.audit.summary_plans import pair_loss
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
+from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
@@ -278,8 +280,24 @@ def summary_findings(release: Release) -> Iterator[Finding]:
     [promise, *_] = manifest.guarantees
     if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
         return
+    if isinstance(mechanism, Keys):
+        yield _keys_finding(release, mechanism, promise)
+        return
     yield _finding(release, mechanism, promise)
     yield from _rows_finding(release, mechanism)
+
+
+def _keys_finding(release: Release, mechanism: Keys, promise: Guarantee) -> Finding:
+    """Compare the noise and the thresholds that a release of keys states with those it needs."""
+    claim, given = f"{promise.statement} of {mechanism.name}", promise.parameters
+    design = getattr(release.evidence, "design", None)
+    fits = isinstance(design, OpenKeys) and design.levels == mechanism.levels()
+    kept = Fraction(given["epsilon"]) >= mechanism.promise.epsilon
+    if fits and kept and Fraction(given.get("delta", 0)) >= mechanism.promise.delta:
+        sentence = "The noise and the thresholds that it states are those that its promise needs."
+        return Finding("keys", claim, "stands", sentence)
+    sentence = "It states other noise or other thresholds than its promise needs."
+    return Finding("keys", claim, "refuted", sentence)
 
 
 def _rows_finding(release: Release, mechanism: Summary) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.model.evidence.open_keys import KeyLevel
+from scumble.model.laws import DiscreteGaussian
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.open_keys import LaplaceRule, OptimalRule, PrivateKeys
 from scumble.private.meter.table import PrivateTable
@@ -372,3 +375,20 @@ def test_sips_names_more_keys_than_one_round():
         release = sc.publish(rows, SCHEMA, mechanism, seed=2)
         named[rule] = pq.read_metadata(release.folder / "keys.parquet").num_rows
     assert named["sips"] > named["gaussian"] > named["zealous"] > 0
+
+
+def test_an_audit_of_the_release(tmp_path):
+    from scumble.audit.subjects import of_release
+
+    release = sc.publish(table(800), SCHEMA, sc.Keys("query", keys=2, **GIVEN))
+    folder = release.save(tmp_path / "release")
+    found = {each.check: each.verdict for each in of_release(folder).findings}
+    assert found["keys"] == "stands"
+    weaker = replace(release.evidence, design=replace(release.evidence.design, levels=LOWER))
+    release.manifest = replace(release.manifest, evidence=weaker)
+    release.save(tmp_path / "weaker")
+    found = {each.check: each.verdict for each in of_release(tmp_path / "weaker").findings}
+    assert found["keys"] == "refuted"
+
+
+LOWER = (KeyLevel(1, DiscreteGaussian(Fraction(1)), True),)

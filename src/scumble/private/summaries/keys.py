@@ -231,10 +231,16 @@ class Keys(AttributeSummary):
             within = found[-1].values if found else ()
             found.append(PrivateKeys(table, names, self.unit).find(rule, within))
         count = free_name("count", self.names) if self.counts else None
-        levels = tuple(self._level(rule, len(names)) for names in self._levels())
-        design = OpenKeys(self.chosen_rule, self.keys, self.person is not None, count, levels)
+        design = OpenKeys(
+            self.chosen_rule, self.keys, self.person is not None, count, self.levels()
+        )
         _write(folder / "keys.parquet", table.schema, self.names, count, found)
         return Measurements("keys.parquet", self.names, design)
+
+    def levels(self) -> tuple[KeyLevel, ...]:
+        """The laws of the counts of each level, which follow from the parameters."""
+        rule = self._rule()
+        return tuple(self._level(rule, len(names)) for names in self._levels())
 
     def _level(self, rule: KeyRule, columns: int) -> KeyLevel:
         match rule:
