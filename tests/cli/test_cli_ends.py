@@ -214,3 +214,19 @@ def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
     quiet = subprocess.run([*words[:-1], "2", "--force"], capture_output=True, text=True)
     assert quiet.stderr.startswith("To expect: ")
     assert quiet.stderr.count("\n") == 1
+
+
+def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
+    words = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "m")
+    cells = ("-a", "age,condition", "-e", "1", "--neighbours", "replace", "--ways", "2")
+    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+
+    def stop(_, path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", stop)
+    assert (
+        run("marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]

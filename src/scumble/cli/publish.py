@@ -323,10 +323,16 @@ def marginal(
     elif output is None:
         sink = typer.get_binary_stream("stdout")
         csv.write_csv(table, sink)
-    elif output.suffix == ".parquet":
-        parquet.write_table(table, output)
     else:
-        csv.write_csv(table, output)
+        partial = output.with_name(f".{output.name}.partial")
+        try:
+            if output.suffix == ".parquet":
+                parquet.write_table(table, partial)
+            else:
+                csv.write_csv(table, partial)
+            partial.replace(output)
+        finally:  # Ctrl-C leaves no half of a file
+            partial.unlink(missing_ok=True)
     if output is not None:
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
