@@ -13,7 +13,7 @@ from scumble.private.database.terms import DatabaseTerms
 from scumble.private.ledger.cost import Bill, bill_of, bill_of_database
 from scumble.private.ledger.terms import LedgerTerms
 from scumble.private.mechanism import Summary
-from scumble.private.summaries.base import AttributeSummary, WithDelta
+from scumble.private.summaries.base import ProtectedSummary, WithDelta
 from tests.support import people
 
 HALF = Fraction(1, 2)
@@ -167,4 +167,4 @@ def test_a_bill_is_written_and_read(mechanism) -> None:
 def test_every_summary_can_be_counted() -> None:
     """A summary that is of another family would be listed as not counted, in silence."""
     summaries = [kind for kind in sc.mechanisms().values() if issubclass(kind, Summary)]
-    assert [kind for kind in summaries if not issubclass(kind, AttributeSummary)] == []
+    assert [kind for kind in summaries if not issubclass(kind, ProtectedSummary)] == []

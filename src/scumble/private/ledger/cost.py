@@ -214,9 +214,9 @@ def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
 
 def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], str]:
     """Return the promises whose losses add up; if there are none, the reason."""
-    from scumble.private.summaries.base import AttributeSummary
+    from scumble.private.summaries.base import ProtectedSummary
 
-    if isinstance(mechanism, AttributeSummary):
+    if isinstance(mechanism, ProtectedSummary):
         unit = mechanism.unit
         bounded = unit.column is not None
         return [ReleaseClaim(mechanism.promise, unit.neighbours, unit.rows, bounded)], ""
