@@ -199,11 +199,18 @@ class RecordedTable(PrivateTable):
 
 
 def record_steps(
-    mechanism: Summary, schema: Schema, counts: Counts, seed: int = 0
+    mechanism: Summary,
+    schema: Schema,
+    counts: Counts,
+    seed: int = 0,
+    names: Sequence[str] = (),
 ) -> list[RecordedStep]:
-    """Return the steps of one measurement of a table with these counts."""
+    """Return the steps of one measurement of a table with these counts.
+
+    `names` are the attributes of the cells, if they are not those that the mechanism states.
+    """
     account = BudgetAccount(mechanism.promise)
-    table = RecordedTable(counter_of(mechanism, schema, counts), account, Keystream(seed))
+    table = RecordedTable(counter_of(mechanism, schema, counts, names), account, Keystream(seed))
     if grow := getattr(mechanism, "grow", None):
         grow(table)
         return table.steps
@@ -270,11 +277,13 @@ def kinds_of(mechanism: Summary, schema: Schema) -> int:
     return len(short_lists(schema)) if mechanism.of_lists else schema.size(_names(mechanism))
 
 
-def counter_of(mechanism: Summary, schema: Schema, counts: Counts) -> CellCounter:
+def counter_of(
+    mechanism: Summary, schema: Schema, counts: Counts, names: Sequence[str] = ()
+) -> CellCounter:
     """Return the table with these numbers of rows of each kind."""
     if mechanism.of_lists:
         return ListCounter(schema, short_lists(schema), counts)
-    return TensorCounter(schema, _names(mechanism), counts)
+    return TensorCounter(schema, names or _names(mechanism), counts)
 
 
 def short_lists(schema: Schema) -> list[tuple[int, ...]]:

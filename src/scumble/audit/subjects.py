@@ -380,7 +380,7 @@ def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> ExactL
     for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
         for table in (one, other):
             if (key := table.tobytes()) not in records:
-                records[key] = record_steps(mechanism, schema, table)
+                records[key] = record_steps(mechanism, schema, table, names=names)
         pair = records[one.tobytes()], records[other.tobytes()]
         loss = pair_loss(mechanism, schema, one - other, pair)
         if loss is None:
