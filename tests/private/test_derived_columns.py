@@ -64,7 +64,8 @@ ASKED = {
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, kind in sc.mechanisms().items() if not kind.of_lists)
+    "name",
+    sorted(n for n, kind in sc.mechanisms().items() if not kind.of_lists and n != "keys"),
 )
 def test_a_derived_column_is_published_like_a_column_of_the_table(name) -> None:
     lists, plain = tables()
@@ -76,6 +77,13 @@ def test_a_derived_column_is_published_like_a_column_of_the_table(name) -> None:
     assert repr(derived.answer(asked)) == repr(column.answer(quoted))
     shown = derived.manifest.schema.names
     assert all(derived.schema[name] == column.schema[name] for name in shown if name != "pages")
+
+
+def test_keys_refuses_them_in_a_sentence() -> None:
+    """It reads the columns of the table as they are."""
+    lists, _ = tables()
+    with pytest.raises(sc.SchemaError, match="derived from a list"):
+        sc.publish(lists, PAGES, made("keys"), seed=1)
 
 
 def test_a_database_is_asked_about_them(tmp_path) -> None:

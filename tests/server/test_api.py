@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -165,6 +166,8 @@ def test_tables_come_as_arrow_and_csv(front):
         (b"[" * 50_000, 400),
         (b'{"sql": 1e999}', 400),
         (b"[]", 422),
+        (b'{"sql": "SELECT COUNT(*) AS \\"\\ud800\\" FROM t"}', 422),
+        (b'{"sql": "SELECT COUNT(*) FROM t", "max_relaxation_error": 1' + b"0" * 400 + b"}", 422),
         (b"{}", 422),
         (b'{"sql": 7}', 422),
         (b'{"sql": "SELECT 1", "more": 1}', 422),
@@ -188,6 +191,31 @@ def test_bad_bodies_are_refused_in_one_sentence(front, body, status):
 def test_the_place_of_an_error_in_the_sql_is_told(front):
     problem = front.ask("SELECT COUNT(*) FROM people WHERE agee < 3").json()
     assert (problem["line"], problem["column"]) == (1, 35)
+
+
+def test_a_long_head_ends_the_connection(front):
+    import socket
+
+    where = front.service.settings.address
+    with socket.create_connection((where.host, where.port), timeout=20) as found:
+        found.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        with suppress(OSError):  # the server may close before all of it was sent
+            for _ in range(40):
+                found.sendall(b"a" * 10_000)
+        with suppress(OSError):
+            assert b" 431 " in found.recv(1000)
+    assert front.call("", "GET", "/healthz").status_code == 200
+
+
+def test_the_cost_of_no_rows_is_told(front):
+    sql = "SELECT AVG(age) FROM people WHERE age < 0"
+    response = front.call("analyst", "POST", "datasets/people/cost", json={"sql": sql})
+    assert response.status_code == 200
+
+
+def test_an_owner_is_one_of_all_data_sets(front):
+    body = {"role": "owner", "name": "half", "datasets": ["rows"]}
+    assert front.call("owner", "POST", "tokens", json=body).status_code == 422
 
 
 def test_other_content_types_are_refused(front):

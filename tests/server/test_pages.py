@@ -111,6 +111,15 @@ def test_an_analyst_asks_and_sees_cost_answer_and_history(browsers):
     assert table.headers["content-disposition"] == 'attachment; filename="people.csv"'
 
 
+def test_a_download_in_no_format_is_not_charged(front, browsers):
+    history = front.service.catalogue.get("people").database.history
+    before = len(history())
+    sql = "SELECT COUNT(*) FROM t WHERE age < 71"
+    response = browsers["analyst"].post("/data/people/download", sql=sql, format="bogus")
+    assert response.status_code == 422
+    assert len(history()) == before
+
+
 def test_a_question_that_cannot_be_read_shows_where(browsers):
     page = browsers["analyst"].post("/data/people/ask", sql="SELECT COUNT(*) FROM t WHERE agee < 3")
     assert page.status_code == 200

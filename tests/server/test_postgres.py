@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -273,10 +274,36 @@ def test_statements_are_split_outside_of_quotes():
 
 
 def test_parameters_are_replaced_outside_of_quotes():
-    found = statements.with_parameters("SELECT '$1', $2, $1", ["'a'", "3"])
-    assert found == "SELECT '$1', 3, 'a'"
+    found = statements.with_parameters("SELECT '$1', -$2, $1", ["'a'", "-3"])
+    assert found == "SELECT '$1', - -3 ,  'a' "  # no comment is made of two minus signs
+    with pytest.raises(WireError, match="at most"):
+        statements.with_parameters("$1," * 5000, ["'" + "a" * 20_000 + "'"])
     with pytest.raises(WireError):
         statements.with_parameters("SELECT $2", ["1"])
+
+
+def test_long_statements_are_read_in_linear_time():
+    """Quadratic time would take minutes; the limit is that of every test."""
+    for text in ("/* " * 100_000, "$a1$ " * 100_000, "' " * 100_001, "$1" * 100_000):
+        with suppress(WireError):
+            statements.split(text)
+
+
+def test_questions_about_the_catalog_execute_nothing(connection):
+    unit = "imag', 5) or __import__('os').getpid() or str('"
+    quoted = unit.replace("'", "''")
+    sql = f"SELECT EXTRACT('{quoted}' FROM table_name::date) AS x FROM information_schema.tables"
+    assert connection.execute(sql).fetchall() == []
+
+
+def test_a_data_set_that_was_stopped_is_not_asked_any_more(tmp_path):
+    with listening(make_settings(tmp_path)) as server:
+        service = server[2]
+        with psycopg.connect(**_parameters(server, database="rows"), autocommit=True) as found:
+            assert found.execute("SELECT COUNT(*) FROM t").fetchone()
+            service.catalogue.remove("rows")
+            with pytest.raises(psycopg.Error, match="no such data set"):
+                found.execute("SELECT COUNT(*) FROM t")
 
 
 # --- broken clients -------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ def _kill_often(served, kills: int, seed: int) -> None:
         assert database.verify() == []
         stored = {each["key"]: each["sql"] for each in database.history()}
         for key, (sql, value) in given.items():
-            assert f"Ada:{key}" in stored
-            assert database.answer(sql, key=f"Ada:{key}", analyst="Ada").value == value
+            assert f"3:Ada:{key}" in stored
+            assert database.answer(sql, key=f"3:Ada:{key}", analyst="Ada").value == value
     assert given
 
 

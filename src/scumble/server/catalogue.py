@@ -55,7 +55,7 @@ class Question:
     @property
     def own_key(self) -> str | None:
         """The idempotency key in the journal: two analysts never share one."""
-        return None if self.key is None else f"{self.analyst}:{self.key}"
+        return None if self.key is None else f"{len(self.analyst)}:{self.analyst}:{self.key}"
 
 
 @dataclass(frozen=True)

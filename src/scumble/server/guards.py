@@ -6,8 +6,7 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scumble.server.config import Limits
@@ -17,6 +16,7 @@ from scumble.server.tokens import Token, TokenStore
 SESSION_SECONDS = 12 * 3600.0
 LINK_SECONDS = 1800.0
 _MOST_SESSIONS = 10_000
+_OF_TOKEN = 20  # sessions of one token at once; the oldest end first
 _MOST_USERS = 100_000
 
 
@@ -36,9 +36,11 @@ class UseLimits:
         self._limits = limits
         self._uses: OrderedDict[str, _Use] = OrderedDict()
 
-    @contextmanager
-    def one_request(self, prefix: str) -> Iterator[None]:
-        """Count one request of a token; raises `Problem` 429 where it is one too many."""
+    def begin(self, prefix: str) -> Callable[[], None]:
+        """Count one request of a token; return what to call at its end.
+
+        Raises `Problem` 429 where it is one too many.
+        """
         use = self._uses.get(prefix)
         if use is None:
             use = self._uses[prefix] = _Use(bucket=self._burst)
@@ -55,10 +57,11 @@ class UseLimits:
             raise Problem(429, f"At most {self._limits.concurrent} requests run at once. Wait.")
         use.bucket -= 1
         use.running += 1
-        try:
-            yield
-        finally:
+
+        def ended() -> None:
             use.running -= 1
+
+        return ended
 
     @property
     def _burst(self) -> float:
@@ -91,6 +94,9 @@ class Sessions:
         """Return the secret of a new session, for the cookie, and the session."""
         now = time.monotonic()
         for secret in [key for key, each in self._sessions.items() if each.until < now]:
+            del self._sessions[secret]
+        own = [key for key, each in self._sessions.items() if each.prefix == token.prefix]
+        for secret in own[: max(0, len(own) - _OF_TOKEN + 1)]:
             del self._sessions[secret]
         while len(self._sessions) >= _MOST_SESSIONS:
             self._sessions.popitem(last=False)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scumble.server.service import Service
 
 _BACKLOG = 2048
+_MOST_CONNECTIONS = 2000
 _KEEP_ALIVE = 30  # seconds that an idle connection stays open
 _LAST_ANSWERS = 10  # seconds that running requests get when the server ends
 MISSING = (
@@ -58,6 +59,7 @@ def listen(
         import uvicorn
 
         from scumble.server.http.app import build
+        from scumble.server.http.protocol import LimitedProtocol
         from scumble.server.pages.site import pages
         from scumble.server.postgres.listener import Listener
     except ModuleNotFoundError:
@@ -70,7 +72,8 @@ def listen(
         port=settings.address.port,
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
-        http="httptools",
+        http=LimitedProtocol,
+        limit_concurrency=_MOST_CONNECTIONS,
         ws="none",
         lifespan="off",
         backlog=_BACKLOG,

@@ -59,17 +59,20 @@ class Service:
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.catalogue.close()
 
-    async def run(self, work: Callable[..., Value], *arguments: Any) -> Value:
-        """Return the result of blocking work, done in a thread.
+    async def run(self, prefix: str, work: Callable[..., Value], *arguments: Any) -> Value:
+        """Return the result of blocking work for a token, done in a thread.
 
-        Raises `Problem` 503 if too many requests wait already, and 408 if it takes too long.
+        Raises `Problem` 429 if the token asks too much, 503 if too many requests wait already, and
+        408 if it takes too long. It counts as running until its thread is done with it.
         """
         if self._waiting >= self.limits.threads + self.limits.queue:
             raise Problem(503, FULL, headers={"Retry-After": "1"})
+        ended = self.uses.begin(prefix)
         self._waiting += 1
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._threads, partial(work, *arguments))
         future.add_done_callback(self._left)
+        future.add_done_callback(lambda _: ended())
         try:
             async with asyncio.timeout(self.limits.seconds + _GRACE):
                 return await asyncio.shield(future)

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 from filelock import FileLock
 
 from scumble.model import stored
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import LedgerError, ParameterError
 
 Role = Literal["owner", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -110,6 +110,8 @@ class TokenStore:
         if role not in ROLES:
             raise ParameterError.of("token", "role", "owner, analyst or auditor", role)
         _check_name(name)
+        if role == "owner" and datasets is not None:
+            raise ParameterError("An owner's token is for all data sets: leave the data sets out.")
         if days is not None and not 0 < days <= 36_500:
             raise ParameterError.of("token", "days", "a number above 0, at most 36,500", days)
         now = datetime.now(UTC)
@@ -198,7 +200,7 @@ def _read(file: Path) -> dict[str, Token]:
         content = stored.parse_json(stored.read_regular(file))
         return {each["prefix"]: _token(each) for each in content["tokens"]}
     except (OSError, *stored.MALFORMED):
-        raise ScumbleError(f"{file} cannot be read. Restore it, or make new tokens.") from None
+        raise LedgerError(f"{file} cannot be read. Restore it, or make new tokens.") from None
 
 
 def _token(data: dict[str, Any]) -> Token:

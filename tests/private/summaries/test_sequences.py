@@ -259,7 +259,7 @@ def test_verbs_refuse_what_they_cannot_tell() -> None:
         sc.Histogram(["a"], epsilon=1, neighbours="replace"),
         seed=1,
     )
-    with pytest.raises(sc.ParameterError, match="releases of sequences"):
+    with pytest.raises(sc.ParameterError, match="releases of lists or keys"):
         other.top(3)
 
 

@@ -175,6 +175,11 @@ class Keys(AttributeSummary):
                     f"'{name}' is an identifier: it is never published. For Keys make it a "
                     "category with open = true."
                 )
+            if schema.derivation(name) is not None:
+                raise SchemaError(
+                    f"Keys reads columns of the table as they are, and '{name}' is derived from a "
+                    "list. Publish it by Histogram or Sparse."
+                )
             if not attribute.open:
                 _ = attribute.size  # raises SchemaError, with advice, for lists
         column = self.unit.column

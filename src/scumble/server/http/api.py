@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
@@ -31,7 +32,7 @@ _QUESTION = (
     Field("sql", "string", "The question, as SQL.", required=True),
     Field("relax", "string", "When the promise is used up.", choices=_RELAX),
     Field("prefer", "string", "A box nearby, or the box itself.", choices=_PREFER),
-    Field("max_relaxation_error", "number", "Refuse what is further from the question.", least=0),
+    Field("max_relaxation_error", "number", "Refuse what is further off.", least=0, most=1e300),
 )
 _KEY = Field("key", "string", "Idempotency key: asked again with it, answered once.", longest=120)
 _MOST_HISTORY = 10_000
@@ -63,7 +64,7 @@ def answer(service: Service, call: Call) -> Result:
 
 
 def cost(service: Service, call: Call) -> Result:
-    return Result(call.data.cost(_question(call)))
+    return Result(_finite(call.data.cost(_question(call))))
 
 
 def history(service: Service, call: Call) -> Result:
@@ -73,6 +74,13 @@ def history(service: Service, call: Call) -> Result:
 
 def status(service: Service, call: Call) -> Result:
     return Result(call.data.status(call.analyst))
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON values in which numbers that are not finite are null."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _question(call: Call) -> Question:

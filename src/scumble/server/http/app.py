@@ -101,7 +101,7 @@ class Served:
         self.response.headers["X-Request-Id"] = self.number
         self.service.metrics.request(self.name, status, seconds)
         log.info(
-            "request=%s route=%r status=%d ms=%.1f token=%s role=%s dataset=%s",
+            "request=%s route=%r status=%d ms=%.1f token=%s role=%s dataset=%r",
             self.number,
             self.name,
             status,
@@ -153,10 +153,7 @@ async def perform(service: Service, route: Route, call: Call) -> Result:
     """Run the handler of a route, within the limits of the token."""
     if call.token is None:
         return route.handler(service, call)
-    with service.uses.one_request(call.token.prefix):
-        if route.quick:
-            return route.handler(service, call)
-        return await service.run(route.handler, service, call)
+    return await service.run(call.token.prefix, route.handler, service, call)
 
 
 async def _read_json(service: Service, route: Route, request: Request) -> dict[str, Any]:

@@ -49,10 +49,10 @@ def csv_text(answer: Answer, level: float) -> str:
     from pyarrow import csv
 
     table, out = answer_table(answer, level), io.BytesIO()
-    if "notes" in table.column_names:
-        notes = ["; ".join(each) for each in table["notes"].to_pylist()]
-        place = table.column_names.index("notes")
-        table = table.set_column(place, "notes", pa.array(notes, pa.string()))
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            joined = ["; ".join(each or ()) for each in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(joined, pa.string()))
     csv.write_csv(table, out)
     return out.getvalue().decode()
 

@@ -7,6 +7,7 @@ describes, and what a test walks through for every role.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,6 +64,8 @@ class Field:
             fits = len(value) <= self.longest
         elif fits and self.kind in ("number", "integer"):
             fits = self.least <= value <= self.most
+        if fits and isinstance(value, (str, list)):
+            fits = all(map(_encodable, [value] if isinstance(value, str) else value))
         if not fits or (self.choices and value not in self.choices):
             raise Problem(422, f"{self.name!r} must be {self.allowed()}.", {"member": self.name})
         return value
@@ -181,8 +184,17 @@ class Route:
         return found
 
 
+def _encodable(text: str) -> bool:
+    """Whether a text can be written as UTF-8: a lone half of a character cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _parsed(field: Field, text: str) -> Any:
-    if field.kind == "integer" and text.isascii() and text.lstrip("-").isdigit() and len(text) < 16:
+    if field.kind == "integer" and re.fullmatch(r"-?[0-9]{1,15}", text, re.ASCII):
         return int(text)
     if field.kind == "number":
         try:

@@ -87,13 +87,13 @@ def ask(service: Service, call: Call) -> Result:
 def download(service: Service, call: Call) -> Result:
     """The answer to a question that was asked, as a file: a repeat, free of charge."""
     sql, wanted = str(call.body.get("sql", "")), call.body.get("format")
+    if wanted not in ("csv", "parquet"):
+        raise Problem(422, "The format must be csv or parquet.")
     answer = call.data.answer(_question(call, sql)).answer
     name = f'attachment; filename="{call.data.name}.{wanted}"'
     if wanted == "csv":
         return Result(csv_text(answer, LEVEL), 200, CSV, {"Content-Disposition": name})
-    if wanted == "parquet":
-        return Result(parquet_bytes(answer, LEVEL), 200, PARQUET, {"Content-Disposition": name})
-    raise Problem(422, "The format must be csv or parquet.")
+    return Result(parquet_bytes(answer, LEVEL), 200, PARQUET, {"Content-Disposition": name})
 
 
 def history(service: Service, call: Call) -> Result:

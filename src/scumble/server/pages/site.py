@@ -49,6 +49,8 @@ def _login(service: Service) -> list[Path]:
     async def enter(request: Request) -> Response:
         with Served(service, "page: login", request) as served:
             try:
+                if request.headers.get("sec-fetch-site") == "cross-site":
+                    raise Problem(403, "Log in on the page of this server.")
                 fields = await read_form(request, service.limits.body)
                 served.token = await service.login(fields.get("token", "").strip())
                 served.response = start_session(service, served.token)

@@ -162,8 +162,10 @@ def read_parameter(content: bytes | None, binary: bool, kind: int) -> str:
             raise _malformed() from None
         return str(value).upper() if kind == BOOL else repr(value)
     if binary and kind == DATE and len(content) == 4:
-        days = int.from_bytes(content, "big", signed=True)
-        return f"DATE '{date.fromordinal(_EPOCH + days)}'"
+        days = _EPOCH + int.from_bytes(content, "big", signed=True)
+        if not 1 <= days <= date.max.toordinal():
+            raise WireError("22008", "A date is out of range.")
+        return f"DATE '{date.fromordinal(days)}'"
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -23,6 +22,7 @@ class ScramExchange:
         self._stored = token.scram if token else _made_up(user)
         self._nonce = ""
         self._so_far = ""
+        self._binding = ""
 
     def first(self, content: bytes) -> bytes:
         """Return the answer to the first message of the client."""
@@ -30,7 +30,8 @@ class ScramExchange:
         # Channel binding is not offered: n, or y of a client that would have liked it.
         if not text.startswith(("n,", "y,")):
             raise _failed()
-        _, _, bare = text.partition(",")[2].partition(",")
+        authorised, _, bare = text.partition(",")[2].partition(",")
+        self._binding = base64.b64encode(f"{text[0]},{authorised},".encode()).decode()
         nonce = _attribute(bare, "r")
         self._nonce = nonce + base64.b64encode(secrets.token_bytes(18)).decode()
         stored = self._stored
@@ -42,14 +43,15 @@ class ScramExchange:
         """Return the proof of the server; raises `WireError` if that of the client is wrong."""
         text = _decoded(content)
         without, found, proof = text.rpartition(",p=")
-        if not found or _attribute(without, "r") != self._nonce:
+        bound = _attribute(without, "c") if found else ""
+        if bound != self._binding or _attribute(without, "r") != self._nonce:
             raise _failed()
         signed = f"{self._so_far},{without}".encode()
         stored_key = base64.b64decode(self._stored.stored_key)
         signature = hmac.digest(stored_key, signed, "sha256")
         try:
             sent = base64.b64decode(proof, validate=True)
-        except binascii.Error:
+        except ValueError:
             raise _failed() from None
         if len(sent) != len(signature):
             raise _failed()

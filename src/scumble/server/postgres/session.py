@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -49,7 +50,9 @@ from scumble.server.tokens import Token
 
 log = logging.getLogger("scumble.server")
 LOGIN_SECONDS = 20.0
-_MOST_NAMED = 200  # prepared statements and portals of a connection
+_MOST_NAMED = 50  # prepared statements and portals of a connection
+_OF_TOKEN = 50  # connections of one token
+_IDLE_SECONDS = 3600.0
 _RELAX = ("regression", "compound", "refuse")
 CANCELLED = (
     "The question was cancelled. If it was answered before that, asking it again is free of charge."
@@ -83,6 +86,7 @@ class Connection:
         self._statements: dict[str, Statement] = {}
         self._portals: dict[str, Portal] = {}
         self._task: asyncio.Task[Rows] | None = None
+        self._cancelled = False
         self.token: Token | None = None
 
     # --- beginning --------------------------------------------------------------------------------
@@ -98,8 +102,10 @@ class Connection:
         except WireError as error:
             with suppress(ConnectionError):
                 await self._send(error_message(error))
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             return
+        except Exception as error:
+            log.error("wire: a connection failed: %s", type(error).__name__, exc_info=error)
         finally:
             self._running.pop(self._identity, None)
 
@@ -110,6 +116,8 @@ class Connection:
             secure = code == SSL_REQUEST and self._tls is not None
             await self._send(b"S" if secure else b"N")
             if secure and self._tls is not None:
+                if getattr(self.reader, "_buffer", b""):  # sent before the handshake, by anybody
+                    raise WireError("08P01", "Nothing may come before TLS.", fatal=True)
                 await self.writer.start_tls(self._tls)
                 self._tls = None
             code, content = await read_startup(self.reader)
@@ -121,7 +129,10 @@ class Connection:
         given = _startup_fields(content)
         user, name = given.get("user", ""), given.get("database", given.get("user", ""))
         self.token = await self._authenticated(user)
+        self._name = name
         self.data = self._dataset(self.token, name)
+        if sum(each.token == self.token for each in self._running.values()) >= _OF_TOKEN:
+            raise WireError("53300", f"A token has at most {_OF_TOKEN} connections.", fatal=True)
         self.system = System(self.data, user)
         await self._send(
             message("R", struct.pack("!i", 0)),
@@ -176,6 +187,7 @@ class Connection:
     def cancel(self) -> None:
         """Cancel the question that runs, if any."""
         if self._task is not None:
+            self._cancelled = True
             self._task.cancel()
 
     # --- messages ---------------------------------------------------------------------------------
@@ -191,7 +203,8 @@ class Connection:
         }
         skipping = False
         while True:
-            kind, content = await read_message(self.reader, self.service.limits.body)
+            async with asyncio.timeout(_IDLE_SECONDS):
+                kind, content = await read_message(self.reader, self.service.limits.body)
             if kind == b"X":
                 return
             if kind == b"S":
@@ -286,6 +299,8 @@ class Connection:
         rows = [data_row(result.columns, row, portal.formats) for row in result.rows[start:end]]
         portal.given = end
         left = end < len(result.rows)
+        if not left:
+            portal.result, portal.given = Rows(result.columns, (), result.ending), 0
         await self._send(*rows, message("s") if left else message("C", text(result.ending)))
 
     async def _close(self, content: Reading) -> None:
@@ -313,7 +328,7 @@ class Connection:
         inner = statements.copied(sql)
         if inner is not None or not sql:
             return ()
-        if (known := self._without_people(sql)) is not None:
+        if (known := await self._without_people(sql)) is not None:
             return known.columns
         return (await self._run(lambda: result_of(self.data.outline(self._question(sql))))).columns
 
@@ -337,7 +352,7 @@ class Connection:
         if self._transaction == b"E" and word not in ("ROLLBACK", "COMMIT", "END", "ABORT"):
             raise WireError("25P02", "The transaction failed: end it by ROLLBACK first.")
         asked = statements.copied(sql)
-        if asked is None and (known := self._without_people(sql)) is not None:
+        if asked is None and (known := await self._without_people(sql)) is not None:
             self._follow(word, sql)
             return known
         question = self._question(sql if asked is None else asked)
@@ -348,8 +363,13 @@ class Connection:
         self.service.metrics.answered(reply.answer)
         return result_of(reply.answer)
 
-    def _without_people(self, sql: str) -> Rows | None:
-        return statements.command(sql) or self.system.answer(sql)
+    async def _without_people(self, sql: str) -> Rows | None:
+        """Return the result of a statement that is not about people; None for others."""
+        self._check_token()
+        if (known := statements.command(sql)) is not None:
+            return known
+        found = await self._run(lambda: self.system.answer(sql) or Rows(tag="people"))
+        return None if found.tag == "people" else found
 
     def _follow(self, word: str, sql: str) -> None:
         """Follow transactions, and the setting that says how to relax."""
@@ -363,22 +383,27 @@ class Connection:
             self._relax = given[1]
 
     def _question(self, sql: str) -> Question:
-        if self.token is None or not self.token.usable() or self._revoked():
-            raise WireError("28000", "The token was revoked, or has expired.", fatal=True)
-        return Question(sql, self.token.name, relax=self._relax)
+        token = self._check_token()
+        return Question(sql, token.name, relax=self._relax)
 
-    def _revoked(self) -> bool:
-        return self.token is None or self.service.tokens.by_prefix(self.token.prefix) is None
+    def _check_token(self) -> Token:
+        """Return the token, if it is still good and its data set is still served."""
+        token = self.token and self.service.tokens.by_prefix(self.token.prefix)
+        if token is None:
+            raise WireError("28000", "The token was revoked, or has expired.", fatal=True)
+        self.data = self._dataset(token, self._name)
+        return token
 
     async def _run(self, work: Callable[[], Rows]) -> Rows:
         """Return the result of work in a thread; raises `WireError` for all that goes wrong."""
         try:
-            with self.service.uses.one_request(self.token.prefix if self.token else ""):
-                self._task = asyncio.ensure_future(self.service.run(work))
-                return await self._task
+            prefix = self.token.prefix if self.token else ""
+            self._cancelled = False
+            self._task = asyncio.ensure_future(self.service.run(prefix, work))
+            return await self._task
         except asyncio.CancelledError:
-            if self._task is None or not self._task.cancelled():
-                raise
+            if not self._cancelled:
+                raise  # the server ends
             raise WireError("57014", CANCELLED) from None
         except (ScumbleError, Problem, MemoryError) as error:
             raise _explained(error) from None

@@ -7,16 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from scumble.server.postgres.messages import Rows, WireError
 
-# Quoted text, comments, parameters, ends of statements, and everything else.
-_PIECE = re.compile(
-    r"""(?P<quoted>[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*"
-        | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$).*?(?P=dollar))
-    | (?P<comment>--[^\n]*|/\*.*?\*/)
-    | \$(?P<parameter>[0-9]{1,5})
-    | (?P<end>;)
-    | (?P<other>.)""",
-    re.DOTALL | re.VERBOSE,
-)
+_SPECIAL = re.compile(r"['\"$;]|--|/\*")
+_QUOTED = {"'": re.compile(r"'(?:[^']|'')*+'"), '"': re.compile(r'"(?:[^"]|"")*+"')}
+_ESCAPED = re.compile(r"'(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_DOLLAR = re.compile(r"\$(?:[A-Za-z_]\w{0,60})?\$")
+_PARAMETER = re.compile(r"\$([0-9]{1,4})")
+_LONGEST = 65_536  # characters of a statement with its parameters
 _COPY = re.compile(
     r"\s*COPY\s*\((?P<sql>.*)\)\s*TO\s+STDOUT\s*(?:WITH\s*)?\(\s*FORMAT\s+\"?binary\"?\s*\)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -48,42 +44,80 @@ _WRITES = frozenset(
 
 def split(text: str) -> list[str]:
     """Return the statements of a text, without comments; empty ones are left out."""
-    parts: list[str] = []
-    current: list[str] = []
-    for piece in _pieces(text):
-        if piece.lastgroup == "end":
-            parts.append("".join(current))
-            current = []
-        elif piece["comment"] is not None:
-            current.append(" ")
+    parts: list[list[str]] = [[]]
+    for kind, piece in _pieces(text):
+        if kind == "end":
+            parts.append([])
         else:
-            current.append(piece[0])
-    found = [part.strip() for part in (*parts, "".join(current))]
+            parts[-1].append(" " if kind == "comment" else piece)
+    found = ["".join(part).strip() for part in parts]
     return [part for part in found if part]
 
 
 def with_parameters(text: str, literals: Sequence[str]) -> str:
-    """Return a statement with its parameters $1, $2, ... replaced by literals."""
-    parts = []
-    for piece in _pieces(text):
-        number = piece["parameter"]
-        if number is None:
-            parts.append(piece[0])
-        elif 0 < int(number) <= len(literals):
-            parts.append(literals[int(number) - 1])
-        else:
-            raise WireError("08P01", f"The parameter ${number} is missing.")
+    """Return a statement with its parameters $1, $2, ... replaced by literals.
+
+    Blanks around them keep a minus sign before a parameter from making a comment of it.
+    """
+    parts, length = [], 0
+    for kind, piece in _pieces(text):
+        found = piece
+        if kind == "parameter":
+            number = int(piece[1:])
+            if not 0 < number <= len(literals):
+                raise WireError("08P01", f"The parameter ${number} is missing.")
+            found = f" {literals[number - 1]} "
+        parts.append(found)
+        length += len(found)
+        if length > _LONGEST:
+            raise WireError("54000", f"A statement has at most {_LONGEST:,} characters.")
     return "".join(parts)
 
 
 def parameters(text: str) -> int:
     """Return the largest number of a parameter in a statement."""
-    found = [int(piece["parameter"]) for piece in _pieces(text) if piece["parameter"]]
+    found = [int(piece[1:]) for kind, piece in _pieces(text) if kind == "parameter"]
     return max(found, default=0)
 
 
-def _pieces(text: str) -> Iterator[re.Match[str]]:
-    return _PIECE.finditer(text)
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and text of the pieces of a statement, in time linear in its length."""
+    place = 0
+    while match := _SPECIAL.search(text, place):
+        if match.start() > place:
+            yield "other", text[place : match.start()]
+        kind, end = _special(text, match.start(), match[0])
+        yield kind, text[match.start() : end]
+        place = end
+    yield "other", text[place:]
+
+
+def _special(text: str, start: int, mark: str) -> tuple[str, int]:
+    """Return the kind of the piece that begins with a mark, and its end."""
+    if mark == ";":
+        return "end", start + 1
+    if mark == "--":
+        end = text.find("\n", start)
+        return "comment", len(text) if end < 0 else end
+    if mark == "/*":
+        return "comment", _after(text, "*/", start + 2)
+    if mark == "$":
+        if tag := _DOLLAR.match(text, start):
+            return "quoted", _after(text, tag[0], tag.end())
+        number = _PARAMETER.match(text, start)
+        return ("parameter", number.end()) if number else ("other", start + 1)
+    escaped = mark == "'" and re.search(r"(?<!\w)[eE]\Z", text[max(0, start - 2) : start])
+    quoted = (_ESCAPED if escaped else _QUOTED[mark]).match(text, start)
+    if quoted is None:
+        raise WireError("42601", "A quoted text or name is never closed.", start + 1)
+    return "quoted", quoted.end()
+
+
+def _after(text: str, closing: str, start: int) -> int:
+    end = text.find(closing, start)
+    if end < 0:
+        raise WireError("42601", "A comment or a quoted text is never closed.", start)
+    return end + len(closing)
 
 
 def first_word(sql: str) -> str:

@@ -1,14 +1,14 @@
 """Questions about the server and its catalog, which tools ask before they ask about people.
 
 There is one table, of the name of the data set. What psql 15, ADBC and SQLAlchemy ask is answered
-as PostgreSQL would; the views of information_schema are evaluated; any other question about the
+as PostgreSQL would; so are plain questions about information_schema. Any other question about the
 catalog has no rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,20 +168,55 @@ class System:
         return Rows([Column("attrelid", OID), Column("attname"), Column("atttypid", OID)])
 
     def _evaluated(self, sql: str) -> Rows:
-        """Return the result of a question about information_schema; others have no rows."""
+        """Return the rows of a plain question about information_schema; others have no rows.
+
+        Only the parser of sqlglot is used: nothing of the text is ever executed.
+        """
+        import sqlglot
         from sqlglot.errors import SqlglotError
-        from sqlglot.executor import execute
 
         try:
-            if "information_schema" in sql.lower():
-                found = execute(
-                    sql, tables={"information_schema": self._views()}, dialect="postgres"
-                )
-                columns = [Column(name) for name in found.columns]
-                return Rows(columns, [tuple(map(_plain, row)) for row in found.rows])
-            return Rows([Column(name) for name in _selected(sql)])
-        except (SqlglotError, *_SOMETHING):
+            parsed = sqlglot.parse_one(sql, read="postgres")
+            if not isinstance(parsed, sqlglot.exp.Query):
+                return Rows([Column("?column?")])
+            names = [each.alias_or_name or "?column?" for each in parsed.selects]
+            columns = [Column(name) for name in names or ["?column?"]]
+            found = self._selected(parsed)
+        except (SqlglotError, RecursionError):
             return Rows([Column("?column?")])
+        return Rows(columns) if found is None else found
+
+    def _selected(self, parsed: Any) -> Rows | None:
+        """Return the rows of SELECT columns FROM information_schema.view WHERE column = 'text'."""
+        from sqlglot import exp
+
+        source = parsed.args.get("from_") or parsed.args.get("from")
+        table = None if source is None else source.this
+        if not isinstance(table, exp.Table) or table.db.lower() != "information_schema":
+            return None
+        rows = self._views().get(table.name.lower())
+        if rows is None or any(parsed.args.get(part) for part in ("joins", "group", "having")):
+            return None
+        known = {*rows[0]} if rows else set()
+        chosen = [
+            (each.alias_or_name, inner.name.lower())
+            for each in parsed.selects
+            for inner in [each.unalias()]
+            if isinstance(inner, exp.Column) and inner.name.lower() in known
+        ]
+        if isinstance(parsed.selects[0], exp.Star):
+            chosen = [(name, name) for name in rows[0]]
+        elif len(chosen) < len(parsed.selects):
+            return None
+        where = parsed.args.get("where")
+        both = [] if where is None else [where.this]
+        for each in list(both[0].flatten()) if both and isinstance(both[0], exp.And) else both:
+            wanted = _compared(each)
+            if wanted is None:
+                return None
+            rows = [row for row in rows if str(row.get(wanted[0])) in wanted[1]]
+        columns = [Column(name) for name, _ in chosen]
+        return Rows(columns, [[_plain(row[name]) for _, name in chosen] for row in rows])
 
     def _views(self) -> dict[str, list[dict[str, Any]]]:
         table = {"table_catalog": self.data.name, "table_schema": "public"}
@@ -206,9 +241,6 @@ class System:
         }
 
 
-_SOMETHING = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
-
-
 def _matches(pattern: str, name: str) -> bool:
     """Whether a pattern of psql, as ^(name)$, is for a name."""
     wanted = pattern[2:-2]
@@ -216,12 +248,22 @@ def _matches(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(parts), name) is not None or wanted == re.escape(name)
 
 
-def _selected(sql: str) -> Sequence[str]:
-    import sqlglot
+def _compared(condition: Any) -> tuple[str, set[str]] | None:
+    """Return the column and the allowed texts of column = 'text' or column IN ('text', ...)."""
+    from sqlglot import exp
 
-    parsed = sqlglot.parse_one(sql, read="postgres")
-    found = parsed.selects if isinstance(parsed, sqlglot.exp.Query) else []
-    return [each.alias_or_name or "?column?" for each in found] or ["?column?"]
+    column = condition.this
+    if not isinstance(column, exp.Column):
+        return None
+    if isinstance(condition, exp.EQ):
+        values = [condition.expression]
+    elif isinstance(condition, exp.In) and not condition.args.get("query"):
+        values = condition.expressions
+    else:
+        return None
+    if not all(isinstance(each, exp.Literal) for each in values):
+        return None
+    return column.name.lower(), {each.name for each in values}
 
 
 def _unquoted(sql: str) -> str:
