@@ -168,6 +168,18 @@ def test_two_levels():
     assert [len(key) for key, _ in release.top(2)] == [1, 1]
 
 
+def test_a_key_of_two_levels_may_fail_at_either():
+    """A tenth of the miss is for keys that were not published, half of it for each level."""
+    mechanism = sc.Keys("url", within="query", keys=1, **GIVEN)
+    release = sc.publish(table(), SCHEMA, mechanism, seed=3)
+    first, second = release.evidence.design.levels
+    asked = "SELECT COUNT(*) FROM t WHERE query = 'nobody asked this'"
+    assert release.answer(asked).interval(0.95)[1] == first.most_unseen(0.005)
+    asked += " AND url = 'nowhere.org'"
+    assert release.answer(asked).interval(0.95)[1] == second.most_unseen(0.0025)
+    assert second.most_unseen(0.0025) > second.most_unseen(0.005)
+
+
 def test_a_listed_column_beside_an_open_one():
     rows = table()
     release = sc.publish(rows, SCHEMA, sc.Keys(["query", "sex"], keys=1, **GIVEN), seed=3)
