@@ -156,7 +156,7 @@ def _run(
     check_seed(options.seed)
     whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    read = _part(_opened(source, known, options), known, ledger, options.part)
+    read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
     rows = Rows(
         read,
         known,
@@ -174,7 +174,9 @@ def _run(
     return releases
 
 
-def _opened(source: Any, schema: Schema, options: PublishOptions) -> PrivateSource:
+def _opened(
+    source: Any, schema: Schema, mechanism: Mechanism, options: PublishOptions
+) -> PrivateSource:
     """The table, with rows of single items grouped into lists if `basket` says how."""
     opened = open_source(source, table=options.table, query=options.query)
     if options.basket is None:
@@ -189,7 +191,9 @@ def _opened(source: Any, schema: Schema, options: PublishOptions) -> PrivateSour
             f"{named('basket')} groups rows into lists, and the schema has no attribute of the "
             "type set or sequence."
         )
-    return LongRows(opened, options.basket, options.order, lists)
+    person = getattr(mechanism, "person", None)
+    same = [] if person is None else [person]
+    return LongRows(opened, options.basket, options.order, lists, same)
 
 
 def _drawn(

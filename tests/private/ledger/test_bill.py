@@ -64,6 +64,29 @@ def test_a_replaced_person_says_nothing_about_one_who_was_not_there() -> None:
     assert "nothing follows about adding or removing" in found.remark
 
 
+def test_a_domain_read_from_data_is_noticed_in_every_column_of_a_key() -> None:
+    text = """
+[attributes.who]
+role = "identifier"
+[attributes.query]
+role = "quasi"
+type = "category"
+values = ["a", "b"]
+from_data = true
+[attributes.url]
+role = "quasi"
+type = "category"
+open = true
+"""
+    given = {"epsilon": 1, "delta": 1e-6, "keys": 1, "neighbours": "add_remove", "person": "who"}
+    schema, ledger = sc.Schema.loads(text), terms("add_remove")
+    for mechanism in (sc.Keys("url", within="query", **given), sc.Keys(["query", "url"], **given)):
+        found = bill(mechanism, ledger, schema)
+        assert found.loss is None
+        assert "The domain of query was read from the private data" in found.remark
+    assert bill(sc.Keys("url", **given), ledger, schema).loss is not None
+
+
 def test_rows_of_a_person() -> None:
     assert bill(histogram("replace"), terms("replace", 3)).loss == PrivacyLoss(3 * HALF)
     assert bill(histogram("replace", contribution=2), terms("replace", 3)).loss == PrivacyLoss(

@@ -99,6 +99,22 @@ def test_a_row_without_a_basket_is_refused() -> None:
         grouped(table([*ROWS, (None, "a", 1, "x")]))
 
 
+@pytest.mark.parametrize("who", [("q", "p"), ("q", None), (None, "q")])
+def test_a_basket_of_two_persons_is_refused(who) -> None:
+    rows = pa.table({"basket": [1, 2, 2], "who": ["q", *who], "item": ["a", "a", "b"]})
+    text = SCHEMA.select(["item"]).dumps() + '\n[attributes.who]\nrole = "identifier"\n'
+    given = {"epsilon": 1, "neighbours": "add_remove"}
+
+    def publish(table: pa.Table, **more) -> None:
+        mechanism = sc.Histogram(["first(item)"], **given, **more)
+        sc.publish(table, sc.Schema.loads(text), mechanism, seed=1, basket="basket")
+
+    with pytest.raises(sc.SourceError, match="a basket whose rows differ in 'who'"):
+        publish(rows, person="who")
+    publish(rows)  # a basket is a person
+    publish(rows.slice(0, 2).filter(pa.compute.is_valid(rows.slice(0, 2)["who"])), person="who")
+
+
 def test_an_empty_table_has_no_baskets() -> None:
     assert grouped(table(ROWS).slice(0, 0), lists=["item"]) == []
 

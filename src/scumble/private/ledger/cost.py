@@ -268,7 +268,7 @@ def _epsilon(mechanism: Mechanism, stated: Guarantee) -> Fraction:
 
 
 def _weakness(mechanism: Mechanism, schema: Schema, outside: str, seeded: bool) -> str:
-    names = getattr(mechanism, "attributes", schema.names)
+    names = getattr(mechanism, "names", schema.names)  # `within` of Keys is one of them
     found = _seeded(seeded) or _read_from_data([n for n in schema.from_data if n in names])
     if not found and outside == "drop" and isinstance(mechanism, Publisher):
         return (

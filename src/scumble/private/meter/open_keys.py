@@ -151,9 +151,9 @@ class LaplaceRule:
 class GaussianRule:
     """Weighted sums with Gaussian noise, in rounds; people spend each on keys not found yet.
 
-    A key whose noisy sum was not above 0 in one round is given up. That hides as much: all noisy
-    sums of keys that somebody else has are covered by the loss of the Gaussian noise, found or not,
-    and a key that one person alone has changes nobody else's sums.
+    A round may use of those before only which keys they found. Whether a key has a noisy sum at all
+    is not covered by the noise: a person may be the only one who drew a key that others have too.
+    Such a key is found with that round's share of δ at most, and else the person changed nothing.
     """
 
     epsilon: Fraction
@@ -192,8 +192,8 @@ class GaussianRule:
             keys = np.flatnonzero(drawn.people)
             sums = drawn.sums[keys]
             sums += discrete_gaussian(noise.source, each.noise.parameter, len(keys))
-            found[keys[sums > each.threshold]] = True
-            left[keys[(sums > each.threshold) | (sums <= 0)]] = False
+            shown = keys[sums > each.threshold]
+            found[shown], left[shown] = True, False
         keys = np.flatnonzero(found)
         if self.plan.counts is None:
             return keys, None

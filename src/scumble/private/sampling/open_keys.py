@@ -13,7 +13,8 @@ probability of at most δ. `count` is the number of people who have a key.
   person reaches it with probability p <= δ and 1/(1 - p) <= e^(1/b). One key costs 1/b and p.
 - Weighted sums with Gaussian noise: a person with t keys adds floor(2^20 / √t) to each of them, a
   vector of length 2^20 at most; the threshold is so high that a person alone passes it with
-  probability δ. Several rounds add up by their precisions 1/σ² (`gaussian_rounds`).
+  probability δ. Several rounds add up by their precisions 1/σ² (`gaussian_rounds`). A round may use
+  of those before only which keys passed: that a key has a noisy sum tells that somebody drew it.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def gaussian_rounds(
     sums with Gaussian noise lose (ε, 0.6 δ) together: continuous noise of precisions p_1, p_2, ...
     loses as much as one of precision p_1 + p_2 + ..., also if each vector is chosen after the
     noisy sums before are seen (Dong, Roth, Su, 2022). `for_counts` is the share of the precision
-    for the counts. The rest of δ is for keys that one person alone has.
+    for the counts. The rest of δ is for keys that one person alone drew in a round.
     """
     for_names = FOR_NAMES * delta
     allowed = float(delta - for_names) * _MARGIN

@@ -61,10 +61,10 @@ class Keys(AttributeSummary):
     key. `rule` says which keys are named: "optimal" names the most keys that are possible if each
     person keeps one, and takes their counts from the same draw; "sips" finds keys in three rounds,
     in each of which people draw `keys` of theirs that were not found yet, and is better where
-    people have several; "gaussian" is one such round; "zealous" and "korolova" are the rules of
-    earlier papers. "auto" is "optimal" for counts of one key of each person, else "sips". `within`
-    names a column whose keys are found first: `Keys("url", within="query")` finds queries, then
-    pairs of a found query and an address, with half of the budget each.
+    each draws two or more; "gaussian" is one such round; "zealous" and "korolova" are the rules of
+    earlier papers. "auto" is "optimal" for one key of each person, else "sips". `within` names a
+    column whose keys are found first: `Keys("url", within="query")` finds queries, then pairs of a
+    found query and an address, with half of the budget each.
 
     Parameters:
         attributes: the columns of a key, as query.
@@ -78,8 +78,9 @@ class Keys(AttributeSummary):
         draws are independent; for one key, of n and n + 1 people, the probabilities of all numbers
         are within e^(ε/κ), but for an excess of δ/κ at one end. With weighted sums:
         a person adds a vector of length 1 to the sums; all rounds together are one Gaussian
-        mechanism with (ε, 0.6 δ), and a key that nobody else has passes a threshold with
-        probability 0.4 δ at most. A choice of some keys of a person depends on nobody else.
+        mechanism with (ε, 0.6 δ), and a key that nobody else drew in a round passes a threshold
+        with probability 0.4 δ at most; else it changes no later round. A choice of some keys of a
+        person depends on nobody else.
     Estimate: the noisy count of a published key: of the people who kept the key among theirs. Where
         the same noise decided that the key is published, its interval holds given that it
         was. About a key that was not published only an upper limit is known, and with weighted sums
@@ -88,10 +89,9 @@ class Keys(AttributeSummary):
         Swanberg, Desfontaines, Haney, DP-SIPS, PoPETs 2023; Gopi et al., Differentially private set
         union, ICML 2020; Götz et al., Publishing search logs, TKDE 2012; Korolova et al., Releasing
         search queries and clicks privately, WWW 2009.
-    Differs: noise is exact, on whole numbers; weights are 2^20/√t, rounded down. In "sips" a key is
-        given up when its noisy sum is not above 0, which names more keys for the same promise.
-        "zealous" has the threshold that its noise needs, 1 + (2κ/ε) ln(κ/2δ) where a person is
-        replaced, and not a lower one. "korolova" counts people, not queries or clicks.
+    Differs: noise is exact, on whole numbers; weights are 2^20/√t, rounded down. "zealous" has the
+        threshold that its noise needs, 1 + (2κ/ε) ln(κ/2δ) where a person is replaced, and not a
+        lower one. "korolova" counts people, not queries or clicks.
     """
 
     name = "keys"
@@ -142,8 +142,7 @@ class Keys(AttributeSummary):
         """The rule that "auto" stands for."""
         if self.rule != "auto":
             return self.rule
-        single = self.keys == 1 and (self.counts or self.person is None)
-        return "optimal" if single else "sips"
+        return "optimal" if self.keys == 1 else "sips"
 
     def _levels(self) -> list[tuple[str, ...]]:
         return [self.names] if self.within is None else [self.names[:1], self.names]

@@ -26,8 +26,10 @@ class LongRows(Source):
 
     The columns `lists` hold the values of all rows of the basket as a list, in the order of the
     column `order` (numbers and times by size, other text by the alphabet) and else of the rows. By
-    default they are the columns that differ inside of a basket. Any other column has the value
-    of the first row of the basket. Grouping uses a temporary folder if memory is short.
+    default they are the columns that differ inside of a basket. Any other column has the value of
+    the first row of the basket, and those in `same`, such as who a person is, may not differ inside
+    of one: a basket would be counted for one person, and tell about another. Grouping uses a
+    temporary folder if memory is short.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class LongRows(Source):
         basket: str,
         order: str | None = None,
         lists: Sequence[str] | None = None,
+        same: Sequence[str] = (),
     ) -> None:
         self.source, self.basket, self.order = source, basket, order
         self.description = source.description
@@ -44,7 +47,9 @@ class LongRows(Source):
         source.require(keys)
         self.columns = [name for name in source.columns if name != order]
         _check_case(source.description, [*keys, *self.columns])
-        self.lists = self._differing() if lists is None else tuple(lists)
+        self._check_same([name for name in same if name != basket])
+        others = [name for name in self.columns if name != basket and name not in same]
+        self.lists = self._differing(others) if lists is None else tuple(lists)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns, one row for each basket."""
@@ -68,9 +73,17 @@ class LongRows(Source):
         by = f"try_cast({key} AS DOUBLE), try_cast({key} AS TIMESTAMP), {key}::VARCHAR, {row}"
         return f"list({column} ORDER BY {by})"
 
-    def _differing(self) -> tuple[str, ...]:
-        """Return the columns that have different values inside of a basket."""
-        others = [name for name in self.columns if name != self.basket]
+    def _check_same(self, names: Sequence[str]) -> None:
+        self.source.require(names)
+        for name in self._differing(names):
+            raise SourceError(
+                f"{self.description} has a basket whose rows differ in '{name}', which tells "
+                f"persons apart. A basket is of one person: make '{self.basket}' a column that "
+                "no two persons share."
+            )
+
+    def _differing(self, others: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the columns that have different values inside of a basket."""
         if not others:
             return ()
         tests = (

@@ -43,12 +43,13 @@ _LITERAL = r"'(?:[^']|'')*'"
 @dataclass(frozen=True)
 class KeySum:
     """The error law of a weighted sum of the counts of keys; `counts` and `weights` are those of
-    the published ones.
+    the published ones. `levels` is how many levels a key passes until it is published.
 
     Up to `unseen` keys were not published; a person of one adds from `low` to `high`. The interval
-    holds if every published key is within its limits, at the ninth tenths of the miss together,
-    and every other below its own, at the rest. So it holds both for keys that were named before
-    the release was seen and, given that they were published, for published ones.
+    holds if every published key is within its limits, at nine tenths of the miss together, and
+    every other below its own, at the rest, which is divided among the levels that it may fail. So
+    it holds both for keys that were named before the release was seen and, given that they were
+    published, for published ones.
     """
 
     level: KeyLevel
@@ -57,6 +58,7 @@ class KeySum:
     unseen: float = 0.0
     low: float = 1.0
     high: float = 1.0
+    levels: int = 1
 
     @property
     def stderr(self) -> float:
@@ -69,7 +71,8 @@ class KeySum:
         miss = 1 - level
         low, high = self._published(miss * (1 - _FOR_UNSEEN))
         if self.unseen:
-            most = self.unseen * self.level.most_unseen(miss * _FOR_UNSEEN / self.unseen)
+            rare = miss * _FOR_UNSEEN / self.levels / self.unseen
+            most = self.unseen * self.level.most_unseen(rare)
             low += min(self.low, 0.0) * most if self.low < 0 else 0.0
             high += max(self.high, 0.0) * most if self.high > 0 else 0.0
         return low, high
@@ -229,7 +232,13 @@ class KeyQuestion:
         if self.query.aggregate == "mean":
             return self._mean(value, float((counts - self.level.bias).sum()))
         law: Law = KeySum(
-            self.level, tuple(counts.tolist()), tuple(amounts.tolist()), unseen, low, high
+            self.level,
+            tuple(counts.tolist()),
+            tuple(amounts.tolist()),
+            unseen,
+            low,
+            high,
+            sum(each.columns <= self.level.columns for each in self.design.levels),
         )
         if not len(counts) and not unseen:
             law = Exact()
