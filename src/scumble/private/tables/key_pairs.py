@@ -146,7 +146,9 @@ class KeyPairs:
 
     def _people(self) -> Iterator[tuple[Counts, Counts]]:
         """Yield all pairs in order, all pairs of a person in one piece."""
-        reader = self._connection.sql("SELECT person, key FROM pairs").to_arrow_reader(BATCH_ROWS)
+        reader = self._connection.sql(
+            "SELECT person, key FROM pairs ORDER BY person, key"
+        ).to_arrow_reader(BATCH_ROWS)
         rest: tuple[Counts, Counts] = (np.empty(0, np.int64), np.empty(0, np.int64))
         for batch in reader:
             person, key = (
