@@ -166,6 +166,21 @@ def test_a_revoked_token_ends_its_sessions(front):
     browser.http.close()
 
 
+def test_a_token_has_few_sessions(front):
+    tokens, sessions = front.service.tokens, front.service.sessions
+    owner, _ = sessions.start(tokens.find(front.users.owner))
+    own = [sessions.start(tokens.find(front.users.analyst))[0] for _ in range(30)]
+    assert sessions.find(owner)
+    assert [bool(sessions.find(each)) for each in own] == [False] * 10 + [True] * 20
+
+
+def test_a_login_from_another_site_is_refused(front):
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    fields = {"token": front.users.analyst}
+    response = front.http.post("/login", data=fields, headers=headers)
+    assert (response.status_code, "set-cookie" in response.headers) == (403, False)
+
+
 def test_logging_out_ends_the_session(browsers):
     browser = browsers["analyst"]
     browser.post("/logout")

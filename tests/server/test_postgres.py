@@ -18,6 +18,7 @@ import pytest
 
 from scumble.server.postgres import statements
 from scumble.server.postgres.messages import WireError
+from scumble.server.postgres.scram import ScramExchange
 from tests.support.servers import listening, make_certificate, make_settings
 
 psycopg = pytest.importorskip("psycopg")
@@ -229,6 +230,36 @@ def test_logins_that_fail(server):
         service.tokens.revoke(token.prefix)
         with pytest.raises(psycopg.OperationalError, match="revoked"):
             connection.execute(COUNT)
+
+
+def test_a_proof_that_is_no_base64_is_a_failed_login():
+    exchange = ScramExchange("nobody", None)
+    answer = exchange.first(b"n,,n=,r=abc").decode()
+    nonce = answer.split(",")[0]
+    with pytest.raises(WireError, match="wrong, expired or revoked"):
+        exchange.final(f"c=biws,{nonce},p=é".encode())
+
+
+def test_a_server_ends_while_a_question_runs(tmp_path, monkeypatch):
+    entered = threading.Event()
+
+    def slow(_):
+        entered.set()
+        time.sleep(3)
+
+    with listening(make_settings(tmp_path)) as server:
+        monkeypatch.setattr(server[2].catalogue.get("people"), "answer", slow)
+
+        def ask():
+            with suppress(psycopg.Error), psycopg.connect(**_parameters(server)) as connection:
+                connection.execute(COUNT)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert entered.wait(20)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 25  # `listening` waits 30 seconds for its end
+    thread.join(20)
 
 
 def test_a_failed_transaction_waits_for_its_rollback(server):

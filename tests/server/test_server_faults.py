@@ -150,7 +150,7 @@ def test_many_clients_share_the_last_room(tmp_path):
         front.close()
 
 
-def test_a_full_disk_is_a_503_and_nothing_is_charged(tmp_path, monkeypatch):
+def test_a_full_disk_is_a_503_and_nothing_is_charged_twice(tmp_path, monkeypatch):
     front = Front(make_settings(tmp_path))
     try:
         database = front.service.catalogue.get("people").database
@@ -168,6 +168,7 @@ def test_a_full_disk_is_a_503_and_nothing_is_charged(tmp_path, monkeypatch):
         assert after["used"] in (before["used"], before["used"] + 1)
         again = front.ask(COUNT)
         assert again.status_code == 200
+        assert database.status()["used"] == before["used"] + 1
         assert database.verify() == []
     finally:
         front.close()

@@ -38,7 +38,6 @@ def make_settings(folder: Path, *, people: int = 2000, limits: Limits | None = N
         folder=folder / "server",
         address=Address("127.0.0.1", free_port()),
         limits=limits or Limits(),
-        sources=(source,),
         datasets=(
             DatasetSettings("people", database=folder / "people", source=str(source)),
             DatasetSettings("rows", "Perturbed rows", release=folder / "rows"),

@@ -59,7 +59,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Reply:
+class Receipt:
     """An answer, the numbers that were charged for it, and what remains; None where it is free."""
 
     answer: Answer
@@ -94,7 +94,7 @@ class Dataset(ABC):
         """The attributes that questions may name."""
 
     @abstractmethod
-    def answer(self, question: Question) -> Reply: ...
+    def answer(self, question: Question) -> Receipt: ...
 
     @abstractmethod
     def outline(self, question: Question) -> Answer:
@@ -164,11 +164,11 @@ class LiveDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.database.space.names)
 
-    def answer(self, question: Question) -> Reply:
+    def answer(self, question: Question) -> Receipt:
         if question.key is not None and len(question.key) > _LONGEST_KEY:
             raise Problem(422, f"The key must have at most {_LONGEST_KEY} characters.")
         found = self.database.reply(question.sql, key=question.own_key, **question.options())
-        return Reply(found.answer, found.new, found.used, found.limit)
+        return Receipt(found.answer, found.new, found.used, found.limit)
 
     def outline(self, question: Question) -> Answer:
         return self.database.outline(question.sql, analyst=question.analyst)
@@ -223,8 +223,8 @@ class ReleaseDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.release.evidence.columns)
 
-    def answer(self, question: Question) -> Reply:
-        return Reply(self.release.answer(question.sql))
+    def answer(self, question: Question) -> Receipt:
+        return Receipt(self.release.answer(question.sql))
 
     def outline(self, question: Question) -> Answer:
         return self.release.answer(question.sql)

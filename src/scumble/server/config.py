@@ -45,7 +45,7 @@ class Limits:
     """What one token and one question may use.
 
     `requests` per second and `concurrent` requests are for one token. `queue` is the number of
-    requests that may wait for one of `threads`. `body` and `upload` are bytes, `seconds` and
+    requests that may wait for one of `threads`. `body` is bytes, `seconds` and
     `memory` (MB) are for one question.
     """
 
@@ -54,7 +54,6 @@ class Limits:
     threads: int = 32
     queue: int = 256
     body: int = 65_536
-    upload: int = 1_000_000_000
     seconds: float = 60.0
     memory: float = 2048.0
 
@@ -82,7 +81,6 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     postgres: Address | None = None
-    sources: tuple[Path, ...] = ()
     limits: Limits = field(default_factory=Limits)
     datasets: tuple[DatasetSettings, ...] = ()
 
@@ -110,9 +108,9 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
     """Return the settings in the tables of a TOML file; `base` is where relative paths begin."""
     _known("server.toml", content, ("server", "limits", "datasets"))
     server = _table(content, "server")
-    _known("[server]", server, [each.name for each in fields(ServerSettings)][:7])
+    _known("[server]", server, [each.name for each in fields(ServerSettings)][:6])
     if "folder" not in server:
-        raise ParameterError("[server] needs a folder: where tokens and uploads are kept.")
+        raise ParameterError("[server] needs a folder: where tokens are kept.")
     certificate, key = (_path(server, name, base) for name in ("certificate", "key"))
     if (certificate is None) != (key is None):
         raise ParameterError("[server] needs certificate and key together, or none of them.")
@@ -125,7 +123,6 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
         certificate=certificate,
         key=key,
         postgres=None if postgres is None else Address.read(postgres, "postgres"),
-        sources=tuple(base / each for each in _texts("[server]", "sources", server)),
         limits=_limits(_table(content, "limits")),
         datasets=tuple(_dataset(name, _table(datasets, name), base) for name in datasets),
     )

@@ -14,12 +14,6 @@ PEOPLE = 50_000
 ASKED = ("age", "sex", "region", "condition")
 # Up to eight answers about one person: so few that a visitor sees a question being relaxed.
 _EPSILON, _NOISE = 1.0, 16.0
-EXAMPLES = (
-    "SELECT COUNT(*) FROM people WHERE age >= 65",
-    "SELECT COUNT(*) FROM people WHERE condition = 'Diabetes' AND age BETWEEN 40 AND 59",
-    "SELECT region, COUNT(*) FROM people WHERE condition = 'Asthma' GROUP BY region",
-    "SELECT AVG(age) FROM people WHERE condition = 'Arthritis'",
-)
 
 
 def make_demo(
@@ -49,7 +43,6 @@ def make_demo(
         folder=folder / "server",
         address=address,
         title="Demonstration",
-        sources=(source,),
         limits=Limits(seconds=30),
         datasets=(
             DatasetSettings(

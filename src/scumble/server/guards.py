@@ -1,4 +1,4 @@
-"""Guards: how much one token may ask at once, sessions of browsers, and failed logins."""
+"""Guards: how much one token may ask at once, and sessions of browsers."""
 
 from __future__ import annotations
 

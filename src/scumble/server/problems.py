@@ -31,8 +31,8 @@ _STATUS: tuple[tuple[type[ScumbleError], int], ...] = (
     (ScumbleError, 400),
 )
 UNUSABLE = (
-    "This data set cannot be used at the moment. Nothing was charged that was not answered. The "
-    "owner finds the reason in the log of the server."
+    "This data set cannot be used at the moment. A question that was charged and not answered is "
+    "answered free of charge when it is asked again. The owner finds the reason in the log."
 )
 _RETRY = {429: "1", 503: "5"}
 

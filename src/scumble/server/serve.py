@@ -161,7 +161,7 @@ def logging_to(stream: Any = None, level: int = logging.INFO) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that others may read: it has tokens and uploaded tables."""
+    """Refuse a folder that others may read: it has tokens."""
     if folder.exists() and folder.stat().st_mode & 0o077:
         raise ParameterError(
             f"{folder} can be read by other users of this computer. Run: chmod 700 {folder}"

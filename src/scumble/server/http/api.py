@@ -162,16 +162,16 @@ def _route(method: str, path: str, *rest: Any, **more: Any) -> Route:
 
 _DATASET = "datasets/{dataset}"
 ROUTES = (
-    Route("GET", "/healthz", "health", (), health, "Whether the server runs.", quick=True),
+    Route("GET", "/healthz", "health", (), health, "Whether the server runs."),
     Route(
         "GET", "/readyz", "ready", (), ready, "Whether data sets can be asked.",
-        statuses=(503,), quick=True,
+        statuses=(503,),
     ),
     Route(
         "GET", "/metrics", "metrics", (), metrics, "Counters for Prometheus.",
-        returns="text/plain", quick=True,
+        returns="text/plain",
     ),
-    _route("GET", "openapi.json", "openapi", (), openapi, "This description.", quick=True),
+    _route("GET", "openapi.json", "openapi", (), openapi, "This description."),
     _route("GET", "datasets", "datasets", EVERYBODY, list_datasets, "The data sets."),
     _route(
         "GET", _DATASET, "dataset", EVERYBODY, describe_dataset,

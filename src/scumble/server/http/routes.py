@@ -125,9 +125,10 @@ Handler = Callable[["Service", Call], Result]
 
 @dataclass(frozen=True)
 class Route:
-    """One line of the table. Without `roles` anybody may make the request.
+    """One line of the table.
 
-    `quick` handlers run in the event loop: they never wait for a disk or compute.
+    Without `roles` anybody may make the request, and its handler runs in the event loop: it must
+    neither wait for a disk nor compute.
     """
 
     method: str
@@ -140,7 +141,6 @@ class Route:
     query: tuple[Field, ...] = ()
     returns: str = "application/json"
     statuses: tuple[int, ...] = ()
-    quick: bool = False
 
     @property
     def of_dataset(self) -> bool:

@@ -15,7 +15,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import Answer
-from scumble.server.catalogue import Dataset, LiveDataset, Question, Reply
+from scumble.server.catalogue import Dataset, LiveDataset, Question, Receipt
 from scumble.server.http.formats import CSV, PARQUET, csv_text, parquet_bytes
 from scumble.server.http.routes import ASKING, EVERYBODY, Call, Result, Route
 from scumble.server.pages.drawings import (
@@ -137,7 +137,7 @@ class Shown:
     data: Dataset
     sql: str
     key: str
-    reply: Reply
+    reply: Receipt
 
     @property
     def one(self) -> Estimate | None:
