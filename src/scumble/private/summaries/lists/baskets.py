@@ -108,7 +108,7 @@ class Baskets(ProtectedSummary):
         "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
     )
     not_audited: ClassVar[str] = (
-        "it reads lists, which the tables of the auditor do not have; its steps are tested by "
+        "the auditor does not record choices among sets of items yet; its steps are tested by "
         "enumeration"
     )
 
