@@ -94,14 +94,15 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress))
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 
@@ -117,7 +118,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing") as progress:
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
