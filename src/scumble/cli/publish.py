@@ -138,8 +138,9 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    found = release.delete([line.strip() for line in ids if line.strip()])
-    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    with console.waiting("Taking records out"):
+        found = release.delete([line.strip() for line in ids if line.strip()])
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
 
 
@@ -318,7 +319,8 @@ def marginal(
         raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
     columns = options.columns([names])
     release = open_release(folder)
-    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
     elif output is None:
