@@ -309,7 +309,7 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    from scumble.cli.rows import refuse_existing, write_table
+    from scumble.cli.groups.rows import refuse_existing, write_table
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
