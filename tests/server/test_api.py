@@ -27,6 +27,7 @@ def _paths():
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.usefixtures("without_audits")
 def test_every_route_serves_its_roles_only(front, role):
     for route, path in _paths():
         if route.name == "stop dataset":
