@@ -324,7 +324,7 @@ def ask(
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Answering"):
         answer = database.answer(text, key=key, **asking.answer_options())
     if as_json:
         console.print_json(answer_fields(answer, level))
@@ -345,7 +345,7 @@ def cost(
     from scumble.cli import shell
 
     text = options.question(sql, file)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Planning"):
         found = database.cost(text, **asking.answer_options())
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
@@ -396,7 +396,7 @@ def history(
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
@@ -414,7 +414,7 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     from scumble.cli.groups import ledger
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
     ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
@@ -438,9 +438,9 @@ def plot(
     names = [] if attributes is None else options.columns([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Drawing"), DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
-    picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
+        picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
     output.write_bytes(picture)
     console.say(f"Wrote {output}.")
 

@@ -94,14 +94,15 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress))
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 
@@ -117,7 +118,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing") as progress:
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
@@ -137,8 +138,9 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    found = release.delete([line.strip() for line in ids if line.strip()])
-    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    with console.waiting("Taking records out"):
+        found = release.delete([line.strip() for line in ids if line.strip()])
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
 
 
@@ -317,7 +319,8 @@ def marginal(
         raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
     columns = options.columns([names])
     release = open_release(folder)
-    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
     elif output is None:
