@@ -1,7 +1,7 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
 `create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal.
+`verify` and `plot` read its journal. `quota` is in `groups/quotas.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import console, options
+from scumble.cli.groups import quotas
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -402,6 +403,9 @@ def history(
         console.print_json(shown)
     else:
         shell.show_history(shown)
+
+
+app.command("quota")(quotas.quota)
 
 
 @app.command()
