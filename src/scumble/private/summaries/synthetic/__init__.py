@@ -1,0 +1,1 @@
+"""Releases that synthetic rows are drawn from."""
