@@ -325,7 +325,7 @@ def _readable_data() -> Iterator[None]:
 
 
 MANIFEST = "manifest.json"
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
 FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 
