@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from scumble.model.designs.box_tree import BoxNodes
 from scumble.model.designs.lists.strings import Strings
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.parts import Parts
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
@@ -63,6 +65,10 @@ def publish_runs(
 def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]) -> list[float]:
     if not isinstance(evidence, Measurements):
         raise TypeError("a summary publishes measurements")
+    if isinstance(evidence.design, Parts):
+        known = Schema((*schema, *evidence.added))
+        lines = (_line(part, folder, known, part.columns) for part in evidence.design.parts)
+        return [number for line in lines for number in line]
     table = pq.read_table(folder / evidence.file, use_threads=False)
     if isinstance(evidence.design, Strings):
         return _string_numbers(evidence.design, table)
@@ -287,9 +293,11 @@ def counter_of(
 
 
 def short_lists(schema: Schema) -> list[tuple[int, ...]]:
-    """Return all lists of up to two members of the first list of a schema, the empty one first."""
+    """Return all lists of up to two members of the lists of a schema, the empty one first. Where
+    several lists belong together, a code stands for one member of each.
+    """
     domain = schema.lists[0].lists
-    codes = range(domain.members.size)
+    codes = range(prod(each.lists.members.size for each in schema.lists))
     pairs = combinations(codes, 2) if domain.kind == "set" else product(codes, repeat=2)
     return [(), *product(codes), *pairs]
 

@@ -18,12 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scumble._version import __version__
 from scumble.model import stored
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
+from scumble.model.evidence.parts import Parts
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import ListQuery, Query
@@ -130,9 +131,10 @@ class Release:
 
         sandbox = self._sandbox_with(tables)
         templates = TemplateParser(self._queryable, sandbox.columns)
-        simple = str if self._kind != "strings" else ()
         queries = [
-            templates.read_select(sql) if isinstance(sql, simple) else self._parsed(sql, sandbox)
+            templates.read_select(sql)
+            if isinstance(sql, str) and self._strings_of(sql) is None
+            else self._parsed(sql, sandbox)
             for sql in questions
         ]
         plain = [query for query in queries if isinstance(query, Query)]
@@ -243,7 +245,8 @@ class Release:
         return self._new_sandbox(tables) if tables else self._sandbox
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
-        if isinstance(sql, str) and self._kind != "strings":
+        column = self._strings_of(sql)
+        if isinstance(sql, str) and column is None:
             return read_question(sql, self._queryable, sandbox)
         from scumble.public.sql.select_plan import SelectPlan
 
@@ -251,11 +254,24 @@ class Release:
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        if self._kind == "strings":
+        if column is not None:
             from scumble.public.estimation.strings.questions import read_strings
 
-            return read_strings(sql, self._queryable, self.evidence.columns[0])
+            return read_strings(sql, self._queryable, column)
         return read_question(sql, self._queryable, sandbox)
+
+    def _strings_of(self, sql: object) -> str | None:
+        """Return the sequences that a question is about, if it is to be read as one about strings:
+        where there is nothing else, or where it names them by a list or by `occurrences`.
+        """
+        design = getattr(self.evidence, "design", None)
+        if self._kind == "strings":
+            return self.evidence.columns[0]
+        if self._kind != "parts" or not isinstance(sql, str):
+            return None
+        listed = "[" in sql or "occurrences" in sql.lower()
+        found = [each for each in cast(Parts, design).parts if each.design.kind == "strings"]
+        return found[0].columns[0] if listed and found else None
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
