@@ -18,13 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.model import stored
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
-from scumble.model.evidence.parts import Parts
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.query import ListQuery, Query
@@ -33,7 +32,7 @@ from scumble.public.closing import queryable
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
-from scumble.public.plain_questions import read_question
+from scumble.public.plain_questions import read_question, sequence_asked_about
 from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Release:
         templates = TemplateParser(self._queryable, sandbox.columns)
         queries = [
             templates.read_select(sql)
-            if isinstance(sql, str) and self._strings_of(sql) is None
+            if isinstance(sql, str) and sequence_asked_about(self.evidence, sql) is None
             else self._parsed(sql, sandbox)
             for sql in questions
         ]
@@ -239,11 +238,6 @@ class Release:
         schema = self.schema.select([name for name in self.schema.names if name in known])
         return queryable(schema, self.evidence, self.folder) if schema.open else schema
 
-    @property
-    def _kind(self) -> str:
-        """The kind of the design, or of the evidence if it has none."""
-        return str(getattr(self.evidence, "design", self.evidence).kind)
-
     @cached_property
     def _sandbox(self) -> Sandbox:
         return self._new_sandbox({})
@@ -263,7 +257,7 @@ class Release:
         return self._new_sandbox(tables) if tables else self._sandbox
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
-        column = self._strings_of(sql)
+        column = sequence_asked_about(self.evidence, sql)
         if isinstance(sql, str) and column is None:
             return read_question(sql, self._queryable, sandbox)
         from scumble.public.sql.select_plan import SelectPlan
@@ -277,19 +271,6 @@ class Release:
 
             return read_strings(sql, self._queryable, column)
         return read_question(sql, self._queryable, sandbox)
-
-    def _strings_of(self, sql: object) -> str | None:
-        """Return the sequences that a question is about, if it is to be read as one about strings:
-        where there is nothing else, or where it names them by a list or by `occurrences`.
-        """
-        design = getattr(self.evidence, "design", None)
-        if self._kind == "strings":
-            return self.evidence.columns[0]
-        if self._kind != "parts" or not isinstance(sql, str):
-            return None
-        listed = "[" in sql or "occurrences" in sql.lower()
-        found = [each for each in cast(Parts, design).parts if each.design.kind == "strings"]
-        return found[0].columns[0] if listed and found else None
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
