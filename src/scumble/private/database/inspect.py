@@ -20,9 +20,9 @@ from scumble.private.database.plan import Piece
 from scumble.private.database.space import Space
 from scumble.private.database.state import COUNT, DatabaseState, batch_of
 from scumble.private.database.terms import DatabaseTerms
+from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
 from scumble.private.journal.journal import Journal
-from scumble.private.journal.store import out_of_order
 
 if TYPE_CHECKING:
     from scumble.public.plot.database import Axis, Bound

@@ -18,8 +18,8 @@ from scumble.model.errors import LedgerError, ParameterError
 from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.database.trackers import Tracker, make_tracker
+from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
-from scumble.private.journal.store import out_of_order
 
 
 class DatabaseState:
