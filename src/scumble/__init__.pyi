@@ -42,6 +42,7 @@ from scumble.private.summaries.lists.baskets import Baskets as Baskets
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
+from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -69,6 +70,7 @@ __all__ = [
     "Datacube",
     "Dates",
     "Dawa",
+    "Dirichlet",
     "DomainError",
     "Estimate",
     "EstimateTable",

@@ -1,7 +1,7 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
 `create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal.
+`verify` and `plot` read its journal. `quota` is in `groups/quotas.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import console, options
+from scumble.cli.groups import quotas
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ def ask(
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Answering"):
         answer = database.answer(text, key=key, **asking.answer_options())
     if as_json:
         console.print_json(answer_fields(answer, level))
@@ -350,7 +351,7 @@ def cost(
     from scumble.cli import shell
 
     text = options.question(sql, file)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Planning"):
         found = database.cost(text, **asking.answer_options())
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
@@ -401,7 +402,7 @@ def history(
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
@@ -410,13 +411,16 @@ def history(
         shell.show_history(shown)
 
 
+app.command("quota")(quotas.quota)
+
+
 @app.command()
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the journal that were changed or cut off."""
     from scumble.cli.groups import ledger
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
     ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
@@ -440,9 +444,9 @@ def plot(
     names = [] if attributes is None else options.columns([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Drawing"), DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
-    picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
+        picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
     output.write_bytes(picture)
     console.say(f"Wrote {output}.")
 

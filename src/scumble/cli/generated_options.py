@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "dirichlet")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -36,10 +36,10 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
     "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
-    "neighbours": ("choice", "--neighbours", "RELATION", "histogram and all after it in `scumble methods`: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
+    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
     "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets: most rows of one person.", ""),
-    "person": ("text", "--person", "COLUMN", "histogram and all after it in `scumble methods`: identifier that names people.", ""),
-    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named.", ""),
+    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets: identifier that names people.", ""),
+    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
     "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute.", ""),
     "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
     "root": ("flag", "--root", "", "hierarchy: also measure the count of everything.", ""),
@@ -68,4 +68,8 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "top": ("whole", "--top", "NUMBER", "baskets: number of most frequent sets that matter.", ""),
     "longest": ("whole", "--longest", "NUMBER", "baskets: items of the largest sets that are counted in clipped baskets.", ""),
     "items": ("whole", "--items", "NUMBER", "baskets: items of a basket that are counted, if many items matter.", ""),
+    "target": ("names", "--target", "COLUMNS", "dirichlet: columns whose values are drawn, as origin.", ""),
+    "given": ("names", "--given", "COLUMNS", "dirichlet: columns whose values are kept; rows that agree in them are a stratum.", ""),
+    "synthetic": ("whole", "--synthetic", "NUMBER", "dirichlet: rows to draw in each stratum; else as many as it has people.", ""),
+    "prior": ("number", "--prior", "NUMBER", "dirichlet: balls of each value; else the fewest that keep epsilon.", ""),
 }

@@ -283,10 +283,23 @@ def show_status(reading: Database | DatabaseInspection) -> None:
         "tracker": f"{facts['tracker']}, over {_points(facts['points'])} points",
     }
     for name, used in facts["analysts"].items():
-        lines[name] = f"{used} of {reading.terms.limit_of(reading.terms.quotas[name])}"
+        lines[name] = f"{used} of {facts['quotas'][name]['most answers for one point']}"
     width = max(map(len, lines))
     for name, value in lines.items():
         console.echo(f"{name:<{width}}  {value}")
+
+
+def show_usage(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print what each analyst asked and was charged, and the quotas."""
+    for each in found:
+        asked = each["answered"] + each["repeated"] + each["relaxed"]
+        quota = "no quota"
+        if each["epsilon"] is not None:
+            quota = f"quota {each['epsilon']:g}, {each['used']} of {each['most']} answers used"
+        name = each["analyst"] or "(no name)"
+        console.echo(f"{name}: questions {asked}, numbers {each['numbers']}, {quota}")
+    if not found:
+        console.say("Nobody asked yet, and there is no quota.")
 
 
 def _batches(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scumble.public.estimation.list_verbs import ListReader
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
+    from scumble.public.synthesis.release_rows import ReleaseRows
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
@@ -162,6 +163,23 @@ class Release:
             nonnegative=nonnegative,
             integers=integers,
         )
+
+    def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
+        """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
+        private table has. They cost no privacy; no interval holds for what is computed from them.
+        """
+        return self._synthetic.table(n, seed)
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far synthetic rows are from the noisy tables, never from the data."""
+        return self._synthetic.quality(rows)
+
+    @property
+    def _synthetic(self) -> ReleaseRows:
+        from scumble.public.synthesis.release_rows import rows_of
+
+        with _readable_data():
+            return rows_of(self.evidence, self._queryable, self._sandbox)
 
     def next(self, context: Sequence[Any] = ()) -> pa.Table:
         """Return the probability of each value after `context`, and of the end (null)."""
@@ -325,7 +343,7 @@ def _readable_data() -> Iterator[None]:
 
 
 MANIFEST = "manifest.json"
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
 FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 

@@ -21,6 +21,7 @@ from tests.support.twins import (
     list_twins,
     noise_twins,
     row_twins,
+    synthetic_twins,
 )
 
 TWINS = [
@@ -30,6 +31,7 @@ TWINS = [
     *row_twins.TWINS,
     *ledger_twins.TWINS,
     *key_twins.TWINS,
+    *synthetic_twins.TWINS,
 ]
 _WIDTH = 52
 
