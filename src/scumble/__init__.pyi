@@ -40,6 +40,7 @@ from scumble.private.summaries.histogram import Histogram as Histogram
 from scumble.private.summaries.keys import Keys as Keys
 from scumble.private.summaries.lists.baskets import Baskets as Baskets
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
+from scumble.private.summaries.lists.trajectories import Trajectories as Trajectories
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
@@ -106,6 +107,7 @@ __all__ = [
     "SourceError",
     "Sparse",
     "Subset",
+    "Trajectories",
     "Uniform",
     "Wavelet",
     "Workload",

@@ -25,6 +25,7 @@ from scumble.model import stored
 from scumble.model.designs.registry import Design, design_from_dict
 from scumble.model.designs.sparse import Sparse
 from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
+from scumble.model.evidence.parts import Parts
 from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -188,7 +189,6 @@ class Measurements:
 
     kind: ClassVar[str] = "measurements"
     unchanged: ClassVar[None] = None  # it publishes no rows
-    added: ClassVar[tuple[Attribute, ...]] = ()
 
     file: str
     columns: tuple[str, ...]
@@ -197,7 +197,11 @@ class Measurements:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return (self.file,)
+        return self.design.files if isinstance(self.design, Parts) else (self.file,)
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        return self.design.added if isinstance(self.design, Parts) else ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -214,6 +218,8 @@ class Measurements:
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
         design = design_from_dict(data["design"])
+        if isinstance(design, Parts) and data["file"] != design.files[0]:
+            raise ValueError("the first file is not that of the first part")
         if isinstance(design, Sparse) and rows not in (None, design.known_rows):
             raise ValueError("the number of rows is not the total of the sparse cells")
         return cls(_file(data["file"]), _names(data), design, rows)
