@@ -15,11 +15,11 @@ from scumble.audit.distinguish import Distinction, Outputs, distinguish, floatin
 from scumble.audit.exposure import VALUES, publish_secret
 from scumble.audit.linkage import row_order_finding
 from scumble.audit.release_claims import CONFIDENCE
-from scumble.audit.replays import replay_finding
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, pairs, publish_runs, tables_of
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
-from scumble.audit.synthetic_rows import drawn_runs, urn_findings
+from scumble.audit.synthetic.replays import replay_finding
+from scumble.audit.synthetic.urns import drawn_runs, urn_findings
 from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary
 from scumble.private.sampling.source import Keystream
