@@ -145,7 +145,7 @@ def delete(
 
 
 @contextmanager
-def _mention_charge(ledger: Path | None) -> Iterator[None]:
+def _mention_charge(ledger: str | None) -> Iterator[None]:
     """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield

@@ -1,1 +1,1 @@
-"""Releases that synthetic rows are drawn from."""
+"""Releases of synthetic rows, and of models from which rows can be drawn."""
