@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
@@ -34,6 +34,10 @@ from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
+if TYPE_CHECKING:
+    from scumble.private.engines.spark import Spark
+    from scumble.private.engines.workers import Executor
+
 MOST_JOBS = 256
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
@@ -54,21 +58,23 @@ def publish(
     basket: str | None = None,
     order: str | None = None,
     jobs: int = 1,
+    engine: Spark | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
 
     `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
-    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`) or any table that
-    speaks Arrow. `schema` is a `Schema` or the path of one. `outside` says what happens to a row
-    with a value outside its domain: "error" names the row, "drop" leaves the row out, "missing"
-    makes the value missing. `reveal` allows private values in error messages, for the owner's eyes.
-    `seed` makes the release repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger,
-    which is charged before anything is read. With `part`, a value of the column by which the ledger
-    knows parts of the table, only the rows of that part are read and charged. `basket` names the
-    column by which rows with one item each are grouped into rows with lists, in the order of the
-    column `order`. `jobs` is the number of processes that read and perturb rows; the release does
-    not depend on it. `progress` is called with the number of rows read.
+    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
+    speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
+    `outside` says what happens to a row with a value outside its domain: "error" names the row,
+    "drop" leaves the row out, "missing" makes the value missing. `reveal` allows private values in
+    error messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for
+    tests. `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a
+    value of the column by which the ledger knows parts of the table, only the rows of that part are
+    read and charged. `basket` names the column by which rows with one item each are grouped into
+    rows with lists, in the order of the column `order`. `jobs` is the number of processes that read
+    and perturb rows, and `engine` a cluster that does it, `Spark(session)`; the release does not
+    depend on them. `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -84,6 +90,7 @@ def publish(
         basket=basket,
         order=order,
         jobs=jobs,
+        engine=engine,
         progress=progress,
     )
 
@@ -110,6 +117,7 @@ class PublishOptions:
     basket: str | None = None
     order: str | None = None
     jobs: int = 1
+    engine: Spark | None = None
     progress: Callable[[int], None] | None = None
 
 
@@ -156,22 +164,56 @@ def _run(
     check_seed(options.seed)
     whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
-    rows = Rows(
-        read,
-        known,
-        outside=options.outside,
-        reveal=options.reveal,
-        progress=options.progress,
-    )
-    if ledger is None:
-        return _drawn(rows, options, run)
-    bill = _bill(mechanism, rows, options, ledger)
-    with ledger.paid(bill):
-        releases = _drawn(rows, options, run)
-        for release in releases:
-            release.remarks = (*release.remarks, str(bill))
-    return releases
+    with _executor(options) as executor:
+        if executor is not None:
+            source = executor.source(source, _columns(known, options))
+        read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
+        rows = Rows(
+            read,
+            known,
+            outside=options.outside,
+            reveal=options.reveal,
+            progress=options.progress,
+        )
+        rows.workers = executor
+        try:
+            if ledger is None:
+                return _drawn(rows, options, run)
+            bill = _bill(mechanism, rows, options, ledger)
+            with ledger.paid(bill):
+                releases = _drawn(rows, options, run)
+                for release in releases:
+                    release.remarks = (*release.remarks, str(bill))
+            return releases
+        finally:
+            rows.workers = None
+
+
+def _executor(options: PublishOptions) -> AbstractContextManager[Executor | None]:
+    """A context with the processes that do the work besides this one, if there are any."""
+    if options.engine is not None:
+        from scumble.private.engines.spark import Spark
+
+        if not isinstance(options.engine, Spark):
+            raise ParameterError.of("publish", "engine", "Spark(session)", options.engine)
+        if options.jobs != 1:
+            raise ParameterError(
+                f"{named('jobs')} is for the processes of this machine; leave it out with "
+                f"{named('engine')}."
+            )
+        return options.engine.opened()
+    if options.jobs == 1:
+        return nullcontext()
+    from scumble.private.engines.workers import Workers
+
+    return Workers(options.jobs)
+
+
+def _columns(schema: Schema, options: PublishOptions) -> set[str]:
+    """Return the columns of a table that may be read."""
+    based = {base.name for each in schema if (base := schema.derived_from(each.name))}
+    own = {each.name for each in schema} | based
+    return own | {each for each in (options.basket, options.order) if each is not None}
 
 
 def _opened(
@@ -206,14 +248,8 @@ def _drawn(
     """
     noise = Keystream(options.seed)
     try:
-        if options.jobs == 1:
-            return run(rows, noise)
-        from scumble.private.engines.workers import Workers
-
-        with Workers(options.jobs) as rows.workers:
-            return run(rows, noise)
+        return run(rows, noise)
     finally:
-        rows.workers = None
         noise.destroy()
 
 

@@ -139,7 +139,7 @@ def test_small_work_starts_no_process(monkeypatch) -> None:
 
 def test_an_error_of_an_earlier_task_wins(helped) -> None:
     """The worker is slow with task 1, and the driver finds an error in a later one."""
-    tasks_ = [workers.Task(number, lambda _, number=number: number) for number in range(8)]
+    tasks_ = [workers.Task(number, lambda number=number: number) for number in range(8)]
     with pytest.raises(sc.SchemaError, match="task 1"):
         list(helped.run(faults.Wrong(driver=os.getpid()), tasks_))
 

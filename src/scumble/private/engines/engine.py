@@ -3,7 +3,8 @@
 A unit of work is a stable piece of the table: adjacent row groups of a Parquet file, or a block of
 a fixed number of rows. What is drawn for the rows of a unit is a function of the key of the unit
 and of its codes in the order of the file, so that it does not matter where, when or how often the
-unit is worked on. `local.py` does it in this process, `pool.py` in several.
+unit is worked on. `local.py` does it in this process, `pool.py` in several, which `workers.py`
+starts on this machine and `spark.py` on a cluster.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ class EngineCounter:
 
 
 def open_engine(rows: Rows, noise: Keystream) -> Engine:
-    """Return the engine for these rows: a pool if they have workers, else this process."""
+    """Return the engine for these rows: that of several processes if they have workers, else this
+    process.
+    """
     from scumble.private.engines.local import LocalEngine
 
     if rows.workers is None:
