@@ -169,8 +169,10 @@ def test_a_file_that_changes_between_the_passes(jobs: int, tmp_path, monkeypatch
     write([*range(400)])
 
     monkeypatch.setattr(partition_groups.Deal, "shares", swapped)
+    ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace")
     with pytest.raises(sc.SourceError, match="changed while it was read"):
-        published("partition", path, jobs=jobs)
+        sc.publish(path, schema(), CASES["partition"].make(), ledger=ledger, jobs=jobs)
+    assert [each["state"] for each in ledger.history()] == ["begun"], "noise may have been drawn"
 
 
 def test_an_attempt_with_other_noise_is_not_accepted(shared, tmp_path, monkeypatch) -> None:

@@ -210,7 +210,7 @@ class SparkExecutor:
                 __version__,
                 str(self._staging.path),
                 str(notes / str(task.number)),
-                pickle.dumps((job, task.content()), protocol=5),
+                _pickled(job, task.content()),
             )
             found.append((task, pickle.dumps(tuple(order), protocol=5)))
             size += len(order.work)
@@ -245,6 +245,13 @@ class SparkExecutor:
             raise
         finally:
             self._context.removeJobTag(tag)
+
+
+def _pickled(job: Job, content: Any) -> bytes:
+    try:
+        return pickle.dumps((job, content), protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        raise ParameterError(spark_task.UNSENT) from None
 
 
 @contextmanager

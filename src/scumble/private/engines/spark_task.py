@@ -20,6 +20,9 @@ from scumble._version import __version__
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.private.engines.worker import Failure
 
+UNSENT = (
+    "This mechanism cannot be sent to a cluster. Define it in a module that its workers can import."
+)
 ANSWERS = "number long, answer binary"  # the columns that a task returns
 _COLUMNS = pa.schema([("number", pa.int64()), ("answer", pa.binary())])
 
@@ -56,10 +59,7 @@ def _done(order: Order) -> tuple[str, Any]:
         try:
             job, content = pickle.loads(order.work)  # noqa: S301
         except Exception:  # what cannot be unpickled can raise anything
-            raise ParameterError(
-                "This mechanism cannot be sent to a cluster. Define it in a module that its "
-                "workers can import."
-            ) from None
+            raise ParameterError(UNSENT) from None
 
         def note(told: Any) -> None:
             if told is not None:

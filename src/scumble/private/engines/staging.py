@@ -6,12 +6,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+import threading
 from pathlib import Path
 from types import TracebackType
 
 from scumble.model.errors import ScumbleError
 
+_SECONDS = 5  # that the end of the `with` block may take
 _PATIENCE = 60  # seconds in which tasks that nobody waits for may still write
 # Runs in a process of its own, with the folder as its argument. Its input ends when this process
 # does, also by kill -9. Tasks of a cluster end a little later, and may write until then.
@@ -67,8 +68,10 @@ class StagingFolder:
         shutil.rmtree(folder, ignore_errors=True)
         if self._watching.stdin is not None:
             self._watching.stdin.close()  # it removes what was written meanwhile
-        with suppress(subprocess.TimeoutExpired):
-            self._watching.wait(0 if kind is None else 1)
+        try:
+            self._watching.wait(_SECONDS)
+        except subprocess.TimeoutExpired:  # tasks still write
+            threading.Thread(target=self._watching.wait, daemon=True).start()
         self._watching = None
 
 
