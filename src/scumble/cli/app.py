@@ -28,6 +28,7 @@ _COMMANDS = {
     **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
+    "rows": "groups.rows",
     **dict.fromkeys(("select", "advise"), "advise"),
     "compare": "compare",
     "audit": "audit",

@@ -99,14 +99,15 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress))
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 
@@ -122,7 +123,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing") as progress:
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
@@ -142,13 +143,14 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    found = release.delete([line.strip() for line in ids if line.strip()])
-    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    with console.waiting("Taking records out"):
+        found = release.delete([line.strip() for line in ids if line.strip()])
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
 
 
 @contextmanager
-def _mention_charge(ledger: Path | None) -> Iterator[None]:
+def _mention_charge(ledger: str | None) -> Iterator[None]:
     """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield
@@ -312,32 +314,19 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
+    from scumble.cli.groups.rows import refuse_existing, write_table
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    refuse_existing(output, force=force)
     columns = options.columns([names])
     release = open_release(folder)
-    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
-    elif output is None:
-        sink = typer.get_binary_stream("stdout")
-        csv.write_csv(table, sink)
     else:
-        partial = output.with_name(f".{output.name}.partial")
-        try:
-            if output.suffix == ".parquet":
-                parquet.write_table(table, partial)
-            else:
-                csv.write_csv(table, partial)
-            partial.replace(output)
-        finally:  # Ctrl-C leaves no half of a file
-            partial.unlink(missing_ok=True)
+        write_table(table, output)
     if output is not None:
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)

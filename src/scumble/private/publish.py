@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import EngineCounter, open_engine
+from scumble.private.engines.engine import EngineCounter, check_jobs, open_engine, release_noise
 from scumble.private.expectation import hopeless
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
@@ -35,10 +34,8 @@ from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
 if TYPE_CHECKING:
-    from scumble.private.engines.spark import Spark
-    from scumble.private.engines.workers import Executor
+    from scumble.private.engines.spark import Spark, SparkExecutor
 
-MOST_JOBS = 256
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
@@ -161,12 +158,13 @@ def _run(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
+    mechanism.check_reading(options.outside)
     check_seed(options.seed)
-    whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
+    check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    with _executor(options) as executor:
-        if executor is not None:
-            source = executor.source(source, _columns(known, options))
+    with _cluster(options) as cluster:
+        if cluster is not None:
+            source = cluster.source(source, _columns(known, options))
         read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
         rows = Rows(
             read,
@@ -175,38 +173,36 @@ def _run(
             reveal=options.reveal,
             progress=options.progress,
         )
-        rows.workers = executor
-        try:
-            if ledger is None:
-                return _drawn(rows, options, run)
-            bill = _bill(mechanism, rows, options, ledger)
-            with ledger.paid(bill):
-                releases = _drawn(rows, options, run)
-                for release in releases:
-                    release.remarks = (*release.remarks, str(bill))
-            return releases
-        finally:
-            rows.workers = None
+
+        def drawn() -> list[OwnedRelease]:
+            """The key of the release is drawn after the ledger was charged."""
+            with release_noise(rows, options.seed, options.jobs, cluster) as noise:
+                return run(rows, noise)
+
+        if ledger is None:
+            return drawn()
+        bill = _bill(mechanism, rows, options, ledger)
+        with ledger.paid(bill):
+            releases = drawn()
+            for release in releases:
+                release.remarks = (*release.remarks, str(bill))
+        return releases
 
 
-def _executor(options: PublishOptions) -> AbstractContextManager[Executor | None]:
-    """A context with the processes that do the work besides this one, if there are any."""
-    if options.engine is not None:
-        from scumble.private.engines.spark import Spark
-
-        if not isinstance(options.engine, Spark):
-            raise ParameterError.of("publish", "engine", "Spark(session)", options.engine)
-        if options.jobs != 1:
-            raise ParameterError(
-                f"{named('jobs')} is for the processes of this machine; leave it out with "
-                f"{named('engine')}."
-            )
-        return options.engine.opened()
-    if options.jobs == 1:
+def _cluster(options: PublishOptions) -> AbstractContextManager[SparkExecutor | None]:
+    """A context with the cluster that does the work, if there is one."""
+    if options.engine is None:
         return nullcontext()
-    from scumble.private.engines.workers import Workers
+    from scumble.private.engines.spark import Spark
 
-    return Workers(options.jobs)
+    if not isinstance(options.engine, Spark):
+        raise ParameterError.of("publish", "engine", "Spark(session)", options.engine)
+    if options.jobs != 1:
+        raise ParameterError(
+            f"{named('jobs')} is for the processes of this machine; leave it out with "
+            f"{named('engine')}."
+        )
+    return options.engine.opened()
 
 
 def _columns(schema: Schema, options: PublishOptions) -> set[str]:
@@ -236,21 +232,6 @@ def _opened(
     person = getattr(mechanism, "person", None)
     same = [] if person is None else [person]
     return LongRows(opened, options.basket, options.order, lists, same)
-
-
-def _drawn(
-    rows: Rows, options: PublishOptions, run: Callable[[Rows, Keystream], list[OwnedRelease]]
-) -> list[OwnedRelease]:
-    """Return what `run` publishes with a new release key.
-
-    The operating system chooses the key after the ledger was charged. It is destroyed when the
-    files of the release are complete, or when it failed: nobody can draw the same noise again.
-    """
-    noise = Keystream(options.seed)
-    try:
-        return run(rows, noise)
-    finally:
-        noise.destroy()
 
 
 def _part(

@@ -62,12 +62,6 @@ class Task:
 class Executor(Protocol):
     """Where tasks are done: processes of this machine, or a cluster."""
 
-    def source(self, table: Any, columns: Iterable[str]) -> Any:
-        """Return a table of the executor's own kind as a source with these columns, and any other
-        as it is.
-        """
-        ...
-
     def staging(self, folder: Path) -> Path:
         """Return a folder that all processes see, for files that jobs leave there for each other.
 
@@ -170,10 +164,6 @@ class Workers:
         for worker in list(workers):
             self.running.remove(worker)
             worker.stop()
-
-    def source(self, table: Any, columns: Iterable[str]) -> Any:
-        """Return the table as it is."""
-        return table
 
     def staging(self, folder: Path) -> Path:
         """Return the folder of the unsaved release."""
