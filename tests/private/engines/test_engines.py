@@ -288,7 +288,7 @@ def test_a_unit_that_lost_its_rows() -> None:
 def test_errors_of_the_system_keep_their_reason(shared) -> None:
     """The shell says what the system refused, and for which file."""
     with pytest.raises(FileNotFoundError) as error:
-        list(shared.run(faults.Missing(), [workers.Task(0, lambda _: "no-such-file")]))
+        list(shared.run(faults.Missing(), [workers.Task(0, lambda: "no-such-file")]))
     assert (error.value.errno, error.value.filename) == (errno.ENOENT, "no-such-file")
 
 
