@@ -45,6 +45,7 @@ from scumble.private.summaries.lists.trajectories import Trajectories as Traject
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
+from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -90,6 +91,7 @@ __all__ = [
     "LedgerError",
     "Marginals",
     "Mosaic",
+    "Mwem",
     "ParameterError",
     "Partition",
     "PrivTree",
