@@ -65,7 +65,7 @@ class ChosenReader:
         reader = self._reader(query.attributes)
         if reader is None:
             return self._from_rows(query, engine)
-        return MeasuredQuestion(self._schema, query, engine, reader).answers()
+        return MeasuredQuestion(self._schema, query, engine, reader=reader).answers()
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
