@@ -16,7 +16,7 @@ from scumble.private.ledger.ledger import Ledger
 from scumble.server.config import Limits, SourceSettings
 from scumble.server.publishing import jobs, workshop
 from scumble.server.service import Service
-from tests.support.servers import Front, make_settings
+from tests.support.servers import Browser, Front, make_settings
 
 COUNT = "SELECT COUNT(*) FROM t WHERE age < 40"
 
@@ -166,6 +166,70 @@ def test_work_that_fails_says_why_and_leaves_nothing(owned):
     assert "gone" in finished(owned, missing, "failed")["problem"]
     assert not (owned.service.settings.folder / "datasets" / "bad").exists()
     assert owned.call("owner", "GET", "ledger").json()["total"] == before
+
+
+def test_the_pages_lead_from_a_table_to_a_data_set(owned):
+    """Without JavaScript: a configured source, its roles, a preview, a database."""
+    browser = Browser(owned, "owner")
+    page = browser.post("/publish", source="more")
+    draft = str(page.url.path)
+    assert 'class="role-select role-sensitive" name="role-7"' in page.text
+    assert 'class="role-select role-identifier" name="role-0"' in page.text
+    assert "read from data" not in page.text  # its schema is declared
+    page = browser.post(f"{draft}/schema", **{"role-2": "insensitive", "then": ""})
+    assert 'role-insensitive" name="role-2"' in page.text
+    assert browser.post(f"{draft}/schema", toml="no = [").status_code == 422
+    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
+    assert "Choose a setting of the comparison first" in refused.text
+    assert browser.post(f"{draft}/compare", epsilons="1").status_code == 422
+    page = browser.post(f"{draft}/compare", **{"method-uniform": "1", "epsilons": "1"})
+    assert '<meta http-equiv="refresh"' in page.text
+    page = done(browser, draft)
+    assert '<svg class="chart"' in page.text
+    assert "no private row was read" in page.text
+    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
+    assert "cannot add up" in refused.text  # the ledger is about whole rows
+    fields = {"kind": "database", "name": "paged", "epsilon": "0.2", "noise": "50"}
+    plan = browser.post(f"{draft}/check", attributes="age, sex", **fields)
+    assert "The ledger will be charged ε = 0.2" in plan.text
+    assert "At most 5 answers can cover one point" in plan.text
+    assert owned.service.catalogue.get("paged") is None
+    browser.post(f"{draft}/make", attributes="age, sex", **fields)
+    page = done(browser, draft)
+    assert "/data/paged/certificate" in page.text
+    assert browser.get("/data/paged").status_code == 200
+    assert browser.post(f"{draft}/delete").status_code == 200
+    assert browser.get(draft).status_code == 404
+    browser.http.close()
+
+
+def done(browser, draft):
+    """Return the page of a draft when its work is done."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        page = browser.get(draft)
+        if 'id="job"' not in page.text:
+            return page
+        time.sleep(0.1)
+    raise AssertionError(page.text)
+
+
+def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
+    browser = Browser(owned, "owner")
+    content, name = b"age,sex\n30,f\n41,m\n52,f\n", "/publish/upload?name=few.csv"
+    wrong = browser.http.post(name, content=content, headers={"X-CSRF-Token": "other"})
+    assert wrong.status_code == 403
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    page = done(browser, draft)
+    assert page.text.count('<span class="tag from-data">') == 2
+    page = browser.post(f"{draft}/schema", **{"declared-0": "1", "then": ""})
+    assert page.text.count('<span class="tag from-data">') == 1
+    fields = {"kind": "database", "name": "few", "epsilon": "1", "noise": "9"}
+    refused = browser.post(f"{draft}/check", **fields)  # the ledger has a limit
+    assert refused.status_code == 409
+    assert "read from the private data" in refused.text
+    browser.http.close()
 
 
 def test_a_job_can_be_cancelled(owned, monkeypatch):

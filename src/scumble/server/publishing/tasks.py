@@ -20,7 +20,7 @@ from typing import Any
 from scumble.model.errors import ScumbleError
 
 Report = Callable[[int, int | None], None]
-_STAND_IN = 5_000  # rows of a preview
+_STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
 _REPEATS = 3
 _EVERY = 0.2  # seconds between two lines of progress
 _NICE = 10  # questions are answered first

@@ -24,6 +24,7 @@ from scumble.private.journal.entries import APPEND
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.cost import bill_of, bill_of_database
 from scumble.private.ledger.ledger import Ledger
+from scumble.private.ledger.statement import refuse
 from scumble.private.mechanism import create
 from scumble.server.catalogue import Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
@@ -177,7 +178,10 @@ class Workshop:
     # --- making -----------------------------------------------------------------------------------
 
     def bill(self, schema: Schema, recipe: Mapping[str, Any]) -> str:
-        """Return in a sentence what the owner's ledger will be charged, and what is left of it."""
+        """Return in a sentence what the owner's ledger will be charged, and what is left of it.
+
+        Raises the error of what the ledger will refuse.
+        """
         if self.settings.ledger is None:
             return "No ledger is configured: nothing adds this up with other releases of the table."
         ledger = Ledger.open(self.settings.ledger)
@@ -190,6 +194,8 @@ class Workshop:
 
             terms = DatabaseTerms.read(epsilon=recipe["epsilon"], noise=recipe["noise"])
             bill = bill_of_database(terms.claim(), schema, ledger.terms, seeded=False)
+        if ledger.terms.limit is not None:
+            refuse(bill, ledger.totals, ledger.terms.limit)
         words = str(bill).replace("was charged", "will be charged")
         return f"{words} Left of it now: {ledger.statement().left()}."
 
