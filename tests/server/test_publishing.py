@@ -51,7 +51,7 @@ def owned(tmp_path_factory):
 def finished(front, response, state="done"):
     """Wait for the job of a response; return what it says at its end."""
     assert response.status_code == 202, response.text
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         job = front.call("owner", "GET", response.headers["location"]).json()
         if job["state"] not in ("waiting", "running"):
@@ -205,7 +205,7 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
 
 def done(browser, draft):
     """Return the page of a draft when its work is done."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         page = browser.get(draft)
         if 'id="job"' not in page.text:

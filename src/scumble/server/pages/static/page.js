@@ -59,7 +59,8 @@
 
   function current() {
     const before = box.value.slice(0, box.selectionStart);
-    const found = before.match(/'[^']*$|[\w]+$/);
+    const inText = before.split("'").length % 2 === 0; // an odd number of quotes: one is open
+    const found = before.match(inText ? /'[^']*$/ : /\w+$/);
     return found ? found[0] : "";
   }
 
