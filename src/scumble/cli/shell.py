@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.cli import console, printing
@@ -184,10 +183,10 @@ _SHOWN_GROUPS = 20
 _SHOWN_BATCHES = 20
 
 
-def show_created(database: Database, folder: Path) -> None:
+def show_created(database: Database, folder: str) -> None:
     """Print a new database: its promise, its quotas, and how to ask it."""
     terms = database.terms
-    place = shlex.quote(str(folder))
+    place = shlex.quote(folder)
     console.echo(f"Created {folder}: {_promise(database)}")
     printing.bullets([str(database.guarantee)])
     for name, part in terms.quotas.items():
@@ -195,9 +194,9 @@ def show_created(database: Database, folder: Path) -> None:
     console.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
 
 
-def show_appended(folder: Path, number: int) -> None:
+def show_appended(folder: str, number: int) -> None:
     """Print which batch the added rows are, and how to ask the database now."""
-    ask = f"scumble db ask {shlex.quote(str(folder))} --source SOURCE --batch ROWS"
+    ask = f"scumble db ask {shlex.quote(folder)} --source SOURCE --batch ROWS"
     console.echo(f"Added as batch {number} of {folder}, with the whole promise.")
     if number > 2:
         console.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")

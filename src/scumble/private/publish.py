@@ -151,6 +151,7 @@ def _run(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
+    mechanism.check_reading(options.outside)
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)

@@ -26,9 +26,9 @@ from scumble.private.database.state import (
     write_quota,
 )
 from scumble.private.database.terms import DatabaseTerms
+from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
 from scumble.private.journal.journal import Journal, Turn
-from scumble.private.journal.store import out_of_order
 
 if TYPE_CHECKING:
     from scumble.public.plot.database import Axis, Bound

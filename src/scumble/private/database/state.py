@@ -21,9 +21,9 @@ from scumble.model.privacy.guarantee import read_positive
 from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.database.trackers import Tracker, make_tracker
+from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, QUOTA, Entry, check_word
 from scumble.private.journal.journal import Turn
-from scumble.private.journal.store import out_of_order
 
 STATUSES = ("answered", "repeated", "relaxed")
 

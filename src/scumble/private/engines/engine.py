@@ -143,6 +143,13 @@ class EngineCounter:
 
         return RowCounter(self._engine.rows).lists(name, unit)
 
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).paired_lists(names, unit)
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.counter import RowCounter
 
