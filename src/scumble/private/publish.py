@@ -52,6 +52,7 @@ def publish(
     basket: str | None = None,
     order: str | None = None,
     jobs: int = 1,
+    to: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
@@ -66,7 +67,9 @@ def publish(
     knows parts of the table, only the rows of that part are read and charged. `basket` names the
     column by which rows with one item each are grouped into rows with lists, in the order of the
     column `order`. `jobs` is the number of processes that read and perturb rows; the release does
-    not depend on it. `progress` is called with the number of rows read.
+    not depend on it. `to` is the address of a table in PostgreSQL,
+    `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be
+    is checked before anything is charged. `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -90,7 +93,15 @@ def publish(
             evidence = _evidence(mechanism, rows, noise, folder)
             return [_owned(mechanism, evidence, rows, noise, folder)]
 
+    if to is not None:
+        from scumble.public.archive import refuse_seeded
+        from scumble.public.relation_release import check_can_write
+
+        refuse_seeded(seed is not None, insecure=False)
+        check_can_write(to)
     [release] = _run(source, schema, mechanism, options, run)
+    if to is not None:
+        release.save(to)
     return release
 
 
