@@ -184,7 +184,7 @@ def _exclusive(release: Release, promise: Guarantee) -> Finding | None:
 
 def _drawn(release: Release, promise: Guarantee) -> Finding | None:
     """Check the promise of synthetic rows by the rows and the prior of every stratum."""
-    from scumble.audit.synthetic_rows import release_loss
+    from scumble.audit.synthetic.urns import release_loss
 
     found = release_loss(release, promise)
     return None if found is None else _at_most(promise, found[0], found[1], found[2])

@@ -51,6 +51,10 @@ DESIGNS = {
     "residuals": DesignEntry(
         "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"
     ),
+    "rounds": DesignEntry(
+        "scumble.model.evidence.query_rounds:QueryRounds",
+        "scumble.public.estimation.synthetic.rounds:RoundsReader",
+    ),
     "sparse": DesignEntry("scumble.model.designs.sparse:Sparse", f"{_READERS}.sparse:SparseReader"),
     "strings": DesignEntry(
         "scumble.model.designs.lists.strings:Strings",
