@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scumble as sc
-from scumble.public import archive
+from scumble.public.archive import archive
 from tests.support.people import people, schema
 
 

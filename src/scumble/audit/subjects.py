@@ -34,7 +34,8 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary, create
 from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public import archive, plot
+from scumble.public import plot
+from scumble.public.archive import archive
 from scumble.public.release import Release
 
 GAMES = 200_000

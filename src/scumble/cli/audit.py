@@ -93,7 +93,7 @@ def _audit_subject(
 def _audit_address(address: str, known: list[str], worst: int) -> Report:
     """Audit a release, or else a database, that is kept in PostgreSQL."""
     from scumble.audit import subjects
-    from scumble.public.relation_release import is_release
+    from scumble.public.archive.relations import is_release
 
     if is_release(address):
         return subjects.of_release(address, known, worst)

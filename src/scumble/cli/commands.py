@@ -87,7 +87,7 @@ def infer(
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.public.archive import load
+    from scumble.public.archive.archive import load
 
     release = load(folder)
     if as_json:
@@ -110,7 +110,7 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
-    from scumble.public.archive import load
+    from scumble.public.archive.archive import load
     from scumble.public.limits import QuestionLimits
 
     console.keep_imported()

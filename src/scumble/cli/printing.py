@@ -32,7 +32,7 @@ _PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…
 
 def manifest(release: Release) -> dict[str, Any]:
     """Return the manifest of a release for JSON, guarantees included."""
-    from scumble.public.archive import MANIFEST, manifest_to_json
+    from scumble.public.archive.archive import MANIFEST, manifest_to_json
 
     saved = release.folder / MANIFEST
     if not saved.exists():  # it is in a database

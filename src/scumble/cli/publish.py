@@ -221,7 +221,7 @@ def _check_place(
     if output is not None:
         _check_output(output, levels, force)
         return output
-    from scumble.public.relation_release import check_can_write
+    from scumble.public.archive.relations import check_can_write
 
     if levels is not None:
         raise ParameterError("Several --levels go to a folder: give --output instead of --to.")
@@ -235,7 +235,7 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.archive import check_replaceable
+    from scumble.public.archive.archive import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")

@@ -26,7 +26,7 @@ from scumble.private.mechanism import Mechanism, create
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
-from scumble.public import archive
+from scumble.public.archive import archive
 from scumble.public.closing import OTHER, closed
 from scumble.public.release import Release
 

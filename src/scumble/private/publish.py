@@ -100,8 +100,8 @@ def publish(
             return [_owned(mechanism, evidence, rows, noise, folder)]
 
     if to is not None:
-        from scumble.public.archive import refuse_seeded
-        from scumble.public.relation_release import check_can_write
+        from scumble.public.archive.archive import refuse_seeded
+        from scumble.public.archive.relations import check_can_write
 
         refuse_seeded(seed is not None, insecure=False)
         check_can_write(to)

@@ -210,7 +210,7 @@ class Release:
         `folder` can also be the address of a table, `postgresql://user@host/database/schema.name`.
         A release made with a fixed seed is written only with `insecure`. Returns the place.
         """
-        from scumble.public.archive import save
+        from scumble.public.archive.archive import save
 
         saved = save(self, folder, force=force, insecure=insecure)
         if self.temporary and isinstance(saved, Path):

@@ -20,8 +20,8 @@ from scumble.model.evidence.evidence import evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
+from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
 from scumble.public.release import FORMAT, Manifest, Release
-from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
 
 MANIFEST = "manifest.json"
 _CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
@@ -33,7 +33,7 @@ def save(
 ) -> Path | str:
     """Write a release to a folder or an address, completely or not at all; return the place."""
     if isinstance(place, str) and is_address(place):
-        from scumble.public.relation_release import save_relation
+        from scumble.public.archive.relations import save_relation
 
         return save_relation(release, place, force=force, insecure=insecure)
     folder = Path(place)
@@ -89,7 +89,7 @@ def read(place: str | Path) -> tuple[Manifest, Path, bool]:
     The address of a release in PostgreSQL is read into a temporary folder.
     """
     if isinstance(place, str) and is_address(place):
-        from scumble.public.relation_release import read_relation
+        from scumble.public.archive.relations import read_relation
 
         return (*read_relation(place), True)
     return (*_read_folder(place), False)

@@ -10,7 +10,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.relational import Postgres, read_target
-from scumble.public.archive import manifest_to_json
+from scumble.public.archive.archive import manifest_to_json
 from tests.support.people import people, schema
 from tests.support.terminal import run
 
@@ -126,7 +126,7 @@ def test_a_failure_leaves_nothing_and_the_old_release_stays(saved, monkeypatch):
     def fail(*_: object) -> None:
         raise OSError("the cable was pulled")
 
-    monkeypatch.setattr("scumble.public.relation_release._sha256", fail)
+    monkeypatch.setattr("scumble.public.archive.relations._sha256", fail)
     with pytest.raises(OSError, match="cable"):
         view.save(saved, force=True)
     monkeypatch.undo()

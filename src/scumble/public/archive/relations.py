@@ -26,7 +26,7 @@ from scumble.model.relational import (
     failure_of,
     read_target,
 )
-from scumble.public.archive import manifest_from_json, manifest_to_json, refuse_seeded
+from scumble.public.archive.archive import manifest_from_json, manifest_to_json, refuse_seeded
 from scumble.public.release import FORMAT, Manifest, Release
 
 if TYPE_CHECKING:
