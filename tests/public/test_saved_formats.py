@@ -36,7 +36,15 @@ MECHANISMS = (
     "fourier datacube sparse workload quadtree kdtree privtree grid mosaic dawa"
 ).split()
 # Mechanisms that are newer than these files; those of lists and keys: test_saved_lists.py.
-LATER = {"baskets", "dirichlet", "keys", "mwem", "sequences", "trajectories"}
+LATER = {
+    "baskets",
+    "dirichlet",
+    "keys",
+    "mwem",
+    "sequences",
+    "synthesis",
+    "trajectories",
+}
 
 
 # --- what is pinned, as plain JSON. The generator calls the same functions. ----------------------
