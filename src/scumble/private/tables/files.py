@@ -53,6 +53,7 @@ _GZIP_RATIO = 1032  # DEFLATE cannot compress better
 _LINE_BREAK = re.compile(rb"[\r\n]")
 _PEEK = 1 << 16
 _DICTIONARY_BYTES = 4  # for a value: the most that text takes which is worth a dictionary
+_FEW_VALUES = 1 << 13  # are always worth one
 _SMALL_GROUP = 1 << 10  # rows
 
 
@@ -291,7 +292,7 @@ def _of_many_values(metadata: parquet.FileMetaData) -> set[str]:
     return {
         each.path_in_schema
         for each in columns
-        if each.total_uncompressed_size > _DICTIONARY_BYTES * each.num_values
+        if each.total_uncompressed_size > _DICTIONARY_BYTES * max(each.num_values, _FEW_VALUES)
     }
 
 

@@ -68,7 +68,7 @@ _COUNT_BITS, _COUNT_MASK = 32, 0xFFFFFFFF
 
 
 @kernel
-def _hash(data: Array, begin: int, end: int) -> int:
+def _hash(data: Array, begin: int, end: int) -> Any:
     """Return a hash of some bytes, a number of 31 bits."""
     found = np.uint64(0xCBF29CE484222325)
     for at in range(begin, end):
