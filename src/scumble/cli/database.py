@@ -1,7 +1,7 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
 `create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal.
+`verify` and `plot` read its journal. `quota` is in `groups/quotas.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import console, options
+from scumble.cli.groups import quotas
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 app = console.group("Ask a private table, under one promise for all answers.")
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the database.")]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Folder of the database, or postgresql://user@host/database/schema.name.",
+    ),
+]
 
 # --- what is promised ----------------------------------------------------------------------------
 
@@ -167,7 +174,7 @@ class Asking:
     weight: Weights = None
     side: options.SideTables = None
 
-    def open(self, folder: Path) -> Database:
+    def open(self, folder: str) -> Database:
         """Open the database in `folder` over its private table."""
         from scumble.private.database.database import Database
 
@@ -273,7 +280,7 @@ def create(
         if ledger is not None:
             console.say(f"Note: {_charged(database, ledger)}")
         if as_json:
-            console.print_json({"database": str(folder), **database.status()})
+            console.print_json({"database": folder, **database.status()})
         else:
             shell.show_created(database, folder)
 
@@ -297,7 +304,7 @@ def append(
     with console.progress("Reading", options.rows_of(source, table)) as progress:
         number = append_rows(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
-        console.print_json({"database": str(folder), "batch": number})
+        console.print_json({"database": folder, "batch": number})
     else:
         shell.show_appended(folder, number)
 
@@ -404,6 +411,9 @@ def history(
         shell.show_history(shown)
 
 
+app.command("quota")(quotas.quota)
+
+
 @app.command()
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the journal that were changed or cut off."""
@@ -413,7 +423,7 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
-    ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
+    ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
 
 
 @app.command()
@@ -441,7 +451,7 @@ def plot(
     console.say(f"Wrote {output}.")
 
 
-def _charged(database: Database, ledger: Path) -> str:
+def _charged(database: Database, ledger: str) -> str:
     """Return what a new database has cost its owner, in a sentence."""
     from scumble.private.ledger.cost import bill_of_database
     from scumble.private.ledger.ledger import open_ledger

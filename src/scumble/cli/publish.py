@@ -44,6 +44,10 @@ def publish(
     query: publish_options.SourceQuery = None,
     force: options.Force = False,
     jobs: publish_options.PublishJobs = 1,
+    engine: publish_options.Engine = "local",
+    master: publish_options.Master = None,
+    staging: publish_options.Staging = None,
+    insecure_cluster: publish_options.InsecureCluster = False,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
     **parameters: Any,
@@ -73,6 +77,7 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         console.progress("Publishing", options.rows_of(rows)) as progress,
         _mention_charge(ledger),
     ):
@@ -145,7 +150,7 @@ def delete(
 
 
 @contextmanager
-def _mention_charge(ledger: Path | None) -> Iterator[None]:
+def _mention_charge(ledger: str | None) -> Iterator[None]:
     """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield
@@ -309,33 +314,19 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
+    from scumble.cli.groups.rows import refuse_existing, write_table
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    refuse_existing(output, force=force)
     columns = options.columns([names])
     release = open_release(folder)
     with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
         table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
-    elif output is None:
-        sink = typer.get_binary_stream("stdout")
-        csv.write_csv(table, sink)
     else:
-        partial = output.with_name(f".{output.name}.partial")
-        try:
-            if output.suffix == ".parquet":
-                parquet.write_table(table, partial)
-            else:
-                csv.write_csv(table, partial)
-            partial.replace(output)
-        finally:  # Ctrl-C leaves no half of a file
-            partial.unlink(missing_ok=True)
+        write_table(table, output)
     if output is not None:
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)

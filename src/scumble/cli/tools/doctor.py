@@ -192,7 +192,7 @@ def place(topic: str, folder: Path) -> Finding:
 
 def sync_speed(folder: Path) -> Finding:
     """Measure how long the disk takes to keep a small write, as a database does for each answer."""
-    # The journal of a database uses the same call (private/journal/store.py).
+    # The journal of a database uses the same call (private/journal/sqlite_store.py).
     sync = getattr(os, "fdatasync", os.fsync)
     times: list[float] = []
     begin = perf_counter()

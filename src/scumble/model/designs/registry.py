@@ -41,6 +41,7 @@ DESIGNS = {
     "open": DesignEntry(
         "scumble.model.evidence.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
     ),
+    "parts": DesignEntry("scumble.model.evidence.parts:Parts", f"{_READERS}.parts:PartsReader"),
     "product": DesignEntry(
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
     ),
@@ -49,6 +50,10 @@ DESIGNS = {
     ),
     "residuals": DesignEntry(
         "scumble.model.designs.residuals:Residuals", f"{_READERS}.marginals:ResidualReader"
+    ),
+    "rounds": DesignEntry(
+        "scumble.model.evidence.query_rounds:QueryRounds",
+        "scumble.public.estimation.synthetic.rounds:RoundsReader",
     ),
     "sparse": DesignEntry("scumble.model.designs.sparse:Sparse", f"{_READERS}.sparse:SparseReader"),
     "strings": DesignEntry(
