@@ -41,6 +41,7 @@ LATER = {
     "keys",
     "mwem",
     "sequences",
+    "synthesis",
 }  # mechanisms that are newer than these files
 
 
