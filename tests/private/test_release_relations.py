@@ -133,9 +133,7 @@ def test_a_failure_leaves_nothing_and_the_old_release_stays(saved, monkeypatch):
     assert sc.open(saved).evidence.rows == 300
 
 
-def test_an_impossible_place_is_refused_before_the_ledger_is_charged(
-    saved, tmp_path, postgresql
-):
+def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_path, postgresql):
     ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="values", sensitive=["job"])
     table, domain = people(200, schema()), schema()
     elsewhere = postgresql.table("x").replace("/public.", "/nowhere.")
