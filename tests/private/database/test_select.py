@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import scumble as sc
 from scumble.private.database import session
+from scumble.private.database.plan import AnswerOptions, BatchPlan
 from tests.public.sql.test_questions import (
     DEPTS,
     QUESTIONS,
@@ -335,3 +337,43 @@ def test_quantiles_of_bins_reach_over_the_bins(tmp_path: Path) -> None:
         with pytest.raises(sc.QueryError, match="needs to know where in a bin"):
             db.answer("SELECT MEDIAN(age) FROM t WHERE age > 33")
         assert len(given(folder)) == spent
+
+
+def test_room_is_found_where_planned_boxes_lie_apart(tmp_path: Path) -> None:
+    """The fourth count meets planned boxes of two layers, which do not meet each other."""
+    sql = (
+        "SELECT COUNT_IF(age BETWEEN 0 AND 1) AS a, COUNT_IF(age BETWEEN 1 AND 2) AS b, "
+        "COUNT_IF(age BETWEEN 3 AND 4) AS c, COUNT_IF(age BETWEEN 2 AND 3) AS d FROM t"
+    )
+    with database(tmp_path / "db", noise=2) as db:  # two answers for each point
+        assert db.cost(sql)["new numbers"] == 4
+        answer = db.answer(sql)
+        assert [answer[name].status for name in "abcd"] == ["answered"] * 4
+    assert most_popular(tmp_path / "db") == 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_admits_is_exact(tmp_path: Path, seed: int) -> None:
+    """Against one counter for each point: past answers, planned ones, and the next box."""
+    draw = Random(seed)
+    with database(tmp_path / "db") as db:
+        for _ in range(3):
+            low = draw.randrange(5)
+            db.answer(count(low, draw.randrange(low, 6), draw.choice("fm")))
+        with db._session.state() as state:
+            plan = BatchPlan(state, 1, 0, None, AnswerOptions(), 50)
+        [batch], sizes = state.batches, state.space.sizes
+        counters = np.zeros(sizes, int)
+        for box in batch.boxes:
+            counters[_inside(box)] += 1
+        for _ in range(40):
+            box = np.array([sorted(draw.choices(range(size), k=2)) for size in sizes])
+            fits = bool(counters[_inside(box)].max() < batch.tracker.limit)
+            assert plan.admits(box) == fits
+            if fits and plan._places.get(("count", box.tobytes())) is None:
+                plan.ask(box)
+                counters[_inside(box)] += 1
+
+
+def _inside(box: np.ndarray) -> tuple[slice, ...]:
+    return tuple(slice(low, high + 1) for low, high in box)
