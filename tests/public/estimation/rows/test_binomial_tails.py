@@ -110,7 +110,10 @@ def test_width_in_large_domains(domain: int, false: float) -> None:
 
 @pytest.mark.parametrize(("number", "size"), [(2, 46_341), (3, 2**11), (4, 2**10), (9, 2**11)])
 def test_answers_from_a_large_domain(number: int, size: int) -> None:
-    """Domains of 46,341² (just above 2^31) to 2^99 tuples. On 2^33 and 2^40 some of these intervals had no width, or reached to the last row."""
+    """Domains of 46,341² (just above 2^31) to 2^99 tuples.
+
+    On 2^33 and 2^40 some of these intervals had no width, or reached to the last row.
+    """
     attributes = [
         sc.Attribute(f"a{place}", "sensitive", sc.IntegerRange(0, size - 1))
         for place in range(number)
