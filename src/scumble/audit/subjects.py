@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -21,11 +21,12 @@ from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
@@ -34,7 +35,7 @@ from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
-from scumble.public import release as releases
+from scumble.public.archive import archive
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -44,18 +45,46 @@ ROWS_ONLY = (
 )
 
 
-def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Return all findings about a release folder that need no private table.
+Progress = Callable[[int], None]
+
+
+def _untold(_: int) -> None:
+    """Tell nobody how far an audit is."""
+
+
+def _in_all(progress: Progress) -> Progress:
+    """Return a function for the rows of one pass after the other; `progress` gets those of all."""
+    before, last = 0, 0
+
+    def told(rows: int) -> None:
+        nonlocal before, last
+        before += last if rows <= last else 0  # a new pass has begun
+        last = rows
+        progress(before + rows)
+
+    return told
+
+
+def _name(place: Path | str) -> str:
+    """Return the name of a release or database, without the user or host of an address."""
+    if isinstance(place, Path):
+        return place.name
+    target = read_target(place, ReleaseError)
+    return f"{target.schema}.{target.table}"
+
+
+def of_release(folder: Path | str, known: Sequence[str] = (), worst: int = 10) -> Report:
+    """Return all findings about a release, in a folder or at an address, without its table.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
     of everybody, with the `worst` people about whom most is learned.
     """
-    release = releases.load(folder)
+    release = archive.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
-    files = [releases.MANIFEST, *release.evidence.files]
+    files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
     return Report(
-        subject=f"the release {folder.name}",
+        subject=f"the release {_name(folder)}",
         findings=list(_release_findings(release)),
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
@@ -64,7 +93,7 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
             "parameters": dict(manifest.parameters),
             "columns": list(release.evidence.columns),
             "made by": manifest.software,
-            "checksums": {name: _checksum(folder / name) for name in files},
+            "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
         learned=_learned(release, known, worst) if known else None,
     )
@@ -127,18 +156,20 @@ def of_method(
     games: int = GAMES,
     confidence: float = CONFIDENCE,
     seed: int | None = None,
+    progress: Progress = _untold,
 ) -> Report:
     """Play the exposure test with a publisher against the ε that is claimed for it.
 
     The sensitive attribute has `values` values, and `games` targets are guessed. A refutation is
-    wrong with a probability of at most 1 - `confidence`.
+    wrong with a probability of at most 1 - `confidence`. `progress` is called with the number of
+    games that were set up.
     """
     if not isinstance(mechanism, Publisher):
         raise ParameterError(
             f"The exposure test is about methods that publish rows; {mechanism.name} publishes "
             "counts. Try `scumble audit --all`."
         )
-    score = exposure.play(mechanism, values, games, seed=seed)
+    score = exposure.play(mechanism, values, games, seed=seed, progress=progress)
     found = exposure.finding(mechanism, score, claimed, confidence)
     facts = {"method": mechanism.name, "parameters": mechanism.parameters, "games": games}
     return Report(f"{mechanism.name} with {values} values", [found], facts=facts)
@@ -153,13 +184,17 @@ def of_table(
     t: float | None = None,
     table: str | None = None,
     outside: Outside = "error",
+    progress: Progress = _untold,
 ) -> Report:
     """Return k-anonymity, l-diversity and t-closeness of a table that is published as it is.
 
     A finding is "refuted" if `k`, `l` or `t` is given and the table does not reach it. The report
-    is for the owner of the table.
+    is for the owner of the table. `progress` is called with the number of rows read: all rows for
+    the quasi-identifiers, and once more for each sensitive attribute.
     """
-    rows = Rows(open_source(source, table=table), schema, outside=outside)
+    rows = Rows(
+        open_source(source, table=table), schema, outside=outside, progress=_in_all(progress)
+    )
     quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
     sensitive = [attribute.name for attribute in schema.sensitive]
     findings = [_anonymous(anonymity(classes(rows, quasi, None)), k)]
@@ -212,10 +247,17 @@ def _measured(
     return Finding(check, claim, verdict, sentence, numbers)
 
 
-def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -> Report:
+def of_database(
+    folder: Path | str,
+    *,
+    attack: bool = True,
+    seed: int | None = None,
+    progress: Progress = _untold,
+) -> Report:
     """Verify the journal of a database and, if `attack`, attack a twin of it.
 
-    The twin is a database of made-up people with the same promise.
+    The twin is a database of made-up people with the same promise. `progress` is called with the
+    number of attacks made, of `attacks()`.
     """
     from scumble.private.database.inspect import DatabaseInspection
 
@@ -228,9 +270,9 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
         sentence = "Every entry is the one that the next one names, to the last that was sealed."
         findings = [Finding("ledger", claim, "exact", sentence)]
     if attack:
-        findings += _attacks(float(terms.epsilon), float(terms.noise), seed)
+        findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
     return Report(
-        subject=f"the database {folder.name}",
+        subject=f"the database {_name(folder)}",
         findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}."],
         not_protected=promise.limits,
@@ -238,7 +280,16 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
     )
 
 
-def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -> Sequence[Finding]:
+def attacks() -> int:
+    """Return the number of attacks on the twin of a database."""
+    from scumble.audit.attacks import ATTACKS
+
+    return len(ATTACKS)
+
+
+def _attacks(
+    epsilon: float, noise: float, seed: int | None, progress: Progress, people: int = 40
+) -> Sequence[Finding]:
     from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
 
     rng = np.random.default_rng(seed)
@@ -250,6 +301,7 @@ def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -
             outcome = run_attack(name, victim, secrets, rng, 6)
             victim.close()
         found.append(outcome.finding(CONFIDENCE))
+        progress(len(found))
     return found
 
 

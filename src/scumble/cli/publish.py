@@ -31,7 +31,8 @@ def publish(
     source: options.Source,
     schema: options.SchemaFile,
     method: publish_options.Method,
-    output: publish_options.ReleaseOutput,
+    output: publish_options.ReleaseOutput = None,
+    to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
     basket: publish_options.Basket = None,
@@ -44,6 +45,10 @@ def publish(
     query: publish_options.SourceQuery = None,
     force: options.Force = False,
     jobs: publish_options.PublishJobs = 1,
+    engine: publish_options.Engine = "local",
+    master: publish_options.Master = None,
+    staging: publish_options.Staging = None,
+    insecure_cluster: publish_options.InsecureCluster = False,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
     **parameters: Any,
@@ -59,8 +64,8 @@ def publish(
     mechanism = _create(method, publish_options.mechanism_parameters(parameters))
     if steps is not None:
         _with_levels(mechanism)
-    _check_output(output, steps, force)
-    _check_record(book, parameters["identifier"], output, force)
+    place = _check_place(output, to, steps, force)
+    _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
@@ -73,15 +78,16 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         console.progress("Publishing", options.rows_of(rows)) as progress,
         _mention_charge(ledger),
     ):
         named["progress"] = progress
         if steps is None:
-            folders = {output: publish(rows, known, mechanism, **named)}
+            folders = {place: publish(rows, known, mechanism, **named)}
         else:
             found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
-            folders = {output / f"k{each.manifest.parameters['k']}": each for each in found}
+            folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
         for folder, release in folders.items():
             release.save(folder, **saving)
     if as_json:
@@ -94,14 +100,15 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress))
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 
@@ -117,7 +124,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing") as progress:
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
@@ -137,13 +144,14 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    found = release.delete([line.strip() for line in ids if line.strip()])
-    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    with console.waiting("Taking records out"):
+        found = release.delete([line.strip() for line in ids if line.strip()])
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
 
 
 @contextmanager
-def _mention_charge(ledger: Path | None) -> Iterator[None]:
+def _mention_charge(ledger: str | None) -> Iterator[None]:
     """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield
@@ -156,7 +164,7 @@ def _mention_charge(ledger: Path | None) -> Iterator[None]:
 
 def _show(
     release: OwnedRelease,
-    folder: Path,
+    folder: Path | str,
     as_json: bool,
     done: str = "Published",
     said: Sequence[str] = (),
@@ -170,7 +178,7 @@ def _show(
         if remark not in said and not (loud and warned):
             console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
     if as_json:
-        console.print_json({"release": str(folder), **printing.manifest(folder)})
+        console.print_json({"release": str(folder), **printing.manifest(release)})
     else:
         printing.show_published(release, folder, done)
 
@@ -204,13 +212,30 @@ def _warn(warning: str) -> None:
         console.say(f"WARNING: {warning}")
 
 
+def _check_place(
+    output: Path | None, to: str | None, levels: list[int] | None, force: bool
+) -> Path | str:
+    """Return where the release goes, if it can, before any work is done."""
+    if (output is None) == (to is None):
+        raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
+    if output is not None:
+        _check_output(output, levels, force)
+        return output
+    from scumble.public.archive.relations import check_can_write
+
+    if levels is not None:
+        raise ParameterError("Several --levels go to a folder: give --output instead of --to.")
+    check_can_write(str(to), force=force)
+    return str(to)
+
+
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     """Refuse an output folder before any work is done and any ledger is charged.
 
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.release import check_replaceable
+    from scumble.public.archive.archive import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
@@ -222,9 +247,14 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
-def _check_record(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+def _check_record(
+    book: Path | None, identifier: str | None, output: Path | str, force: bool
+) -> None:
     """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_record_place
+
+    if identifier is not None and isinstance(output, str):
+        raise ParameterError("A release that can be updated goes to a folder: give --output.")
 
     if book is None and identifier is not None:
         raise ParameterError(
@@ -237,7 +267,7 @@ def _check_record(book: Path | None, identifier: str | None, output: Path, force
             "that tells records apart with --identifier COLUMN, or leave --book out."
         )
     if book is not None:
-        refuse_record_place(book, output, force=force)
+        refuse_record_place(book, Path(output), force=force)
 
 
 def _with_levels(mechanism: Mechanism) -> Aroma:
@@ -307,32 +337,19 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
+    from scumble.cli.groups.rows import refuse_existing, write_table
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    refuse_existing(output, force=force)
     columns = options.columns([names])
     release = open_release(folder)
-    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
-    elif output is None:
-        sink = typer.get_binary_stream("stdout")
-        csv.write_csv(table, sink)
     else:
-        partial = output.with_name(f".{output.name}.partial")
-        try:
-            if output.suffix == ".parquet":
-                parquet.write_table(table, partial)
-            else:
-                csv.write_csv(table, partial)
-            partial.replace(output)
-        finally:  # Ctrl-C leaves no half of a file
-            partial.unlink(missing_ok=True)
+        write_table(table, output)
     if output is not None:
         console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)

@@ -6,7 +6,7 @@ A plan depends on earlier questions and answers, never on the table, and does no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, get_args
@@ -79,12 +79,13 @@ def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
 
 
 Piece = dict[str, Any]
+HasRoom = Callable[[Boxes, int], bool]  # of a tracker
 
 NO_SUMS = (
-    "The promise is used up for this part of {}: a sum or an average cannot be answered any more. "
+    "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
     "Ask for a count, or for another part."
 )
-REFUSED = "The promise is used up for this part of {}, and relaxation is off."
+REFUSED = "{} is used up for this part of {}, and relaxation is off."
 _MOST_PARTS = 2_000  # of a box that are looked at to find room
 MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
@@ -138,9 +139,9 @@ class BatchPlan:
         if self.admits(box):
             return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
         if strict:
-            raise PromiseError(NO_SUMS.format(self._where))
+            raise PromiseError(NO_SUMS.format(self._what(box), self._where))
         if self.options.relax == "refuse" or not state.terms.relax:
-            raise PromiseError(REFUSED.format(self._where))
+            raise PromiseError(REFUSED.format(self._what(box), self._where))
         known = batch.relaxed.get((self.options.name, box.tobytes()))
         if known is not None and known["error"] <= self.options.most_error:
             return known
@@ -166,41 +167,47 @@ class BatchPlan:
 
     def admits(self, box: Box) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned."""
-        planned = self._meeting(box)
-        if planned and self.state.terms.tracker == "disjoint":
+        if self.state.terms.tracker == "disjoint" and self._meeting(box):
             return False
-        return self._fits(box, 0, planned, iter(range(_MOST_PARTS)))
+        known = (self._batch.tracker, self._batch.quota(self.analyst))
+        return all(self._fits(box, tracker.has_room) for tracker in known if tracker)
 
-    def _fits(self, box: Box, depth: int, planned: Sequence[int], parts: Iterator[int]) -> bool:
-        """Whether each point of a box has room for one more answer and those planned about it.
+    def _fits(self, box: Box, has_room: HasRoom) -> bool:
+        """Whether each point of a box has room for one more answer and those planned about it."""
+        return self._parts_fit(box, 0, self._meeting(box), has_room, iter(range(_MOST_PARTS)))
 
-        All points lie in `depth` planned boxes, some in others of `planned` too, all of which meet
-        the box. Where their number of layers is too large a bound, the part inside each planned box
-        is looked at. `parts` counts them: there is taken to be no room if it ends.
+    def _parts_fit(
+        self, box: Box, depth: int, planned: list[int], has_room: HasRoom, parts: Iterator[int]
+    ) -> bool:
+        """Whether there is room in a box that lies in `depth` planned boxes and meets `planned`.
+
+        Where the number of layers is too large a bound of the others that a point lies in, the part
+        inside each planned box is looked at. `parts` counts them: if it ends, there is no room.
         """
-        if self._has_room(box, depth + len({self._layers[at] for at in planned})):
+        layers = len({self._layers[at] for at in planned})
+        if has_room(box[np.newaxis], 1 + depth + layers):
             return True
-        if next(parts, None) is None or not self._has_room(box, depth):
+        if next(parts, None) is None or not has_room(box[np.newaxis], 1 + depth):
             return False
         for place, at in enumerate(planned):
-            other = self._boxes[at]
-            part = np.stack(
-                [np.maximum(box[:, 0], other[:, 0]), np.minimum(box[:, 1], other[:, 1])], axis=1
-            )
+            low, high = self._boxes[at].T
+            part = np.stack([np.maximum(box[:, 0], low), np.minimum(box[:, 1], high)], axis=1)
             others = planned[place + 1 :]
             meet = _meets(self._boxes[others], part)
             inside = [other for other, yes in zip(others, meet, strict=True) if yes]
-            if not self._fits(part, depth + 1, inside, parts):
+            if not self._parts_fit(part, depth + 1, inside, has_room, parts):
                 return False
         return True
-
-    def _has_room(self, box: Box, planned: int) -> bool:
-        return self._batch.has_room(box, 1 + planned, self.analyst)
 
     def _meeting(self, box: Box) -> list[int]:
         """Return the planned answers that meet a box."""
         found: list[int] = np.flatnonzero(_meets(self._boxes[: len(self.new)], box)).tolist()
         return found
+
+    def _what(self, box: Box) -> str:
+        """Return what is used up for a box that is not admitted, as the subject of a sentence."""
+        whole = self._fits(box, self._batch.tracker.has_room)
+        return "The analyst's quota" if whole else "The promise"
 
     def ask(self, box: Box) -> int:
         """Plan a new count, and return its index among all counts."""

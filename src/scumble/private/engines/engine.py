@@ -3,18 +3,22 @@
 A unit of work is a stable piece of the table: adjacent row groups of a Parquet file, or a block of
 a fixed number of rows. What is drawn for the rows of a unit is a function of the key of the unit
 and of its codes in the order of the file, so that it does not matter where, when or how often the
-unit is worked on. `local.py` does it in this process, `pool.py` in several.
+unit is worked on. `local.py` does it in this process, `pool.py` in several, which `workers.py`
+starts on this machine and `spark.py` on a cluster.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
+
+from scumble.model.parameters import whole
 
 if TYPE_CHECKING:
     # What reads tables is slow to import, and mechanisms check their parameters without it.
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.lists import EncodedLists
     from scumble.model.schema.schema import Schema
+    from scumble.private.engines.workers import Executor
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.counter import Counts, Occupied
     from scumble.private.tables.key_pairs import KeyCounter
@@ -34,6 +39,7 @@ Made = Sequence[Sequence[Codes]]
 Kernel = Callable[["Keystream", Iterator[list[Codes]], Any], Iterator[Made]]
 Given = Callable[[int], Any]
 
+MOST_JOBS = 256
 ROWS = "rows"  # the purpose of the keystream that perturbs the rows of a unit
 CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
@@ -139,14 +145,55 @@ class EngineCounter:
 
         return RowCounter(self._engine.rows).lists(name, unit)
 
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).paired_lists(names, unit)
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.counter import RowCounter
 
         return RowCounter(self._engine.rows).keys(names, unit)
 
 
+def check_jobs(owner: str, jobs: int) -> None:
+    """Raise ParameterError unless `jobs` is a number of processes that may be asked for."""
+    whole(owner, "jobs", jobs, least=1, most=MOST_JOBS)
+
+
+@contextmanager
+def release_noise(
+    rows: Rows, seed: int | None, jobs: int, cluster: Executor | None = None
+) -> Iterator[Keystream]:
+    """Give the keystream of a new release, while `jobs` processes or a cluster may work on the
+    rows.
+
+    The operating system chooses its key. It is destroyed at the end of the block, when the files of
+    the release are complete or have failed: nobody can draw the same noise again.
+    """
+    from scumble.private.sampling.source import Keystream
+
+    noise = Keystream(seed)
+    try:
+        if jobs == 1:
+            rows.workers = cluster
+            yield noise
+            return
+        from scumble.private.engines import workers
+
+        with workers.Workers(jobs) as rows.workers:
+            yield noise
+    finally:
+        rows.workers = None
+        noise.destroy()
+
+
 def open_engine(rows: Rows, noise: Keystream) -> Engine:
-    """Return the engine for these rows: a pool if they have workers, else this process."""
+    """Return the engine for these rows: that of several processes if they have workers, else this
+    process.
+    """
     from scumble.private.engines.local import LocalEngine
 
     if rows.workers is None:

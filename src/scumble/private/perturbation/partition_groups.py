@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import PromiseError, SourceError
+from scumble.model.errors import ChangedError, PromiseError
 from scumble.model.privacy.guarantee import gamma_for_rho
 from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
 from scumble.private.engines.engine import CHANGED, Made
@@ -444,11 +444,11 @@ class Deal:
         """
         urns = self._urn[cells.astype(np.int64)]
         if (urns < 0).any():
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)
         try:
             drawn = balls.draw(noise, urns)
         except LookupError:
-            raise SourceError(CHANGED) from None
+            raise ChangedError(CHANGED) from None
         numbers, places = self._part[drawn], self._place[drawn]
         shown = np.empty_like(cells)
         order = np.argsort(numbers, kind="stable")
@@ -475,7 +475,9 @@ class DealKernel:
         self, stream: Keystream, pieces: Iterator[list[npt.NDArray[Any]]], given: Whole | None
     ) -> Iterator[Made]:
         if given is None:  # a unit that had no rows when they were counted
-            raise SourceError(CHANGED)
+            if any(len(columns[0]) for columns in pieces):
+                raise ChangedError(CHANGED)
+            return
         urns = self.deal.urns(given)
         for columns in pieces:
             hidden = [columns[place] for place in self.sensitive]
@@ -485,4 +487,4 @@ class DealKernel:
                 columns[place] = codes
             yield ([*columns, numbers],)
         if urns.left:
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)

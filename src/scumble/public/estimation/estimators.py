@@ -29,6 +29,7 @@ _ESTIMATORS = {
     "tuples": ("tuples.answer", "tuples.answer"),
     "groups": ("anatomy.answer", "anatomy.answer_many"),
     "measurements": ("measurements.answer", "measurements.answer"),
+    "synthetic": ("synthetic.answer", "synthetic.answer"),
 }
 
 
