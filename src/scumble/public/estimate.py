@@ -393,7 +393,7 @@ def format_exact(number: float) -> str:
     return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
-def query_command(folder: Path, sql: str) -> str:
+def query_command(folder: Path | str, sql: str) -> str:
     """Return the shell command that asks a question, with SQL in double quotes if possible."""
     plain = not set('"$`\\!') & set(sql)
     words = f'"{sql}"' if plain else shlex.quote(sql)
