@@ -27,7 +27,7 @@ _PURPOSE = (
 _COMMANDS = {
     **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
     **dict.fromkeys(("show", "query"), "commands"),
-    "marginal": "publish",
+    **dict.fromkeys(("export", "marginal"), "publish"),
     **dict.fromkeys(("select", "advise"), "advise"),
     "compare": "compare",
     "audit": "audit",

@@ -1,7 +1,7 @@
-"""The commands publish, republish, insert, delete and marginal.
+"""The commands publish, republish, insert, delete, export and marginal.
 
 The owner of a table publishes it, adds views or records to a release, takes records out, and writes
-the cells of a marginal.
+generalised rows or the cells of a marginal.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,8 @@ from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
@@ -255,22 +258,23 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
 
     kind = mechanism_class(method)
     known = inspect.signature(kind).parameters if kind else {}
-    unknown = [_option(name) for name in given if kind and name not in known]
+    unknown = [_option(method, name) for name in given if kind and name not in known]
     if unknown:
-        listed = ", ".join(map(_option, known))
+        listed = ", ".join(_option(method, name) for name in known)
         raise ParameterError(
             f"The method '{method}' has no option {' or '.join(unknown)}. It has {listed}."
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(map(_option, needed))
+        listed = " and ".join(_option(method, name) for name in needed)
         raise ParameterError(f"The method '{method}' needs {listed}.")
     return create(method, **given)
 
 
-def _option(parameter: str) -> str:
+def _option(method: str, parameter: str) -> str:
     """Return the option that gives a parameter of a mechanism."""
-    return publish_options.MECHANISM_OPTIONS[parameter].name
+    option = publish_options.option_of(method, parameter)
+    return publish_options.MECHANISM_OPTIONS[option].name
 
 
 def _numbers(text: str) -> list[int]:
@@ -280,7 +284,7 @@ def _numbers(text: str) -> list[int]:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
 
 
-# --- marginal ------------------------------------------------------------------------------------
+# --- tables of releases: export, marginal --------------------------------------------------------
 
 Names = Annotated[
     str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
@@ -307,34 +311,64 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    _refuse_existing(output, force)
     columns = options.columns([names])
     release = open_release(folder)
     table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
-    elif output is None:
-        sink = typer.get_binary_stream("stdout")
-        csv.write_csv(table, sink)
     else:
-        partial = output.with_name(f".{output.name}.partial")
-        try:
-            if output.suffix == ".parquet":
-                parquet.write_table(table, partial)
-            else:
-                csv.write_csv(table, partial)
-            partial.replace(output)
-        finally:  # Ctrl-C leaves no half of a file
-            partial.unlink(missing_ok=True)
-    if output is not None:
-        console.say(f"Wrote {output}.")
+        _write_table(table, output)
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
     sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
     console.say(f"With the error of each cell: {query_command(folder, sql)}")
+
+
+def export(
+    folder: options.ReleaseFolder,
+    output: TableOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Write the rows of a release by generalise, and say what was changed in each column."""
+    from scumble.private.owner import open_release
+
+    _refuse_existing(output, force)
+    release = open_release(folder)
+    changes = release.changes()
+    if as_json:
+        console.print_json(asdict(changes))
+    if output is not None or not as_json:
+        _write_table(release.rows(), output)
+    for sentence in changes.sentences():
+        console.say(sentence)
+
+
+def _refuse_existing(output: Path | None, force: bool) -> None:
+    if output is not None and output.exists() and not force:
+        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+
+
+def _write_table(table: pa.Table, output: Path | None) -> None:
+    """Write a table as CSV to stdout, or as CSV or Parquet to a file."""
+    import pyarrow.csv as csv
+    import pyarrow.parquet as parquet
+
+    if output is None:
+        csv.write_csv(table, typer.get_binary_stream("stdout"))
+        return
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        if output.suffix == ".parquet":
+            parquet.write_table(table, partial)
+        else:
+            csv.write_csv(table, partial)
+        partial.replace(output)
+    except OSError as error:
+        raise ParameterError(f"'{output}' cannot be written: {error.strerror}.") from None
+    finally:  # Ctrl-C leaves no half of a file
+        partial.unlink(missing_ok=True)
+    console.say(f"Wrote {output}.")

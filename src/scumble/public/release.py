@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from scumble.public.estimation.estimators import Estimator
     from scumble.public.estimation.list_verbs import ListReader
+    from scumble.public.generalised_rows import Changes, GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
 
@@ -174,6 +175,19 @@ class Release:
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         return self._reader_with("rules").rules(support, confidence)
+
+    def rows(self) -> pa.Table:
+        """Return the rows of a release by generalise, with the labels of their groups of values."""
+        return self._generalised().labelled()
+
+    def changes(self) -> Changes:
+        """Return what a release by generalise changed, column by column."""
+        return self._generalised().changes()
+
+    def _generalised(self) -> GeneralisedRows:
+        from scumble.public.generalised_rows import GeneralisedRows
+
+        return GeneralisedRows.read(self.schema, self.evidence, self.folder)
 
     def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
