@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scumble.audit.evidence_checks import Pattern, patterns
+from scumble.audit.generalised import candidate_shares
 from scumble.audit.report import Finding, clopper_pearson_lower
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
@@ -34,6 +35,7 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.generalised import Generalised
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
 from scumble.model.schema.attribute import Attribute
@@ -122,6 +124,8 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
     """
     if isinstance(release.evidence, Groups):
         return _by_group(release, release.evidence, target, rng)
+    if isinstance(release.evidence, Generalised):
+        return _likeliest(candidate_shares(release, target), rng)
     likelihood = shown_counts(release, target)
     [channel] = release.evidence.channels if isinstance(release.evidence, Records) else [None]
     if isinstance(channel, MultisetChannel) and isinstance(channel.law, PoolLaw):

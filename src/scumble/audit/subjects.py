@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from scumble.audit import exposure
+from scumble.audit import exposure, generalised
 from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
+from scumble.audit.generalised_attacks import minimality_finding, owner_findings
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
 from scumble.audit.report import Finding, Learned, Report, Verdict
@@ -44,11 +45,20 @@ ROWS_ONLY = (
 )
 
 
-def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Return all findings about a release folder that need no private table.
+def of_release(
+    folder: Path,
+    known: Sequence[str] = (),
+    worst: int = 10,
+    *,
+    against: Path | None = None,
+    joined: Path | None = None,
+) -> Report:
+    """Return all findings about a release folder.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
-    of everybody, with the `worst` people about whom most is learned.
+    of everybody, with the `worst` people about whom most is learned. With the private table
+    `against`, a release by generalise is compared with it, for its owner only, and with `joined`,
+    another such release of the same table, it is told what both tell together.
     """
     release = releases.load(folder)
     manifest = release.manifest
@@ -56,7 +66,7 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
     files = [releases.MANIFEST, *release.evidence.files]
     return Report(
         subject=f"the release {folder.name}",
-        findings=list(_release_findings(release)),
+        findings=[*_release_findings(release), *_owner_findings(release, against, joined)],
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
         facts={
@@ -68,6 +78,17 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
         },
         learned=_learned(release, known, worst) if known else None,
     )
+
+
+def _owner_findings(
+    release: Release, against: Path | None, joined: Path | None
+) -> Iterator[Finding]:
+    if against is not None:
+        outside: Any = release.manifest.outside
+        other = None if joined is None else releases.load(joined)
+        yield from owner_findings(release, against, outside=outside, joined=other)
+    elif joined is not None:
+        raise ParameterError("Two releases are joined by the people of a table: give it, too.")
 
 
 def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
@@ -97,6 +118,10 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from claims(release)
         yield from shown_value_findings(release)
         yield from attack_finding(release)
+        yield from generalised.findings(release)
+        if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
+            recoding = release.manifest.parameters["recoding"]
+            yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
         yield _order(release)
 
 

@@ -86,8 +86,9 @@ class Nodes:
     """All groups of a hierarchy, each set of values once, numbered from the values up.
 
     `numbers[h][g]` is the node of group g of level h. `order` are the codes in an order in which
-    every node is a range; `starts[h]` are the places where the groups of level h begin in it.
-    `level` and `group` name the lowest group that is this node, `size` counts its values.
+    every node is a range, from `begin` on; `starts[h]` are the places where the groups of level h
+    begin in it. `level` and `group` name the lowest group that is this node, `size` counts its
+    values.
     """
 
     levels: Levels
@@ -97,6 +98,7 @@ class Nodes:
     level: Integers
     group: Integers
     size: Integers
+    begin: Integers
 
     @property
     def root(self) -> int:
@@ -110,9 +112,14 @@ class Nodes:
 
     def codes(self, node: int) -> Integers:
         """Return the codes of a node."""
-        found: Integers = np.flatnonzero(
-            self.levels.groups[int(self.level[node])] == self.group[node]
-        )
+        begin = int(self.begin[node])
+        return self.order[begin : begin + int(self.size[node])]
+
+    def codes_of(self, nodes: Integers) -> Integers:
+        """Return the codes of some nodes, one node after the other."""
+        size = self.size[nodes]
+        inside = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+        found: Integers = self.order[np.repeat(self.begin[nodes], size) + inside]
         return found
 
 
@@ -141,7 +148,7 @@ def numbered_nodes(levels: Levels) -> Nodes:
     """Return the nodes of a hierarchy."""
     order = np.lexsort(levels.groups)  # the highest level is the first key
     known: dict[tuple[int, int], int] = {}
-    starts, numbers, level_of, group_of, sizes = [], [], [], [], []
+    starts, numbers, level_of, group_of = [], [], [], []
     for level, groups in enumerate(levels.groups):
         along = groups[order]
         begins = np.flatnonzero(np.diff(along, prepend=-1))
@@ -153,7 +160,6 @@ def numbered_nodes(levels: Levels) -> Nodes:
                 known[key] = len(known)
                 level_of.append(level)
                 group_of.append(int(group))
-                sizes.append(key[1] - key[0])
             found[group] = known[key]
         starts.append(begins)
         numbers.append(found)
@@ -164,5 +170,6 @@ def numbered_nodes(levels: Levels) -> Nodes:
         tuple(numbers),
         np.array(level_of, np.int64),
         np.array(group_of, np.int64),
-        np.array(sizes, np.int64),
+        np.array([end - begin for begin, end in known], np.int64),
+        np.array([begin for begin, _ in known], np.int64),
     )

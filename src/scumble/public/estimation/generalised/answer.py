@@ -203,7 +203,7 @@ class Question:
                     f"The answer would need more than {_MOST_LINES:.0e} steps; group by fewer "
                     "columns, or by a level of their hierarchies."
                 )
-            codes = _codes(nodes, columns[name])
+            codes = nodes.codes_of(columns[name])
             again = np.repeat(np.arange(len(size)), size)
             rows, key = rows[again], key[again] * nodes.levels.size + codes
             share, certain = (share / size)[again], (certain & (size == 1))[again]
@@ -214,20 +214,10 @@ class Question:
 
     def _estimate(self, lines: Lines, some: Any) -> Estimate:
         found = Lines(*(getattr(lines, name)[some] for name in lines.__dataclass_fields__))
-        notes = self.query.notes if found.known.all() else (*self.query.notes, LEFT_OUT)
+        notes = self.query.notes
         if self.query.aggregate == "mean":
             return _average(found, notes)
         return _total(found, notes, counted=self.query.aggregate == "count")
-
-
-def _codes(nodes: Nodes, column: Integers) -> Integers:
-    """Return the codes of the nodes of a column, one node after the other."""
-    by_node = [nodes.codes(node) for node in range(len(nodes.size))]
-    starts = np.concatenate([[0], np.cumsum(nodes.size)])
-    size = nodes.size[column]
-    inside = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    found: Integers = np.concatenate(by_node)[np.repeat(starts[column], size) + inside]
-    return found
 
 
 def _scale(lines: Lines) -> float:
@@ -246,7 +236,7 @@ def _total(lines: Lines, notes: tuple[str, ...], *, counted: bool) -> Estimate:
     there = lines.known & lines.possible
     even = _sum(lines.count, lines.share * mean, there) * _scale(lines)
     spread = _sum(lines.count, lines.share * (1 - lines.share) * mean**2, there)
-    return _between(even, low, high, spread, notes)
+    return _between(even, low, high, spread, notes, missing=not lines.known.all())
 
 
 def _sum(count: Integers, weight: Floats, where: Flags) -> float:
@@ -254,10 +244,12 @@ def _sum(count: Integers, weight: Floats, where: Flags) -> float:
 
 
 def _between(
-    even: float, low: float, high: float, spread: float, notes: tuple[str, ...]
+    even: float, low: float, high: float, spread: float, notes: tuple[str, ...], *, missing: bool
 ) -> Estimate:
     if low == high:
         return Estimate(low, Exact(), EXACT, notes)
+    if missing:
+        notes = (*notes, LEFT_OUT)
     law = Bounded(Exact(), Limit(low, Exact()), Limit(high, Exact()), low, high, lambda: spread)
     return Estimate(min(max(even, low), high), law, EVEN, notes)
 
@@ -271,7 +263,7 @@ def _average(lines: Lines, notes: tuple[str, ...]) -> Estimate:
     even = _sum(lines.count, lines.share * lines.mean, there) / rows
     low = _least_average(lines, lines.least)
     high = -_least_average(lines, -lines.most)
-    return _between(even, low, high, float("nan"), notes)
+    return _between(even, low, high, float("nan"), notes, missing=not lines.known.all())
 
 
 def _least_average(lines: Lines, amount: Floats) -> float:
