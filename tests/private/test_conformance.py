@@ -123,6 +123,7 @@ def test_refused_before_anything_is_read(name: str) -> None:
         "alphabeta": sc.Schema([*schema(), taken]),
         "partition": schema().with_roles(quasi=["job"]),
         "anatomy": schema().with_roles(quasi=["job"]),
+        "generalise": schema().with_roles(quasi=["job"]),
         "aroma": schema().with_roles(quasi=["job"]),
     }.get(_method(name), schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):

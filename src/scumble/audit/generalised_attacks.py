@@ -67,8 +67,7 @@ def owner_findings(
     )
     yield Finding("risk", "after", "noted", change, after.numbers())
     if joined is not None:
-        people = {name: codes[name] for name in evidence.generalised}
-        yield intersection(release, joined, people)
+        yield intersection(release, joined, codes)
 
 
 def _columns(rows: Rows, names: Sequence[str]) -> dict[str, Integers]:
@@ -123,7 +122,9 @@ def candidates(groups: PublishedGroups, people: dict[str, Integers]) -> Floats:
 def intersection(one: Release, other: Release, people: dict[str, Integers]) -> Finding:
     """Return what two releases tell together of people whose quasi-identifiers are known.
 
-    A value must be possible in both. Up to 2,000 people are tried, evenly spread over the table.
+    `people` are the codes of the table. A value must be possible in both releases, and the best
+    guess is the value with the largest product of shares, over its share in the table. Up to 2,000
+    people are tried, evenly spread over the table.
     """
     groups = [PublishedGroups.of(each) for each in (one, other)]
     sensitive = [[a.name for a in each.schema.sensitive] for each in (one, other)]
@@ -141,13 +142,18 @@ def intersection(one: Release, other: Release, people: dict[str, Integers]) -> F
     possible = [each > 0 for each in counts]
     alone = [float((each.sum(axis=1) == 1).mean()) for each in possible]
     both = float(((possible[0] & possible[1]).sum(axis=1) == 1).mean())
+    truth = known[sensitive[0][0]]
+    prior = np.maximum(groups[0].values.sum(axis=0), 1)
+    weights = [counts[0], counts[1], counts[0] * counts[1] / prior]
+    right = [float((each.argmax(axis=1) == truth).mean()) for each in weights]
+    shown = [percent_at_least(round(each, 12)) for each in (*alone, both, *right)]
     sentence = (
         f"Of {len(chosen):,} people, the first release alone leaves one possible value for "
-        f"{percent_at_least(round(alone[0], 12))}, the second for "
-        f"{percent_at_least(round(alone[1], 12))}, and both together for "
-        f"{percent_at_least(round(both, 12))}."
+        f"{shown[0]}, the second for {shown[1]}, and both together for {shown[2]}; the best guess "
+        f"is right for {shown[3]}, {shown[4]} and {shown[5]}."
     )
     numbers = {"first": alone[0], "second": alone[1], "both": both}
+    numbers |= {"right by first": right[0], "right by second": right[1], "right by both": right[2]}
     return Finding("intersection", "what two releases tell together", "noted", sentence, numbers)
 
 

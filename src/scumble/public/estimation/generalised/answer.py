@@ -151,6 +151,9 @@ class Question:
         self.parts = parts(query.clauses, query.argument, held.nodes, engine)
         needed = dict.fromkeys([*query.groups, *(n for each in self.parts for n in each.names)])
         self.rows = held.by(list(needed))
+        published = int(held.count[held.known].sum())
+        # Published rows are multiplied by this to stand for all rows.
+        self.scale = float(held.count.sum()) / published if published else 1.0
 
     def estimates(self) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group that published rows may be in."""
@@ -160,7 +163,7 @@ class Question:
             return
         order = np.argsort(lines.key, kind="stable")
         keys, starts = np.unique(lines.key[order], return_index=True)
-        ends = np.append(starts[1:], len(order))
+        ends = np.append(starts, len(order))[1:]
         labels = [self.schema[name].labels().to_pylist() for name in self.query.groups]
         sizes = [len(each) for each in labels]
         for key, start, end in zip(keys.tolist(), starts, ends, strict=True):
@@ -217,16 +220,10 @@ class Question:
         notes = self.query.notes
         if self.query.aggregate == "mean":
             return _average(found, notes)
-        return _total(found, notes, counted=self.query.aggregate == "count")
+        return _total(found, notes, self.scale, counted=self.query.aggregate == "count")
 
 
-def _scale(lines: Lines) -> float:
-    """Return the factor by which published rows are multiplied to stand for all rows."""
-    published = float(lines.count[lines.known].sum())
-    return 1 + float(lines.count[~lines.known].sum()) / published if published else 1.0
-
-
-def _total(lines: Lines, notes: tuple[str, ...], *, counted: bool) -> Estimate:
+def _total(lines: Lines, notes: tuple[str, ...], scale: float, *, counted: bool) -> Estimate:
     """Return a count or a sum: its value under even spread, between its certain bounds."""
     mean, least, most = lines.mean, lines.least, lines.most
     if counted:
@@ -234,7 +231,7 @@ def _total(lines: Lines, notes: tuple[str, ...], *, counted: bool) -> Estimate:
     low = _sum(lines.count, np.where(lines.sure, least, np.minimum(least, 0)), lines.possible)
     high = _sum(lines.count, np.where(lines.sure, most, np.maximum(most, 0)), lines.possible)
     there = lines.known & lines.possible
-    even = _sum(lines.count, lines.share * mean, there) * _scale(lines)
+    even = _sum(lines.count, lines.share * mean, there) * scale
     spread = _sum(lines.count, lines.share * (1 - lines.share) * mean**2, there)
     return _between(even, low, high, spread, notes, missing=not lines.known.all())
 
