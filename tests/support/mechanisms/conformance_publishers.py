@@ -179,11 +179,13 @@ PUBLISHERS = {
             ({"weights": {"age": -1}}, "Got -1 instead"),
         ),
         unserved=("one row", "skewed"),
+        random=False,
     ),
     "generalise, global": Case(
         lambda: sc.Generalise(k=5, recoding="global", suppress=0.1, t=0.6),
         (),
-        unserved=("one row",),
+        unserved=("one row", "wide"),
+        random=False,
     ),
     "aroma": Case(
         lambda: sc.Aroma(k=9),

@@ -161,7 +161,7 @@ class Generalise(Publisher):
         for attribute in schema.quasi:
             combinations *= attribute.levels.height + 1
         if self._recoding == "global" and combinations > lattice.MOST_COMBINATIONS:
-            raise SchemaError(
+            raise ParameterError(
                 f"Global recoding would search {combinations:.2g} combinations of levels, of at "
                 f"most {lattice.MOST_COMBINATIONS:.0e}. Take local recoding or fewer levels."
             )

@@ -180,12 +180,15 @@ class Question:
         sure, possible = certain, np.ones(len(key), bool)
         mean, least, most = (np.zeros(len(key)) for _ in range(3))
         for part in self.parts:
-            met, cells = part.at(columns, "met"), part.at(columns, "cells")
+            met, cells = part.at(columns, len(key), "met"), part.at(columns, len(key), "cells")
             share = share * (met / cells)
             sure, possible = sure & (met == cells), possible & (met > 0)
             if part.total is not None:
-                mean = part.at(columns, "total") / np.maximum(met, 1)
-                least, most = part.at(columns, "least"), part.at(columns, "most")
+                mean = part.at(columns, len(key), "total") / np.maximum(met, 1)
+                least, most = (
+                    part.at(columns, len(key), "least"),
+                    part.at(columns, len(key), "most"),
+                )
         return Lines(key, count, known, share, sure, possible, mean, least, most)
 
     def _by_key(self) -> tuple[PublishedRows, Integers, Floats, Flags]:

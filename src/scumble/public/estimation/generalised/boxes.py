@@ -40,10 +40,10 @@ class Part:
     least: Floats | None = None
     most: Floats | None = None
 
-    def at(self, nodes: Mapping[str, Integers], which: str) -> npt.NDArray[Any]:
-        """Return one of the arrays at the nodes of some rows."""
+    def at(self, nodes: Mapping[str, Integers], rows: int, which: str) -> npt.NDArray[Any]:
+        """Return one of the arrays at the nodes of some rows; a constant has no columns."""
         array: npt.NDArray[Any] = getattr(self, which)
-        return array[tuple(nodes[name] for name in self.names)]
+        return np.broadcast_to(array[tuple(nodes[name] for name in self.names)], rows)
 
 
 def parts(
