@@ -41,8 +41,10 @@ from scumble.private.summaries.histogram import Histogram as Histogram
 from scumble.private.summaries.keys import Keys as Keys
 from scumble.private.summaries.lists.baskets import Baskets as Baskets
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
+from scumble.private.summaries.lists.trajectories import Trajectories as Trajectories
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
+from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -70,6 +72,7 @@ __all__ = [
     "Datacube",
     "Dates",
     "Dawa",
+    "Dirichlet",
     "DomainError",
     "Estimate",
     "EstimateTable",
@@ -104,6 +107,7 @@ __all__ = [
     "SourceError",
     "Sparse",
     "Subset",
+    "Trajectories",
     "Uniform",
     "Wavelet",
     "Workload",

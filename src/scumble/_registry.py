@@ -35,6 +35,8 @@ REGISTRY = {
     "sequences": "scumble.private.summaries.lists.sequences:Sequences",
     "keys": "scumble.private.summaries.keys:Keys",
     "baskets": "scumble.private.summaries.lists.baskets:Baskets",
+    "trajectories": "scumble.private.summaries.lists.trajectories:Trajectories",
+    "dirichlet": "scumble.private.summaries.synthetic.dirichlet:Dirichlet",
 }
 
 

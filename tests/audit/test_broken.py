@@ -1,7 +1,8 @@
 """The auditor is itself audited: what is broken on purpose is refuted, and its honest twin is not.
 
 An honest twin is refuted by chance with a probability of at most 1e-4 for each of its tests, of
-which there are at most three for each of the nineteen: 0.6 % for all of them. The seeds are fixed.
+which there are at most three for each of fewer than 50 twins: 1.5 % for all of them. The seeds
+are fixed.
 """
 
 import numpy as np

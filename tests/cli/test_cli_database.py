@@ -296,6 +296,22 @@ def test_quotas(place, tmp_path):
     assert "analyst" in run("db", "history", folder).out
 
 
+def test_quotas_change_without_the_table(place, tmp_path):
+    folder = tmp_path / "db"
+    assert create(place, folder).code == 0
+    assert ask(place, folder, YOUNG, "--analyst", "anna").code == 0
+    assert "anna: questions 1, numbers 1, no quota" in run("db", "quota", folder).out
+    done = run("db", "quota", folder, "anna", "--epsilon", "0.1")
+    assert done.out == "anna: questions 1, numbers 1, quota 0.1, 1 of 1 answers used\n"
+    more = "SELECT COUNT(*) FROM t WHERE age BETWEEN 18 AND 41"
+    refused = ask(place, folder, more, "--analyst", "anna", "--relax", "refuse")
+    assert "The analyst's quota is used up" in refused.err
+    for wrong in (("anna",), ("--end",), ("anna", "--end", "-e", "1"), ("anna", "-e", "9")):
+        assert run("db", "quota", folder, *wrong).code == 2
+    assert run("db", "quota", folder, "anna", "--end", "--json").json[0]["epsilon"] is None
+    assert ask(place, folder, more, "--analyst", "anna", "--relax", "refuse").code == 0
+
+
 def test_status_needs_no_table(used):
     done = run("db", "status", used)
     assert done.code == 0

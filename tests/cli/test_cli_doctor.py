@@ -90,6 +90,8 @@ def test_the_cache_of_compiled_loops(tmp_path, monkeypatch):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "loop.1.nbc").write_bytes(bytes(2048))
     assert "1 kept, 2 KiB" in line(run("doctor", tmp_path), "Compiled")
+    (tmp_path / "cache").chmod(0o777)
+    assert "others can write there" in line(run("doctor", tmp_path), "Compiled")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SCUMBLE_CACHE", str(tmp_path / "file"))
     done = run("doctor", tmp_path)

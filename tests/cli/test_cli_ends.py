@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 
+from scumble.audit.subjects import of_table
+from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter
-from tests.support.terminal import child_command, on_terminal, run
+from tests.support.terminal import PEOPLE, child_command, on_terminal, run
 
 SCUMBLE = child_command()
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -214,6 +216,34 @@ def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
     quiet = subprocess.run([*words[:-1], "2", "--force"], capture_output=True, text=True)
     assert quiet.stderr.startswith("To expect: ")
     assert quiet.stderr.count("\n") == 1
+
+
+WAITS = """
+import sys, time
+from scumble.cli import console
+with console.waiting("Working", total=4) as done:
+    for number in range({seconds} * 4 or 1):
+        time.sleep({seconds} / 8)
+        done(number)
+print("rich" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "drawn"), [(0, False), (3, True)])
+def test_what_takes_long_says_so_on_a_terminal(seconds, drawn):
+    """Short work does not even wait for the library that draws."""
+    done = on_terminal(child_command(WAITS.format(seconds=seconds)))
+    assert done.code == 0
+    assert done.text.rstrip().endswith(str(drawn))
+    assert ("Working" in done.text, "left" in done.text) == (drawn, drawn)
+
+
+def test_passes_over_a_table_are_one_progress(place):
+    """k-anonymity and one sensitive attribute: two passes over 3,000 rows."""
+    told = []
+    of_table(place / "people.parquet", Schema.load(place / "people.toml"), progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 2 * PEOPLE
 
 
 def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):

@@ -39,6 +39,28 @@ TABLE = pa.table(
         "pages": [["a b", "a b c", "", "b b b c a", "c"][row % 5] for row in range(120)],
     }
 )
+POINTS = sc.Schema.loads(
+    """
+    [attributes.name]
+    role = "identifier"
+    [attributes.pages]
+    role = "sensitive"
+    type = "sequence"
+    range = [0, 1]
+    bins = 2
+    [attributes.lines]
+    role = "sensitive"
+    type = "sequence"
+    edges = [0, 2, 3.5]
+    """
+)
+POINT_TABLE = pa.table(
+    {
+        "name": [str(row % 40) for row in range(120)],
+        "pages": [["0.1 0.7", "0.5 0.5 1", "", "0 0 1 1 0", "1"][row % 5] for row in range(120)],
+        "lines": [["0 1", "3 3 3.5", "", "2 2 1 1 0", "1"][row % 5] for row in range(120)],
+    }
+)
 OCCURRENCES = "SELECT SUM(occurrences(pages, ['a', 'b'])) FROM t"
 BASKETS = "SELECT COUNT(*) FROM t"
 PREFIX = "SELECT COUNT(*) FROM t WHERE pages[1:1] = ['a']"
@@ -46,6 +68,11 @@ PREFIX = "SELECT COUNT(*) FROM t WHERE pages[1:1] = ['a']"
 
 def _sequences(**more) -> dict:
     return {"attribute": "pages", "length": 4, "epsilon": 1, "neighbours": "add_remove"} | more
+
+
+def _trips(**more) -> dict:
+    given = {"x": "pages", "y": "lines", "length": 4, "epsilon": 1, "neighbours": "add_remove"}
+    return given | more
 
 
 def _baskets(**more) -> dict:
@@ -63,6 +90,17 @@ CASES = {
         _sequences(person="name", contribution=2, neighbours="replace"),
         OCCURRENCES,
     ),
+    "trajectories": (POINTS, _trips(), "SELECT COUNT(*) FROM t WHERE first(trip) = 'x0y0'"),
+    "trajectories, way": (
+        POINTS,
+        _trips(),
+        "SELECT SUM(occurrences(trip, ['x0y0', 'x1y0'])) FROM t",
+    ),
+    "trajectories, people": (
+        POINTS,
+        _trips(person="name", contribution=2, neighbours="replace"),
+        "SELECT AVG(length(trip)) FROM t",
+    ),
     "baskets": (SETS, _baskets(), BASKETS),
     "baskets, delta": (SETS, _baskets(delta=1e-6), BASKETS),
     "baskets, people": (
@@ -72,6 +110,18 @@ CASES = {
     ),
 }
 REFUSED = {
+    "trajectories": (
+        ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+        ({"epsilon": 1e-30}, "larger than any count"),
+        ({"x": ""}, "'x' parameter of Trajectories"),
+        ({"y": "pages"}, "another sequence than 'x'"),
+        (
+            {"length": 1},
+            "'length' parameter of Trajectories must be a whole number from 2 to 10000",
+        ),
+        ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+        ({"contribution": 0}, "a whole number of at least 1"),
+    ),
     "baskets": (
         ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
         ({"epsilon": 1e-30}, "larger than any count"),
@@ -103,8 +153,12 @@ def made(name: str, **changed) -> sc.Mechanism:
     return create(name.partition(",")[0], **(CASES[name][1] | changed))
 
 
+def table_of(name: str) -> pa.Table:
+    return POINT_TABLE if CASES[name][0] is POINTS else TABLE
+
+
 def published(name: str, seed: int | None = 1) -> sc.Release:
-    return sc.publish(TABLE, CASES[name][0], made(name), seed=seed)
+    return sc.publish(table_of(name), CASES[name][0], made(name), seed=seed)
 
 
 def test_every_mechanism_of_lists_is_here(name: str) -> None:
@@ -153,7 +207,7 @@ def test_a_fixed_seed_is_said_and_repeats_the_release(name: str, tmp_path) -> No
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_small_tables_are_served(name: str, rows: int) -> None:
-    release = sc.publish(TABLE.slice(0, rows), CASES[name][0], made(name), seed=1)
+    release = sc.publish(table_of(name).slice(0, rows), CASES[name][0], made(name), seed=1)
     release.answer(CASES[name][2])
     release.top(2)
 
@@ -166,7 +220,7 @@ def test_other_columns_are_refused_before_anything_is_read(name: str) -> None:
 
 def test_domains_read_from_data_are_said(name: str) -> None:
     text = re.sub(r'(type = "(?:set|sequence)")', r"\1\nfrom_data = true", CASES[name][0].dumps())
-    release = sc.publish(TABLE, sc.Schema.loads(text), made(name), seed=1)
+    release = sc.publish(table_of(name), sc.Schema.loads(text), made(name), seed=1)
     limits = [limit for each in release.guarantees for limit in each.limits]
     assert any("read from the private data" in limit for limit in limits)
 

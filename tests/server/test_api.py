@@ -27,6 +27,7 @@ def _paths():
 
 
 @pytest.mark.parametrize("role", ROLES)
+@pytest.mark.usefixtures("without_audits")
 def test_every_route_serves_its_roles_only(front, role):
     for route, path in _paths():
         if route.name == "stop dataset":
@@ -83,6 +84,56 @@ def test_analysts_see_their_own_questions_only(front):
     assert {each["analyst"] for each in own} == {"the analyst"}
     every = front.call("owner", "GET", "datasets/people/history").json()["history"]
     assert {"the analyst", "the owner"} <= {each["analyst"] for each in every}
+
+
+def test_the_status_of_an_analyst_has_nothing_of_others(front):
+    text, _ = front.service.tokens.create("analyst", "newcomer")
+    headers = {"Authorization": f"Bearer {text}"}
+    before = front.http.get("/api/v1/datasets/people/status", headers=headers).json()
+    front.ask("SELECT COUNT(*) FROM people WHERE age < 21", role="owner", key="counted")
+    front.call("owner", "POST", "datasets/people/quotas", json={"analyst": "b", "epsilon": 0.5})
+    after = front.http.get("/api/v1/datasets/people/status", headers=headers).json()
+    shared = ("used", "share used")  # what remains is for all
+    assert {**after, **{name: before[name] for name in shared}} == before
+    assert (after["answered"], after["numbers given out"], after["quotas"]) == (0, 0, {})
+    every = front.call("owner", "GET", "datasets/people/status").json()
+    assert every["answered"] > 0
+    assert "b" in every["quotas"]
+
+
+def test_owners_give_change_and_end_quotas(front):
+    text, _ = front.service.tokens.create("analyst", "limited")
+    headers = {"Authorization": f"Bearer {text}"}
+
+    def set_quota(epsilon):
+        body = {"analyst": "limited", "epsilon": epsilon}
+        return front.call("owner", "POST", "datasets/people/quotas", json=body)
+
+    def ask(age):
+        body = {"sql": f"SELECT COUNT(*) FROM people WHERE age = {age}", "relax": "refuse"}
+        return front.http.post(f"/api/v1/{ANSWER}", headers=headers, json=body).status_code
+
+    found = set_quota(0.2).json()["analysts"]
+    assert {"epsilon": 0.2, "used": 0, "most": 1}.items() <= found[
+        [each["analyst"] for each in found].index("limited")
+    ].items()
+    assert ask(77) == 200
+    again = "SELECT COUNT(*) FROM people WHERE age BETWEEN 76 AND 77"
+    body = {"sql": again, "relax": "refuse"}
+    refused = front.http.post(f"/api/v1/{ANSWER}", headers=headers, json=body)
+    assert refused.status_code == 409
+    assert "quota is used up" in refused.json()["detail"]
+    for wrong in (0.1, 5, 0, -1):
+        assert set_quota(wrong).status_code == 422
+    assert set_quota(0.4).status_code == 200
+    assert front.http.post(f"/api/v1/{ANSWER}", headers=headers, json=body).status_code == 200
+    assert set_quota(0.2).status_code == 422
+    assert set_quota(None).status_code == 200
+    assert set_quota(None).status_code == 422
+    release = front.call("owner", "POST", "datasets/rows/quotas", json={"analyst": "limited"})
+    assert release.status_code == 409
+    chain = front.call("auditor", "GET", "datasets/people/ledger").json()["entries"]
+    assert [each["kind"] for each in chain].count("quota") >= 3
 
 
 def test_auditors_see_the_chain_without_questions_and_answers(front):

@@ -69,6 +69,7 @@ def test_a_link_logs_in_once(front):
         assert other.get(link).status_code == 401
 
 
+@pytest.mark.usefixtures("without_audits")
 def test_every_page_serves_its_roles_only(browsers):
     for role, browser in browsers.items():
         for route in ROUTES:

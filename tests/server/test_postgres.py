@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import pytest
 
+from scumble.server.config import Limits
 from scumble.server.postgres import statements
 from scumble.server.postgres.messages import WireError
 from scumble.server.postgres.scram import ScramExchange
@@ -28,7 +29,10 @@ COUNT = "SELECT COUNT(*) FROM people WHERE age < 40"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with listening(make_settings(tmp_path_factory.mktemp("wire"), epsilon=4)) as found:
+    limits = Limits(wire_quota=1)
+    with listening(
+        make_settings(tmp_path_factory.mktemp("wire"), epsilon=4, limits=limits)
+    ) as found:
         found[2].login_delay = 0.0
         yield found
 
@@ -171,11 +175,20 @@ def test_information_schema_lists_the_table(connection):
 def test_tls_protects_the_connection(tmp_path):
     certificate, key = make_certificate(tmp_path)
     settings = replace(make_settings(tmp_path / "data"), certificate=certificate, key=key)
-    with listening(settings) as server:
+    with listening(replace(settings, require_tls=True)) as server:
         more = {"sslmode": "verify-full", "sslrootcert": str(certificate)}
         with psycopg.connect(**_parameters(server), **more) as connection:
             assert connection.pgconn.ssl_in_use
             assert connection.execute(COUNT).fetchone()[0] > 0
+        with pytest.raises(psycopg.OperationalError, match="Only TLS is spoken here"):
+            psycopg.connect(**_parameters(server), sslmode="disable")
+        with _raw(server) as found:  # a message that somebody on the way put before the handshake
+            found.sendall(struct.pack("!ii", 8, 80877103) + b"Q\0\0\0\x05\0")
+            received = b""
+            with suppress(ConnectionError):
+                while more := found.recv(4096):
+                    received += more
+        assert b"Nothing may come before TLS." in received
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -230,6 +243,70 @@ def test_logins_that_fail(server):
         service.tokens.revoke(token.prefix)
         with pytest.raises(psycopg.OperationalError, match="revoked"):
             connection.execute(COUNT)
+
+
+def test_connections_of_a_token_and_of_all_are_limited(tmp_path):
+    limits = Limits(wire_of_token=2, wire_connections=4)
+    with listening(make_settings(tmp_path, limits=limits)) as server:
+        given = _parameters(server)
+        with psycopg.connect(**given), psycopg.connect(**given):
+            with pytest.raises(psycopg.OperationalError, match="at most 2 connections"):
+                psycopg.connect(**given)
+            with (
+                _raw(server),
+                _raw(server),
+                pytest.raises(psycopg.OperationalError, match="Too many connections"),
+            ):
+                psycopg.connect(**given, sslmode="disable")
+
+
+def test_connections_that_ask_nothing_end(tmp_path):
+    with listening(make_settings(tmp_path, limits=Limits(wire_idle=0.2))) as server:
+        connection = psycopg.connect(**_parameters(server))
+        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as raw:
+            raw.settimeout(20)
+            assert raw.recv(10) == b""
+        connection.close()
+
+
+def test_statements_and_portals_of_a_connection_are_limited(connection):
+    raw = connection.pgconn
+    for name in range(50):
+        assert raw.prepare(f"s{name}".encode(), b"SELECT 1").status == 1
+    refused = raw.prepare(b"one more", b"SELECT 1")
+    assert refused.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"54000"
+    with socket.socket(fileno=os.dup(raw.socket)) as wire:
+        wire.settimeout(20)
+        for name in range(51):
+            body = f"p{name}\0s0\0".encode() + struct.pack("!hhh", 0, 0, 0)
+            wire.sendall(b"B" + struct.pack("!i", len(body) + 4) + body)
+        wire.sendall(b"S" + struct.pack("!i", 4))
+        received = b""
+        while not received.endswith(b"Z\0\0\0\5I"):
+            received += wire.recv(65_536)
+    assert received.count(b"2\0\0\0\4") == 50
+    assert b"54000" in received
+    assert b"At most 50 portals" in received
+
+
+def test_analysts_who_come_by_the_wire_get_a_quota(tmp_path):
+    """A quarter of ε = 4, of which noise 10 allows five answers; the owner can raise and end it."""
+    with listening(make_settings(tmp_path, epsilon=4)) as server:
+        database = server[2].catalogue.get("people")
+        with psycopg.connect(**_parameters(server), autocommit=True) as connection:
+            for age in range(30, 35):
+                connection.execute(f"SELECT COUNT(*) FROM people WHERE age < {age}")
+            with pytest.raises(psycopg.Error, match="analyst's quota is used up") as caught:
+                connection.execute("SELECT COUNT(*) FROM people WHERE age < 36")
+            assert caught.value.sqlstate == "53400"
+            database.set_quota("the analyst", None)
+            connection.execute("SELECT COUNT(*) FROM people WHERE age < 36")
+        with psycopg.connect(**_parameters(server), autocommit=True) as connection:
+            connection.execute("SELECT COUNT(*) FROM people WHERE age < 37")  # it stays ended
+        with psycopg.connect(**_parameters(server, token=server[1].owner), autocommit=True):
+            pass
+        named = {each["analyst"]: each["epsilon"] for each in database.usage()}
+        assert named == {"the analyst": None}  # and an owner has none
 
 
 def test_a_proof_that_is_no_base64_is_a_failed_login():

@@ -86,6 +86,16 @@ class Wrong:
         return content
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Opens a file that does not exist."""
+
+    staging: None = None
+
+    def run(self, content: str, note: Any) -> None:
+        open(content).close()
+
+
 class Waits(tasks.MapJob):
     """Tells which process it is in, and takes forever after the first unit."""
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,16 @@ class Server:
         name = f"test_{os.getpid()}_{next(_numbers)}"
         self.run(self._address("postgres"), f"CREATE DATABASE {name}")
         return self._address(name)
+
+    @cached_property
+    def shared_database(self) -> str:
+        """The address of one database for all tests of a process that need only tables."""
+        return self.database()
+
+    def table(self, name: str) -> str:
+        """Return the address of a table that is not there yet."""
+        address, _, options = self.shared_database.partition("?")
+        return f"{address}/public.{name}_{next(_numbers)}?{options}"
 
     def _address(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={self._host}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -231,10 +231,17 @@ class Score:
         return clopper_pearson_lower(self.hits, self.games, confidence)
 
 
-def play(mechanism: Publisher, values: int, games: int, *, seed: int | None = None) -> Score:
+def play(
+    mechanism: Publisher,
+    values: int,
+    games: int,
+    *,
+    seed: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Score:
     """Publish a table of `games` targets with random secrets, and let the adversary name them all.
 
-    Each target is a game of its own.
+    Each target is a game of its own. `progress` is called with the number of rows read.
     """
     schema = Schema(
         (
@@ -245,7 +252,7 @@ def play(mechanism: Publisher, values: int, games: int, *, seed: int | None = No
     rng = np.random.default_rng(seed)
     secrets = rng.integers(0, values, games)
     table = pa.table({TARGET: np.arange(games), SECRET: secrets})
-    release = publish(table, schema, mechanism, seed=seed)
+    release = publish(table, schema, mechanism, seed=seed, progress=progress)
     hits = int((guesses(release, TARGET, rng) == secrets).sum())
     return Score(values, games, hits, exposure(release.manifest))
 

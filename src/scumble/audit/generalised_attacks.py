@@ -25,7 +25,7 @@ from scumble.private.mechanism import Mechanism
 from scumble.private.publish import publish
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.generalised_rows import GeneralisedRows
+from scumble.public.estimation.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
@@ -205,7 +205,7 @@ def _published(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list[An
         release = publish(table, schema, mechanism, seed=0)
     except PromiseError:
         return None
-    found: list[Any] = release.rows().to_pylist()
+    found: list[Any] = release.generalised().labelled().to_pylist()
     return found
 
 

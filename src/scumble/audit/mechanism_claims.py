@@ -18,9 +18,11 @@ from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, pairs, publish_runs, tables_of
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
+from scumble.audit.synthetic_rows import drawn_runs, urn_findings
 from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary
 from scumble.private.sampling.source import Keystream
+from scumble.private.summaries.synthetic.dirichlet import Dirichlet
 
 # A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
 # number of runs is divided by these; the search for the worst pair takes a twentieth of the runs.
@@ -37,6 +39,11 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
     if isinstance(mechanism, Publisher):
         yield _rows(claim, mechanism, runs, seed)
         yield row_order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
+    elif isinstance(mechanism, Dirichlet):
+        yield from urn_findings(claim, mechanism)
+        one, other = drawn_runs(claim, mechanism, runs, Keystream(seed))
+        seen = distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
+        yield _told(claim, seen, "a stratum of one person")
     elif isinstance(mechanism, Summary):
         found = None if mechanism.data_dependent else _worst(claim, mechanism)
         noise = Keystream(seed)

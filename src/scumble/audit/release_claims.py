@@ -21,9 +21,14 @@ from scumble.model.evidence.channels import (
     PoolLaw,
     UniformChannel,
 )
-from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.evidence import Groups, Records, Synthetic, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
-from scumble.model.privacy.guarantee import Guarantee, format_parameter, posterior_at_most
+from scumble.model.privacy.guarantee import (
+    PROBABILISTIC,
+    Guarantee,
+    format_parameter,
+    posterior_at_most,
+)
 from scumble.public.release import Release
 
 CONFIDENCE = 0.9999
@@ -178,7 +183,17 @@ def _exclusive(release: Release, promise: Guarantee) -> Finding | None:
     return _at_most(promise, "gamma", float(end), what)
 
 
+def _drawn(release: Release, promise: Guarantee) -> Finding | None:
+    """Check the promise of synthetic rows by the rows and the prior of every stratum."""
+    from scumble.audit.synthetic_rows import release_loss
+
+    found = release_loss(release, promise)
+    return None if found is None else _at_most(promise, found[0], found[1], found[2])
+
+
 def _added(release: Release, promise: Guarantee) -> Finding | None:
+    if isinstance(release.evidence, Synthetic):
+        return _drawn(release, promise)
     odds = _odds(release)
     if odds is None:
         return None
@@ -256,6 +271,7 @@ _CHECKS: Mapping[str, Check] = {
     "(d, γ), d-exclusive attackers": _exclusive,
     "restricted (ρ1, ρ2)-privacy": _restricted,
     "ε-DP": _added,
+    PROBABILISTIC: _drawn,
     "l-diversity": _diverse,
     "(n, 0)-closeness": _close,
 }

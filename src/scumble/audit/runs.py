@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,16 +19,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.audit.choices import MOST_SCORES
 from scumble.model.designs.box_tree import BoxNodes
+from scumble.model.designs.lists.itemsets import Itemsets
 from scumble.model.designs.lists.strings import Strings
+from scumble.model.designs.residuals import Residuals
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.parts import Parts
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.top import Candidates
 from scumble.private.tables.counter import CellCounter, ListCounter, TensorCounter
 from scumble.public.estimation.strings.models import model_of
 
@@ -63,9 +70,15 @@ def publish_runs(
 def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]) -> list[float]:
     if not isinstance(evidence, Measurements):
         raise TypeError("a summary publishes measurements")
+    if isinstance(evidence.design, Parts):
+        known = Schema((*schema, *evidence.added))
+        lines = (_line(part, folder, known, part.columns) for part in evidence.design.parts)
+        return [number for line in lines for number in line]
     table = pq.read_table(folder / evidence.file, use_threads=False)
     if isinstance(evidence.design, Strings):
         return _string_numbers(evidence.design, table)
+    if isinstance(evidence.design, Itemsets | Residuals) and schema.lists:
+        return _item_numbers(evidence, table, schema)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
     if all(name in table.column_names for name in names):
         return [*_cells(table, schema, names), *told]
@@ -85,6 +98,17 @@ def _string_numbers(design: Strings, table: pa.Table) -> list[float]:
         known = model.known(string)
         found += [0, 0, 0] if known is None else [1, float(known.number), known.noises]
     return found
+
+
+def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> list[float]:
+    """Return which items were chosen, and their numbers; zeros fill up what others may have."""
+    [attribute] = schema.lists
+    items = attribute.lists.members.labels().to_pylist()
+    columns = [str(DerivedName("contains", attribute.name, item)) for item in items]
+    chosen = [float(column in evidence.columns) for column in columns]
+    numbers = table.column(0).to_numpy().astype(np.float64).tolist()
+    most = len(items) * 2 ** (len(items) + 1)
+    return [*chosen, *numbers, *[0.0] * (most - len(numbers))]
 
 
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:
@@ -120,7 +144,9 @@ def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
 Counts = npt.NDArray[np.int64]
 
 
-StepKind = Literal["sums", "cells", "splits", "children", "least", "costs", "chosen"]
+StepKind = Literal[
+    "sums", "cells", "splits", "children", "least", "costs", "chosen", "one of", "top"
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +160,9 @@ class RecordedStep:
     and `chosen` holds the keys that were above 0. "least": the numbers are lists that begin at
     `places`, and `chosen` holds the place of the least number of each after geometric noise was
     subtracted. "costs": the cheapest sum of some of the numbers decides; the decision is the
-    "chosen" step that follows.
+    "chosen" step that follows. "one of": permute-and-flip chose one of the numbers, with the scale
+    of `law`. "top": `chosen` holds the places of the largest numbers after geometric noise, in
+    falling order.
     """
 
     kind: StepKind
@@ -187,6 +215,21 @@ class RecordedSteps(NoisySteps):
         chosen = super().cheapest(costs, law, choose)
         self.steps.append(RecordedStep("chosen", chosen.copy(), law))
         return chosen
+
+    def one_of(self, scores: Counts, rate: Fraction) -> int:
+        place = super().one_of(scores, rate)
+        law = DiscreteLaplace(1 / rate)
+        self.steps.append(RecordedStep("one of", scores.copy(), law, np.array([place])))
+        return place
+
+    def top(
+        self, candidates: Candidates, k: int, *, sensitivity: int, epsilon: Fraction
+    ) -> npt.NDArray[np.uint64]:
+        found = super().top(candidates, k, sensitivity=sensitivity, epsilon=epsilon)
+        scores = candidates.dense() if candidates.size <= MOST_SCORES else candidates.scores.copy()
+        law = DiscreteLaplace(k * sensitivity / epsilon)
+        self.steps.append(RecordedStep("top", scores, law, found.astype(np.int64)))
+        return found
 
 
 class RecordedTable(PrivateTable):
@@ -287,9 +330,11 @@ def counter_of(
 
 
 def short_lists(schema: Schema) -> list[tuple[int, ...]]:
-    """Return all lists of up to two members of the first list of a schema, the empty one first."""
+    """Return all lists of up to two members of the lists of a schema, the empty one first. Where
+    several lists belong together, a code stands for one member of each.
+    """
     domain = schema.lists[0].lists
-    codes = range(domain.members.size)
+    codes = range(prod(each.lists.members.size for each in schema.lists))
     pairs = combinations(codes, 2) if domain.kind == "set" else product(codes, repeat=2)
     return [(), *product(codes), *pairs]
 

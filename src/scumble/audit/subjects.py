@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -43,6 +43,26 @@ ROWS_ONLY = (
     "These measures compare rows with rows. They do not bound what an attacker learns who knows "
     "more than the columns named quasi."
 )
+
+
+Progress = Callable[[int], None]
+
+
+def _untold(_: int) -> None:
+    """Tell nobody how far an audit is."""
+
+
+def _in_all(progress: Progress) -> Progress:
+    """Return a function for the rows of one pass after the other; `progress` gets those of all."""
+    before, last = 0, 0
+
+    def told(rows: int) -> None:
+        nonlocal before, last
+        before += last if rows <= last else 0  # a new pass has begun
+        last = rows
+        progress(before + rows)
+
+    return told
 
 
 def of_release(
@@ -152,18 +172,20 @@ def of_method(
     games: int = GAMES,
     confidence: float = CONFIDENCE,
     seed: int | None = None,
+    progress: Progress = _untold,
 ) -> Report:
     """Play the exposure test with a publisher against the ε that is claimed for it.
 
     The sensitive attribute has `values` values, and `games` targets are guessed. A refutation is
-    wrong with a probability of at most 1 - `confidence`.
+    wrong with a probability of at most 1 - `confidence`. `progress` is called with the number of
+    games that were set up.
     """
     if not isinstance(mechanism, Publisher):
         raise ParameterError(
             f"The exposure test is about methods that publish rows; {mechanism.name} publishes "
             "counts. Try `scumble audit --all`."
         )
-    score = exposure.play(mechanism, values, games, seed=seed)
+    score = exposure.play(mechanism, values, games, seed=seed, progress=progress)
     found = exposure.finding(mechanism, score, claimed, confidence)
     facts = {"method": mechanism.name, "parameters": mechanism.parameters, "games": games}
     return Report(f"{mechanism.name} with {values} values", [found], facts=facts)
@@ -178,13 +200,17 @@ def of_table(
     t: float | None = None,
     table: str | None = None,
     outside: Outside = "error",
+    progress: Progress = _untold,
 ) -> Report:
     """Return k-anonymity, l-diversity and t-closeness of a table that is published as it is.
 
     A finding is "refuted" if `k`, `l` or `t` is given and the table does not reach it. The report
-    is for the owner of the table.
+    is for the owner of the table. `progress` is called with the number of rows read: all rows for
+    the quasi-identifiers, and once more for each sensitive attribute.
     """
-    rows = Rows(open_source(source, table=table), schema, outside=outside)
+    rows = Rows(
+        open_source(source, table=table), schema, outside=outside, progress=_in_all(progress)
+    )
     quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
     sensitive = [attribute.name for attribute in schema.sensitive]
     findings = [_anonymous(anonymity(classes(rows, quasi, None)), k)]
@@ -237,10 +263,13 @@ def _measured(
     return Finding(check, claim, verdict, sentence, numbers)
 
 
-def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -> Report:
+def of_database(
+    folder: Path, *, attack: bool = True, seed: int | None = None, progress: Progress = _untold
+) -> Report:
     """Verify the journal of a database and, if `attack`, attack a twin of it.
 
-    The twin is a database of made-up people with the same promise.
+    The twin is a database of made-up people with the same promise. `progress` is called with the
+    number of attacks made, of `attacks()`.
     """
     from scumble.private.database.inspect import DatabaseInspection
 
@@ -253,7 +282,7 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
         sentence = "Every entry is the one that the next one names, to the last that was sealed."
         findings = [Finding("ledger", claim, "exact", sentence)]
     if attack:
-        findings += _attacks(float(terms.epsilon), float(terms.noise), seed)
+        findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
     return Report(
         subject=f"the database {folder.name}",
         findings=findings,
@@ -263,7 +292,16 @@ def of_database(folder: Path, *, attack: bool = True, seed: int | None = None) -
     )
 
 
-def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -> Sequence[Finding]:
+def attacks() -> int:
+    """Return the number of attacks on the twin of a database."""
+    from scumble.audit.attacks import ATTACKS
+
+    return len(ATTACKS)
+
+
+def _attacks(
+    epsilon: float, noise: float, seed: int | None, progress: Progress, people: int = 40
+) -> Sequence[Finding]:
     from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
 
     rng = np.random.default_rng(seed)
@@ -275,6 +313,7 @@ def _attacks(epsilon: float, noise: float, seed: int | None, people: int = 40) -
             outcome = run_attack(name, victim, secrets, rng, 6)
             victim.close()
         found.append(outcome.finding(CONFIDENCE))
+        progress(len(found))
     return found
 
 

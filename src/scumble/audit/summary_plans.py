@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from scumble.audit.choices import MOST_SCORES, log_p_flipped, log_p_top
 from scumble.audit.runs import (
     Counts,
     ExactLoss,
@@ -353,6 +354,8 @@ def transcript(
             decisions += log_ratio_of_children(mine, yours, mine.law)
         elif mine.kind == "least":
             decisions += log_p_minima(mine, mine.law) - log_p_minima(yours, mine.law)
+        elif mine.kind in ("one of", "top"):
+            decisions += log_p_choice(mine) - log_p_choice(yours)
         elif mine.kind == "costs":
             costs.append((mine, yours))
     return Transcript(pair, numbers, decisions, tuple(costs))
@@ -367,6 +370,8 @@ def _alike(one: RecordedStep, other: RecordedStep) -> bool:
     if one.kind == "chosen":
         return np.array_equal(one.numbers, other.numbers)
     if one.kind == "least" and any(len(scores) > _LONGEST for _, scores in _lists(one)):
+        return False
+    if one.kind in ("one of", "top") and max(len(one.numbers), len(other.numbers)) > MOST_SCORES:
         return False
     if one.kind == "children":
         return one.floor == other.floor and np.array_equal(_chosen(one), _chosen(other))
@@ -426,6 +431,17 @@ def log_p_minima(step: RecordedStep, law: DiscreteLaplace) -> float:
         _least(tuple((scores - scores.min()).tolist()), place - begin, law.scale)
         for (begin, scores), place in zip(_lists(step), chosen, strict=True)
     )
+
+
+def log_p_choice(step: RecordedStep) -> float:
+    """Return the log probability of a choice of one of several numbers, or of the largest."""
+    numbers, chosen = tuple(step.numbers.tolist()), tuple(_chosen(step).tolist())
+    if not isinstance(step.law, DiscreteLaplace):
+        raise TypeError("choices have a scale")
+    scale = float(step.law.scale)
+    if step.kind == "top":
+        return log_p_top(numbers, chosen, scale)
+    return log_p_flipped(numbers, chosen[0], scale)
 
 
 def _lists(step: RecordedStep) -> list[tuple[int, Integers]]:

@@ -63,15 +63,16 @@ def advise(
     except ValueError:
         allowed = "numbers with commas between, such as 0.5,1"
         raise ParameterError.of("advise", "epsilon", allowed, epsilon) from None
-    question, found = advice(
-        Schema.load(schema),
-        rows=rows,
-        publish=publish,  # type: ignore[arg-type]  # checked there
-        attacker_prior=attacker_prior,
-        epsilon=losses,
-        part=part,
-        attributes=options.columns([attributes]) if attributes else None,
-    )
+    with console.waiting("Computing errors"):
+        question, found = advice(
+            Schema.load(schema),
+            rows=rows,
+            publish=publish,  # type: ignore[arg-type]  # checked there
+            attacker_prior=attacker_prior,
+            epsilon=losses,
+            part=part,
+            attributes=options.columns([attributes]) if attributes else None,
+        )
     advised = [(each, each.command.replace("SCHEMA", str(schema))) for each in found]
     if as_json:
         console.print_json([{**asdict(each), "command": command} for each, command in advised])
@@ -141,16 +142,17 @@ def select(
     """Say which differentially private release fits, and why. Reads no data and spends nothing."""
     from scumble.compare.selection import select
 
-    found = select(
-        schema,
-        options.columns(attributes),
-        rows=rows,
-        epsilon=epsilon,
-        delta=delta,
-        neighbours=neighbours,  # type: ignore[arg-type]  # checked there
-        workload=workload,
-        occupied=occupied,
-    )
+    with console.waiting("Computing errors"):
+        found = select(
+            schema,
+            options.columns(attributes),
+            rows=rows,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,  # type: ignore[arg-type]  # checked there
+            workload=workload,
+            occupied=occupied,
+        )
     command = found.command(schema=str(schema), queries=workload)
     if as_json:
         fields = {"method": found.method, "parameters": dict(found.parameters)}

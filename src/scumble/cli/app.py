@@ -27,7 +27,8 @@ _PURPOSE = (
 _COMMANDS = {
     **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
     **dict.fromkeys(("show", "query"), "commands"),
-    **dict.fromkeys(("export", "marginal"), "publish"),
+    "marginal": "publish",
+    **dict.fromkeys(("rows", "export"), "groups.rows"),
     **dict.fromkeys(("select", "advise"), "advise"),
     "compare": "compare",
     "audit": "audit",

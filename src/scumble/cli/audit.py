@@ -73,14 +73,24 @@ def _audit_subject(
     if not path.exists():
         raise ReleaseError(f"There is no folder or table {path}. Check its name.")
     if (path / "ledger.sqlite").exists():
-        return subjects.of_database(path)
+        with console.waiting("Attacking a twin of the database", subjects.attacks()) as done:
+            return subjects.of_database(path, progress=done)
     if path.is_dir():
-        return subjects.of_release(path, *people, against=owner[0], joined=owner[1])
+        with console.waiting("Checking the release"):
+            return subjects.of_release(path, *people, against=owner[0], joined=owner[1])
     if schema is None:
         raise ParameterError("A table is audited with --schema: it says what attackers know.")
     k, l, t = claimed  # noqa: E741
     whole = None if k is None else int(k)
-    return subjects.of_table(path, Schema.load(schema), k=whole, l=l, t=t)
+    known_schema = Schema.load(schema)
+    passes = 1 + len(known_schema.sensitive)
+
+    def total() -> int | None:
+        rows = options.rows_of(path)()
+        return None if rows is None else passes * rows
+
+    with console.waiting("Comparing rows", total) as done:
+        return subjects.of_table(path, known_schema, k=whole, l=l, t=t, progress=done)
 
 
 def _audit_method(
@@ -102,7 +112,8 @@ def _audit_method(
     if claimed is None and "epsilon" not in named:
         raise ParameterError("Say what is claimed with --claim-epsilon, such as 0.5.")
     loss = float(named["epsilon"] if claimed is None else claimed)
-    return subjects.of_method(mechanism, values, loss, games=runs)
+    with console.waiting(f"Playing {runs:,} games", runs) as done:
+        return subjects.of_method(mechanism, values, loss, games=runs, progress=done)
 
 
 def _parameter(text: str) -> tuple[str, Any]:

@@ -112,12 +112,15 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
+    from scumble.public.limits import QuestionLimits
     from scumble.public.release import load
 
     console.keep_imported()
     text = options.question(sql, file)
     level = check_level(level)
-    answer = load(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
+    most = QuestionLimits.current().seconds  # nobody knows how long it takes, but how long at most
+    with console.waiting(f"Answering, for {most:g} seconds at most"):
+        answer = load(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
     else:

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -324,6 +325,40 @@ def progress(
                 bar.update(task, completed=rows)
 
         yield report
+
+
+_SOON = 1.0  # seconds after which a command that is still working says so
+
+
+@contextmanager
+def waiting(
+    title: str, total: int | Callable[[], int | None] | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Show on a terminal, after a second, what a command does; give a function for the steps done.
+
+    `total` is the number of steps if it is known, or a function that returns it. Work that takes
+    less than a second shows nothing, and does not wait for rich to be imported.
+    """
+    reached, done = [0], threading.Event()
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def draw() -> None:
+        if done.wait(_SOON):
+            return
+        with _bar() as bar:
+            task = bar.add_task(title, total=total() if callable(total) else total)
+            while not done.wait(0.1):
+                bar.update(task, completed=reached[0])
+
+    drawing = threading.Thread(target=draw, daemon=True)
+    drawing.start()
+    try:
+        yield lambda number: reached.__setitem__(0, number)
+    finally:
+        done.set()
+        drawing.join()
 
 
 @contextmanager

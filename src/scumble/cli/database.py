@@ -1,7 +1,7 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
 `create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal.
+`verify` and `plot` read its journal. `quota` is in `groups/quotas.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import console, options
+from scumble.cli.groups import quotas
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 app = console.group("Ask a private table, under one promise for all answers.")
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the database.")]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Folder of the database, or postgresql://user@host/database/schema.name.",
+    ),
+]
 
 # --- what is promised ----------------------------------------------------------------------------
 
@@ -167,7 +174,7 @@ class Asking:
     weight: Weights = None
     side: options.SideTables = None
 
-    def open(self, folder: Path) -> Database:
+    def open(self, folder: str) -> Database:
         """Open the database in `folder` over its private table."""
         from scumble.private.database.database import Database
 
@@ -273,7 +280,7 @@ def create(
         if ledger is not None:
             console.say(f"Note: {_charged(database, ledger)}")
         if as_json:
-            console.print_json({"database": str(folder), **database.status()})
+            console.print_json({"database": folder, **database.status()})
         else:
             shell.show_created(database, folder)
 
@@ -297,7 +304,7 @@ def append(
     with console.progress("Reading", options.rows_of(source, table)) as progress:
         number = append_rows(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
-        console.print_json({"database": str(folder), "batch": number})
+        console.print_json({"database": folder, "batch": number})
     else:
         shell.show_appended(folder, number)
 
@@ -323,7 +330,7 @@ def ask(
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Answering"):
         answer = database.answer(text, key=key, **asking.answer_options())
     if as_json:
         console.print_json(answer_fields(answer, level))
@@ -344,7 +351,7 @@ def cost(
     from scumble.cli import shell
 
     text = options.question(sql, file)
-    with asking.open(folder) as database:
+    with asking.open(folder) as database, console.waiting("Planning"):
         found = database.cost(text, **asking.answer_options())
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
@@ -395,7 +402,7 @@ def history(
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
@@ -404,16 +411,19 @@ def history(
         shell.show_history(shown)
 
 
+app.command("quota")(quotas.quota)
+
+
 @app.command()
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the journal that were changed or cut off."""
     from scumble.cli.groups import ledger
     from scumble.private.database.inspect import DatabaseInspection
 
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
-    ledger.show_verified(findings, now, f"db verify {shlex.quote(str(folder))}", as_json)
+    ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
 
 
 @app.command()
@@ -434,14 +444,14 @@ def plot(
     names = [] if attributes is None else options.columns([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with DatabaseInspection(folder) as reading:
+    with console.waiting("Drawing"), DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
-    picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
+        picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
     output.write_bytes(picture)
     console.say(f"Wrote {output}.")
 
 
-def _charged(database: Database, ledger: Path) -> str:
+def _charged(database: Database, ledger: str) -> str:
     """Return what a new database has cost its owner, in a sentence."""
     from scumble.private.ledger.cost import bill_of_database
     from scumble.private.ledger.ledger import open_ledger

@@ -59,7 +59,7 @@ SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table (TOML).")
 ]
 Ledger = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--ledger", metavar="LEDGER", help="The owner's ledger to charge: see `scumble ledger`."
     ),

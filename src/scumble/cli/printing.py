@@ -84,10 +84,11 @@ def _example(release: Release) -> str:
     """Return a question that this release can answer."""
     import numpy as np
 
-    asked = [each for each in release.schema if each.name in release.evidence.columns]
-    attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
     design = getattr(release.evidence, "design", None)
     sequences = getattr(design, "kind", "") == "strings"
+    asked = [each for each in release.schema if each.name in release.evidence.columns]
+    asked = [each for each in asked if sequences or each not in release.schema.lists]
+    attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
     if sequences:
         value = attribute.lists.members.labels()[0].as_py()
     else:

@@ -1,7 +1,7 @@
-"""The commands publish, republish, insert, delete, export and marginal.
+"""The commands publish, republish, insert, delete and marginal.
 
 The owner of a table publishes it, adds views or records to a release, takes records out, and writes
-generalised rows or the cells of a marginal.
+the cells of a marginal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import shlex
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +19,6 @@ from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
 
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
@@ -97,14 +94,15 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing") as progress:
-        found = release.republish(rows.source, **rows.arguments(progress))
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
 
@@ -120,7 +118,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing") as progress:
+    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
@@ -140,13 +138,14 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    found = release.delete([line.strip() for line in ids if line.strip()])
-    found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
+    with console.waiting("Taking records out"):
+        found = release.delete([line.strip() for line in ids if line.strip()])
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
 
 
 @contextmanager
-def _mention_charge(ledger: Path | None) -> Iterator[None]:
+def _mention_charge(ledger: str | None) -> Iterator[None]:
     """Say after Ctrl-C that the ledger may stay charged: what was drawn may have been seen."""
     try:
         yield
@@ -284,7 +283,7 @@ def _numbers(text: str) -> list[int]:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
 
 
-# --- tables of releases: export, marginal --------------------------------------------------------
+# --- marginal --------------------------------------------------------------------------------
 
 Names = Annotated[
     str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
@@ -311,64 +310,21 @@ def marginal(
     as_json: options.Json = False,
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
+    from scumble.cli.groups.rows import refuse_existing, write_table
     from scumble.private.owner import open_release
     from scumble.public.estimate import query_command
 
-    _refuse_existing(output, force)
+    refuse_existing(output, force=force)
     columns = options.columns([names])
     release = open_release(folder)
-    table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
     else:
-        _write_table(table, output)
+        write_table(table, output)
+    if output is not None:
+        console.say(f"Wrote {output}.")
     quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
     sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
     console.say(f"With the error of each cell: {query_command(folder, sql)}")
-
-
-def export(
-    folder: options.ReleaseFolder,
-    output: TableOutput = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write the rows of a release by generalise, and say what was changed in each column."""
-    from scumble.private.owner import open_release
-
-    _refuse_existing(output, force)
-    release = open_release(folder)
-    changes = release.changes()
-    if as_json:
-        console.print_json(asdict(changes))
-    if output is not None or not as_json:
-        _write_table(release.rows(), output)
-    for sentence in changes.sentences():
-        console.say(sentence)
-
-
-def _refuse_existing(output: Path | None, force: bool) -> None:
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
-
-
-def _write_table(table: pa.Table, output: Path | None) -> None:
-    """Write a table as CSV to stdout, or as CSV or Parquet to a file."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
-    if output is None:
-        csv.write_csv(table, typer.get_binary_stream("stdout"))
-        return
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        if output.suffix == ".parquet":
-            parquet.write_table(table, partial)
-        else:
-            csv.write_csv(table, partial)
-        partial.replace(output)
-    except OSError as error:
-        raise ParameterError(f"'{output}' cannot be written: {error.strerror}.") from None
-    finally:  # Ctrl-C leaves no half of a file
-        partial.unlink(missing_ok=True)
-    console.say(f"Wrote {output}.")

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.cli import console, printing
@@ -184,10 +183,10 @@ _SHOWN_GROUPS = 20
 _SHOWN_BATCHES = 20
 
 
-def show_created(database: Database, folder: Path) -> None:
+def show_created(database: Database, folder: str) -> None:
     """Print a new database: its promise, its quotas, and how to ask it."""
     terms = database.terms
-    place = shlex.quote(str(folder))
+    place = shlex.quote(folder)
     console.echo(f"Created {folder}: {_promise(database)}")
     printing.bullets([str(database.guarantee)])
     for name, part in terms.quotas.items():
@@ -195,9 +194,9 @@ def show_created(database: Database, folder: Path) -> None:
     console.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
 
 
-def show_appended(folder: Path, number: int) -> None:
+def show_appended(folder: str, number: int) -> None:
     """Print which batch the added rows are, and how to ask the database now."""
-    ask = f"scumble db ask {shlex.quote(str(folder))} --source SOURCE --batch ROWS"
+    ask = f"scumble db ask {shlex.quote(folder)} --source SOURCE --batch ROWS"
     console.echo(f"Added as batch {number} of {folder}, with the whole promise.")
     if number > 2:
         console.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")
@@ -284,10 +283,23 @@ def show_status(reading: Database | DatabaseInspection) -> None:
         "tracker": f"{facts['tracker']}, over {_points(facts['points'])} points",
     }
     for name, used in facts["analysts"].items():
-        lines[name] = f"{used} of {reading.terms.limit_of(reading.terms.quotas[name])}"
+        lines[name] = f"{used} of {facts['quotas'][name]['most answers for one point']}"
     width = max(map(len, lines))
     for name, value in lines.items():
         console.echo(f"{name:<{width}}  {value}")
+
+
+def show_usage(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print what each analyst asked and was charged, and the quotas."""
+    for each in found:
+        asked = each["answered"] + each["repeated"] + each["relaxed"]
+        quota = "no quota"
+        if each["epsilon"] is not None:
+            quota = f"quota {each['epsilon']:g}, {each['used']} of {each['most']} answers used"
+        name = each["analyst"] or "(no name)"
+        console.echo(f"{name}: questions {asked}, numbers {each['numbers']}, {quota}")
+    if not found:
+        console.say("Nobody asked yet, and there is no quota.")
 
 
 def _batches(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 import threading
 import time
@@ -251,11 +252,20 @@ def cache_folder() -> Path:
     return Path(home) / "scumble"
 
 
+def is_trusted(folder: Path) -> bool:
+    """Return whether only this user writes into a folder: compiled code is trusted when it is
+    read, and somebody else's would run as this user.
+    """
+    found = folder.stat()
+    return not hasattr(os, "getuid") or (
+        found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH
+    )
+
+
 def _keep(dispatcher: Any, function: FunctionType, digest: str) -> None:
     """Let a dispatcher keep its code in the cache folder.
 
-    Compiled code is trusted when it is read, so that a folder of another user is not used. Without
-    a folder that can be written, each process compiles for itself.
+    Without a folder that is trusted and can be written, each process compiles for itself.
     """
     import numba.core.caching
 
@@ -294,7 +304,7 @@ def _keep(dispatcher: Any, function: FunctionType, digest: str) -> None:
     try:
         path = cache_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
+        if not is_trusted(path):
             return
         Locator().ensure_cache_path()
         dispatcher._cache = CodeCache(function)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.domains import Bins, Category, IntegerRange
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.schema import Schema
 
@@ -35,7 +35,14 @@ TINY = Schema(
 LINE = Schema((Attribute("a", "quasi", IntegerRange(0, 7)),))
 SQUARE = Schema(tuple(Attribute(name, "quasi", IntegerRange(0, 3)) for name in "ab"))
 BINARY = Schema(tuple(Attribute(name, "quasi", Category(("x", "y"))) for name in "ab"))
+ITEMS = Schema((Attribute("x", "sensitive", ListDomain("set", Category(("a", "b", "c")))),))
 VISITS = Schema((Attribute("x", "sensitive", ListDomain("sequence", Category(("a", "b")))),))
+TRIPS = Schema(
+    (
+        Attribute("x", "sensitive", ListDomain("sequence", Bins((0, 1, 2)))),
+        Attribute("y", "sensitive", ListDomain("sequence", Bins((0, 1)))),
+    )
+)
 SECRET_VALUES = 4  # of the sensitive attribute on which publishers are audited
 SMALL_DELTA = 1e-3  # of the claims with Gaussian noise
 

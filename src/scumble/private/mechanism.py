@@ -54,6 +54,11 @@ class Mechanism(ABC):
     def check(self, schema: Schema) -> None:
         """Raise an error if this mechanism cannot serve the schema. Called before rows are read."""
 
+    def check_reading(self, outside: str) -> None:  # noqa: B027  # most promises hold for all
+        """Raise an error if the promise does not hold for rows that are read in this way; `outside`
+        is the parameter of `publish`.
+        """
+
     @abstractmethod
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         """The promises, from parameters, schema and (where a proof needs it) the public number of

@@ -19,6 +19,7 @@ from typing import Any
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import check_jobs, release_noise
 from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.sampling.source import Keystream
@@ -61,17 +62,19 @@ class OwnedRelease(Release):
         table: str | None = None,
         reveal: bool = False,
         seed: int | None = None,
+        jobs: int = 1,
         progress: Progress | None = None,
     ) -> OwnedRelease:
         """Return the release with one more view of the same table; answers pool all views.
 
         Only for AlphaBeta with `views` above 1. Continue each release once: two different second
-        views of one first view would be one view more than was promised.
+        views of one first view would be one view more than was promised. `jobs` is the number of
+        processes that read rows; the release does not depend on it.
         """
+        check_jobs("republish", jobs)
         mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
         rows = self._rows(source, table, reveal, progress)
-        noise = Keystream(seed)
-        with new_folder() as folder:
+        with new_folder() as folder, release_noise(rows, seed, jobs) as noise:
             evidence = mechanism.republish(self.evidence, self.folder, rows, noise, folder)
             return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
 
@@ -91,8 +94,7 @@ class OwnedRelease(Release):
         """
         mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
-        noise = Keystream(seed)
-        with new_folder() as folder:
+        with new_folder() as folder, release_noise(rows, seed, jobs=1) as noise:
             evidence = mechanism.insert(
                 self.evidence, self.folder, rows, noise, self._private_record(), folder
             )

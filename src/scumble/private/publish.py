@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import EngineCounter, open_engine
+from scumble.private.engines.engine import EngineCounter, check_jobs, open_engine, release_noise
 from scumble.private.expectation import hopeless
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
@@ -34,7 +33,6 @@ from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
-MOST_JOBS = 256
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
@@ -153,8 +151,9 @@ def _run(
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     known = known.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
+    mechanism.check_reading(options.outside)
     check_seed(options.seed)
-    whole("publish", "jobs", options.jobs, least=1, most=MOST_JOBS)
+    check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
     read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
     rows = Rows(
@@ -199,22 +198,9 @@ def _opened(
 def _drawn(
     rows: Rows, options: PublishOptions, run: Callable[[Rows, Keystream], list[OwnedRelease]]
 ) -> list[OwnedRelease]:
-    """Return what `run` publishes with a new release key.
-
-    The operating system chooses the key after the ledger was charged. It is destroyed when the
-    files of the release are complete, or when it failed: nobody can draw the same noise again.
-    """
-    noise = Keystream(options.seed)
-    try:
-        if options.jobs == 1:
-            return run(rows, noise)
-        from scumble.private.engines.workers import Workers
-
-        with Workers(options.jobs) as rows.workers:
-            return run(rows, noise)
-    finally:
-        rows.workers = None
-        noise.destroy()
+    """Return what `run` publishes with a new release key, drawn after the ledger was charged."""
+    with release_noise(rows, options.seed, options.jobs) as noise:
+        return run(rows, noise)
 
 
 def _part(

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from scumble.model.evidence.evidence import Evidence
+from scumble.model.evidence.parts import Parts
 from scumble.model.query import (
     Aggregate,
     ComparedLiteral,
@@ -71,6 +73,18 @@ class _Token(NamedTuple):
 
 
 _END = _Token("end", "", 0, "")
+
+
+def sequence_asked_about(evidence: Evidence, sql: object) -> str | None:
+    """Return the sequences that a question is about, if it is to be read as one about strings:
+    where there is nothing else, or where it names them by a list or by `occurrences`.
+    """
+    design = getattr(evidence, "design", None)
+    if isinstance(design, Parts) and isinstance(sql, str):
+        listed = "[" in sql or "occurrences" in sql.lower()
+        found = (sequence_asked_about(part, sql) for part in design.parts)
+        return next(filter(None, found), None) if listed else None
+    return evidence.columns[0] if getattr(design, "kind", "") == "strings" else None
 
 
 def read_question(text: str, schema: Schema, sandbox: Sandbox) -> Query | SelectPlan:

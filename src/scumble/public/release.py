@@ -32,17 +32,18 @@ from scumble.public.closing import queryable
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
-from scumble.public.plain_questions import read_question
+from scumble.public.plain_questions import read_question, sequence_asked_about
 from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from scumble.public.estimation.estimators import Estimator
+    from scumble.public.estimation.generalised.rows import GeneralisedRows
     from scumble.public.estimation.list_verbs import ListReader
-    from scumble.public.generalised_rows import Changes, GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
+    from scumble.public.synthesis.release_rows import ReleaseRows
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
@@ -131,9 +132,10 @@ class Release:
 
         sandbox = self._sandbox_with(tables)
         templates = TemplateParser(self._queryable, sandbox.columns)
-        simple = str if self._kind != "strings" else ()
         queries = [
-            templates.read_select(sql) if isinstance(sql, simple) else self._parsed(sql, sandbox)
+            templates.read_select(sql)
+            if isinstance(sql, str) and sequence_asked_about(self.evidence, sql) is None
+            else self._parsed(sql, sandbox)
             for sql in questions
         ]
         plain = [query for query in queries if isinstance(query, Query)]
@@ -155,14 +157,25 @@ class Release:
         """
         from scumble.public.estimation.measurements.marginals import marginal_table
 
-        return marginal_table(
-            self.evidence,
-            self._queryable,
-            self._sandbox,
-            names,
-            nonnegative=nonnegative,
-            integers=integers,
-        )
+        held = self.evidence, self._queryable, self._sandbox
+        return marginal_table(*held, names, nonnegative=nonnegative, integers=integers)
+
+    def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
+        """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
+        private table has. They cost no privacy; no interval holds for what is computed from them.
+        """
+        return self._synthetic.table(n, seed)
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far synthetic rows are from the noisy tables, never from the data."""
+        return self._synthetic.quality(rows)
+
+    @property
+    def _synthetic(self) -> ReleaseRows:
+        from scumble.public.synthesis.release_rows import rows_of
+
+        with _readable_data():
+            return rows_of(self.evidence, self._queryable, self._sandbox)
 
     def next(self, context: Sequence[Any] = ()) -> pa.Table:
         """Return the probability of each value after `context`, and of the end (null)."""
@@ -176,18 +189,12 @@ class Release:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         return self._reader_with("rules").rules(support, confidence)
 
-    def rows(self) -> pa.Table:
-        """Return the rows of a release by generalise, with the labels of their groups of values."""
-        return self._generalised().labelled()
+    def generalised(self) -> GeneralisedRows:
+        """Return the rows of a release by generalise: their labels, and what was changed."""
+        from scumble.public.estimation.generalised.rows import GeneralisedRows
 
-    def changes(self) -> Changes:
-        """Return what a release by generalise changed, column by column."""
-        return self._generalised().changes()
-
-    def _generalised(self) -> GeneralisedRows:
-        from scumble.public.generalised_rows import GeneralisedRows
-
-        return GeneralisedRows.read(self.schema, self.evidence, self.folder)
+        with _readable_data():
+            return GeneralisedRows.read(self.schema, self.evidence, self.folder)
 
     def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
@@ -233,11 +240,6 @@ class Release:
         schema = self.schema.select([name for name in self.schema.names if name in known])
         return queryable(schema, self.evidence, self.folder) if schema.open else schema
 
-    @property
-    def _kind(self) -> str:
-        """The kind of the design, or of the evidence if it has none."""
-        return str(getattr(self.evidence, "design", self.evidence).kind)
-
     @cached_property
     def _sandbox(self) -> Sandbox:
         return self._new_sandbox({})
@@ -257,7 +259,8 @@ class Release:
         return self._new_sandbox(tables) if tables else self._sandbox
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
-        if isinstance(sql, str) and self._kind != "strings":
+        column = sequence_asked_about(self.evidence, sql)
+        if isinstance(sql, str) and column is None:
             return read_question(sql, self._queryable, sandbox)
         from scumble.public.sql.select_plan import SelectPlan
 
@@ -265,10 +268,10 @@ class Release:
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        if self._kind == "strings":
+        if column is not None:
             from scumble.public.estimation.strings.questions import read_strings
 
-            return read_strings(sql, self._queryable, self.evidence.columns[0])
+            return read_strings(sql, self._queryable, column)
         return read_question(sql, self._queryable, sandbox)
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
@@ -339,7 +342,7 @@ def _readable_data() -> Iterator[None]:
 
 
 MANIFEST = "manifest.json"
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
 FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 

@@ -93,6 +93,12 @@ class Sandbox:
                 self._opened = _open({**side_tables, _SAMPLE: _sample(self.schema)}, files)
             return self._opened
 
+    def of_file(self, schema: Schema, name: str) -> Sandbox:
+        """Return a sandbox of the same side tables, for another file of the same release."""
+        if self.view is None:
+            raise ReleaseError("The release has no files.")
+        return Sandbox(schema, self._open_tables[0], self.view.parent / name)
+
     def check(self, query: Query) -> None:
         """Raise `QueryError` if types do not fit or constants cannot be converted.
 

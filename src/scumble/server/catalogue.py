@@ -24,8 +24,8 @@ from scumble.server.config import DatasetSettings
 from scumble.server.problems import Problem
 
 REPEATS = (
-    "Repeats are free, and cost is told before asking: so an analyst can see that somebody asked "
-    "the same before."
+    "Repeats are free, cost is told before asking, and what is left of the promise is shown: so an "
+    "analyst can see that somebody asked the same, or near it, before."
 )
 _NO_JOURNAL = "A release has no journal: its answers cost nothing, and nobody counts them."
 _LONGEST_KEY = 120
@@ -105,7 +105,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def status(self, analyst: str | None) -> dict[str, Any]:
-        """Return what is used and what remains; of quotas only the analyst's, or all (None)."""
+        """Return what is used and remains; of questions and quotas the analyst's or all (None)."""
 
     @abstractmethod
     def history(self, analyst: str | None) -> list[dict[str, Any]]:
@@ -121,6 +121,18 @@ class Dataset(ABC):
     @abstractmethod
     def certificate(self) -> str:
         """Return what is promised, and what an audit finds about it, as one HTML page."""
+
+    def usage(self) -> list[dict[str, Any]]:
+        """Return what each analyst asked, was charged and may use."""
+        raise Problem(409, _NO_JOURNAL)
+
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        """Give an analyst a part of ε, change it, or end it (None)."""
+        raise Problem(409, _NO_JOURNAL)
+
+    def first_quota(self, analyst: str, share: float) -> None:
+        """Give an analyst who never had a quota a share of ε; a release has none to give."""
+        return
 
     @abstractmethod
     def close(self) -> None:
@@ -177,14 +189,20 @@ class LiveDataset(Dataset):
         return self.database.cost(question.sql, **question.options())
 
     def status(self, analyst: str | None) -> dict[str, Any]:
-        found = self.database.status()
-        quotas = found.pop("analysts")
-        wanted = quotas if analyst is None else {n: q for n, q in quotas.items() if n == analyst}
-        return {**found, "analysts": wanted}
+        return self.database.status(analyst)
 
     def history(self, analyst: str | None) -> list[dict[str, Any]]:
         events = self.database.history()
         return [each for each in events if analyst is None or each["analyst"] == analyst]
+
+    def usage(self) -> list[dict[str, Any]]:
+        return self.database.usage()
+
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        self.database.set_quota(analyst, epsilon)
+
+    def first_quota(self, analyst: str, share: float) -> None:
+        self.database.first_quota(analyst, share)
 
     def room(self) -> list[tuple[Attribute, list[float]]]:
         """Return how much of the promise is used at each value of each attribute."""

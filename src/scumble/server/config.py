@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from scumble.model.errors import ParameterError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_PUBLIC = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
 
 
@@ -46,7 +47,10 @@ class Limits:
 
     `requests` per second and `concurrent` requests are for one token. `queue` is the number of
     requests that may wait for one of `threads`. `body` is bytes, `seconds` and
-    `memory` (MB) are for one question.
+    `memory` (MB) are for one question. `connections` is of HTTP, `wire_connections` of the
+    PostgreSQL wire, `wire_of_token` those of one token; one that is idle for `wire_idle` seconds
+    ends. `wire_quota` is the share of ε that analysts get when they first use the wire, unless the
+    owner gave them another quota; 1 gives none.
     """
 
     requests: float = 200.0
@@ -56,6 +60,11 @@ class Limits:
     body: int = 65_536
     seconds: float = 60.0
     memory: float = 2048.0
+    connections: int = 2000
+    wire_connections: int = 500
+    wire_of_token: int = 20
+    wire_idle: float = 900.0
+    wire_quota: float = 0.25
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,11 @@ class DatasetSettings:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Everything that server.toml says."""
+    """Everything that server.toml says.
+
+    `public` is the address that browsers use, where it is that of a proxy. With `require_tls` the
+    PostgreSQL wire refuses connections without TLS; it is so by default where there are TLS files.
+    """
 
     folder: Path
     address: Address = Address("127.0.0.1", 8470)
@@ -81,12 +94,21 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     postgres: Address | None = None
+    public: str | None = None
+    require_tls: bool = False
     limits: Limits = field(default_factory=Limits)
     datasets: tuple[DatasetSettings, ...] = ()
 
     @property
     def secure(self) -> bool:
-        return self.certificate is not None
+        """Whether browsers reach the server by HTTPS."""
+        return self.base.startswith("https:")
+
+    @property
+    def base(self) -> str:
+        """The address of the server for browsers and programs, without a slash at its end."""
+        scheme = "http" if self.certificate is None else "https"
+        return self.public or f"{scheme}://{self.address}"
 
 
 def load_settings(path: str | Path) -> ServerSettings:
@@ -108,13 +130,17 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
     """Return the settings in the tables of a TOML file; `base` is where relative paths begin."""
     _known("server.toml", content, ("server", "limits", "datasets"))
     server = _table(content, "server")
-    _known("[server]", server, [each.name for each in fields(ServerSettings)][:6])
+    others = ("limits", "datasets")
+    _known("[server]", server, [f.name for f in fields(ServerSettings) if f.name not in others])
     if "folder" not in server:
         raise ParameterError("[server] needs a folder: where tokens are kept.")
     certificate, key = (_path(server, name, base) for name in ("certificate", "key"))
     if (certificate is None) != (key is None):
         raise ParameterError("[server] needs certificate and key together, or none of them.")
-    postgres = server.get("postgres")
+    postgres, require = server.get("postgres"), server.get("require_tls", certificate is not None)
+    if not isinstance(require, bool) or (require and certificate is None):
+        allowed = "true or false, and true only with certificate and key"
+        raise ParameterError.of("serve", "require_tls", allowed, require)
     datasets = _table(content, "datasets")
     return ServerSettings(
         folder=_must(_path(server, "folder", base)),
@@ -123,6 +149,8 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
         certificate=certificate,
         key=key,
         postgres=None if postgres is None else Address.read(postgres, "postgres"),
+        public=_public(server.get("public")),
+        require_tls=require,
         limits=_limits(_table(content, "limits")),
         datasets=tuple(_dataset(name, _table(datasets, name), base) for name in datasets),
     )
@@ -153,6 +181,15 @@ def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings
     )
 
 
+def _public(given: object) -> str | None:
+    """Return the public address; raises `ParameterError` for what is none."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not _PUBLIC.fullmatch(given):
+        raise ParameterError.of("serve", "public", "as https://statistics.example.org", given)
+    return given.rstrip("/")
+
+
 def _limits(table: Mapping[str, Any]) -> Limits:
     kinds = get_type_hints(Limits)
     _known("[limits]", table, list(kinds))
@@ -161,6 +198,9 @@ def _limits(table: Mapping[str, Any]) -> Limits:
         if not number or not 0 < value < 1e12 or (kinds[name] is int and value != int(value)):
             allowed = "a whole number above 0" if kinds[name] is int else "a number above 0"
             raise ParameterError.of("serve", f"limits.{name}", allowed, value)
+    if table.get("wire_quota", 1) > 1:
+        allowed = "a number above 0 and at most 1"
+        raise ParameterError.of("serve", "limits.wire_quota", allowed, table["wire_quota"])
     return Limits(**{name: kinds[name](value) for name, value in table.items()})
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scumble.server.service import Service
 
 _BACKLOG = 2048
-_MOST_CONNECTIONS = 2000
 _KEEP_ALIVE = 30  # seconds that an idle connection stays open
 _LAST_ANSWERS = 10  # seconds that running requests get when the server ends
 MISSING = (
@@ -73,7 +72,7 @@ def listen(
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
         http=LimitedProtocol,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=service.limits.connections,
         ws="none",
         lifespan="off",
         backlog=_BACKLOG,

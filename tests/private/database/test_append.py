@@ -67,7 +67,7 @@ def test_the_law_is_that_of_the_sum_of_independent_noises(db):
     assert (answer.status, answer.numbers) == ("answered", 3)
     assert answer.stderr == law.stderr
     assert answer.interval(0.9) == law.interval(answer.value, 0.9)
-    values = [number.value for number in given(db._journal.folder)[-3:]]
+    values = [number.value for number in given(db._journal.place)[-3:]]
     assert answer.value == sum(values)
     assert db.cost(count(4, 5))["stderr"] == law.stderr
 
@@ -110,7 +110,7 @@ def test_a_new_batch_has_room_where_the_old_one_is_used_up(db):
     )
     assert answer.notes == ("batch 1: moved the lower end of age",)
     assert answer.distance == old.distance
-    assert answer.value == old.value + given(db._journal.folder)[-1].value
+    assert answer.value == old.value + given(db._journal.place)[-1].value
     assert db.answer(count(1, 2)).value == answer.value
     db.append(THIRD)
     third = db.answer(count(1, 2))

@@ -230,7 +230,7 @@ def test_a_forged_chain_without_a_batch_does_not_fit_its_seal(grown):
 
 def meddle_heads(folder: Path) -> None:
     """Write both lines of the head anew, for the ledger as it is."""
-    from scumble.private.journal.store import HeadFile
+    from scumble.private.journal.sqlite_store import HeadFile
 
     with Journal.open(folder) as journal:
         head = journal.head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.engines import tasks, workers
+from scumble.private.engines import fingerprints, tasks, workers
 from scumble.private.engines.engine import Output
 from scumble.private.engines.pool import PoolEngine
 from scumble.private.engines.workers import Workers
@@ -247,6 +248,55 @@ def test_other_sources(kind: str, tmp_path) -> None:
         uniform = sc.Uniform(epsilon=1)
         found = [digest(sc.publish(path, named, uniform, seed=1, jobs=jobs)) for jobs in (1, 2)]
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["uniform", "partition"])
+@pytest.mark.parametrize("kind", ["empty", "dropped"])
+def test_units_without_rows(name: str, kind: str, tmp_path) -> None:
+    """A file of a folder that has no rows, or none inside the domains."""
+    whole = CASES[name].table("ordinary")
+    column = CASES[name].schema.sensitive[0].name
+    outside = whole.slice(0, 0 if kind == "empty" else 120)
+    place = whole.column_names.index(column)
+    outside = outside.set_column(
+        place, column, pa.array(["none of these"] * len(outside), whole[column].type)
+    )
+    for number, part in enumerate((whole.slice(0, 200), outside, whole.slice(200))):
+        pq.write_table(part, tmp_path / f"part{number}.parquet")
+    found = [
+        sc.publish(
+            tmp_path, CASES[name].schema, CASES[name].make(), outside="drop", seed=1, jobs=jobs
+        )
+        for jobs in (1, 2)
+    ]
+    assert digest(found[0]) == digest(found[1])
+    assert found[0].evidence.rows == len(whole)
+
+
+def test_a_unit_that_lost_its_rows() -> None:
+    """No fingerprint is compared, and the missing unit is noticed all the same."""
+    prints = fingerprints.Fingerprints()
+    prints.check(0, {"age": b"a"})
+    prints.check(1, {"age": b"b"})
+    prints.check(1, None)
+    with pytest.raises(sc.SourceError, match="changed while it was read"):
+        prints.check_units({0})
+
+
+def test_errors_of_the_system_keep_their_reason(shared) -> None:
+    """The shell says what the system refused, and for which file."""
+    with pytest.raises(FileNotFoundError) as error:
+        list(shared.run(faults.Missing(), [workers.Task(0, lambda _: "no-such-file")]))
+    assert (error.value.errno, error.value.filename) == (errno.ENOENT, "no-such-file")
+
+
+def test_republished_views() -> None:
+    mechanism = sc.AlphaBeta(epsilon=2, views=2, duplicates="collapse")
+    first = sc.publish(people(400, schema()), schema(), mechanism, seed=1)
+    found = [first.republish(people(400, schema()), seed=2, jobs=jobs) for jobs in (1, 2)]
+    assert digest(found[0]) == digest(found[1])
+    with pytest.raises(sc.ParameterError, match="jobs"):
+        first.republish(people(400, schema()), jobs=0)
 
 
 def test_progress_counts_all_rows() -> None:

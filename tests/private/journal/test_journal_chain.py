@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scumble.private.journal.chain import START, Head, check_chain
 from scumble.private.journal.entries import Entry, digest, new_entry
-from scumble.private.journal.store import START, Head, check_chain
 
 LENGTH = 6
 

@@ -35,7 +35,7 @@ def values(journal: Journal) -> list[object]:
 @pytest.mark.parametrize("room", [0, 37, 200])
 def test_processes_and_threads_use_exactly_the_room_there_is(journal, room):
     """200 requests of 8 processes with 5 threads each; half of the processes commit in groups."""
-    command = [sys.executable, "-m", CHILD, "crowd", str(journal.folder), str(room), "5", "5"]
+    command = [sys.executable, "-m", CHILD, "crowd", str(journal.place), str(room), "5", "5"]
     children = [
         subprocess.Popen(
             [*command, "group"] if number % 2 else command,

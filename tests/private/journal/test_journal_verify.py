@@ -7,9 +7,10 @@ import sqlite3
 import pytest
 
 import scumble as sc
+from scumble.private.journal.chain import Head
 from scumble.private.journal.entries import digest
 from scumble.private.journal.journal import Journal
-from scumble.private.journal.store import Head, HeadFile
+from scumble.private.journal.sqlite_store import HeadFile
 
 ENTRIES = 9  # with the promise
 
@@ -26,7 +27,7 @@ def journal(tmp_path):
 
 def meddle(journal: Journal, *statements: str) -> None:
     """What somebody with an SQLite shell does."""
-    with sqlite3.connect(journal.folder / "ledger.sqlite") as connection:
+    with sqlite3.connect(journal.place / "ledger.sqlite") as connection:
         for statement in statements:
             connection.execute(statement)
     connection.close()
@@ -34,7 +35,7 @@ def meddle(journal: Journal, *statements: str) -> None:
 
 def forge(journal: Journal, first: int) -> None:
     """New hashes from an entry on, so that the chain hangs together again."""
-    connection = sqlite3.connect(journal.folder / "ledger.sqlite")
+    connection = sqlite3.connect(journal.place / "ledger.sqlite")
     columns = "number, kind, key, analyst, time, payload, previous"
     for number in range(first, ENTRIES + 1):
         connection.execute(
@@ -55,7 +56,7 @@ def found(journal: Journal, head: Head | str | None = None) -> list[tuple[int, s
 
 def refuse_to_use(journal: Journal, match: str) -> None:
     refused = pytest.raises(sc.LedgerError, match=match)
-    with Journal.open(journal.folder) as again, refused, again.turn():
+    with Journal.open(journal.place) as again, refused, again.turn():
         pass
 
 
@@ -87,7 +88,7 @@ def test_a_changed_entry_is_named(journal, change):
 
 def test_a_changed_entry_with_a_new_hash_breaks_the_next(journal):
     meddle(journal, """UPDATE entries SET payload = '{"value":0}' WHERE number = 5""")
-    connection = sqlite3.connect(journal.folder / "ledger.sqlite")
+    connection = sqlite3.connect(journal.place / "ledger.sqlite")
     columns = "number, kind, key, analyst, time, payload, previous"
     row = connection.execute(f"SELECT {columns} FROM entries WHERE number = 5").fetchone()
     connection.close()
@@ -174,19 +175,19 @@ def test_without_its_log_the_ledger_is_truncated(tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
     for name in ("ledger.sqlite", "ledger.head"):
-        (copy / name).write_bytes((journal.folder / name).read_bytes())
+        (copy / name).write_bytes((journal.place / name).read_bytes())
     journal.close()
     with Journal.open(copy) as again:
         assert "Entry 2 was cut off" in found(again)[0][1]
 
 
 def test_a_ledger_longer_than_its_head_is_what_a_crash_leaves(journal):
-    head = (journal.folder / "ledger.head").read_bytes()
+    head = (journal.place / "ledger.head").read_bytes()
     with journal.turn() as turn:
         turn.append("answer", {"value": 10})
-    (journal.folder / "ledger.head").write_bytes(head)
+    (journal.place / "ledger.head").write_bytes(head)
     assert found(journal) == []
-    with Journal.open(journal.folder) as again, again.turn() as turn:
+    with Journal.open(journal.place) as again, again.turn() as turn:
         turn.append("answer", {"value": 11})
     assert found(journal) == []
     meddle(journal, "DELETE FROM entries WHERE number = 11")
@@ -195,7 +196,7 @@ def test_a_ledger_longer_than_its_head_is_what_a_crash_leaves(journal):
 
 def test_a_half_written_head_leaves_the_one_before(journal):
     """The second entry from the end is in the other line; a torn line counts as none."""
-    path = journal.folder / "ledger.head"
+    path = journal.place / "ledger.head"
     content = bytearray(path.read_bytes())
     newest = content.index(b"%020d" % ENTRIES)
     content[newest + 50 : newest + 60] = b"\0" * 10
@@ -208,7 +209,7 @@ def test_a_half_written_head_leaves_the_one_before(journal):
 
 @pytest.mark.parametrize("content", [b"", b"nonsense\n" * 30])
 def test_a_damaged_head_is_told(journal, content):
-    (journal.folder / "ledger.head").write_bytes(content)
+    (journal.place / "ledger.head").write_bytes(content)
     [(number, sentence)] = found(journal)
     assert number == ENTRIES
     assert "The head file is damaged" in sentence
@@ -229,10 +230,10 @@ def test_only_a_head_kept_elsewhere_shows_that_everything_was_forged(journal):
     seal = str(journal.head)
     meddle(journal, """UPDATE entries SET payload = '{"value":0}' WHERE number = 5""")
     forge(journal, 5)
-    path = journal.folder / "ledger.head"
+    path = journal.place / "ledger.head"
     path.unlink()
     HeadFile.create(path, journal.head)
-    with Journal.open(journal.folder) as forged:
+    with Journal.open(journal.place) as forged:
         assert found(forged) == []
         [(number, sentence)] = found(forged, seal)
     assert number == ENTRIES

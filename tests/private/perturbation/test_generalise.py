@@ -25,7 +25,7 @@ from scumble.private.perturbation.generalisation.criteria import (
     ordered_distance,
 )
 from scumble.private.perturbation.generalisation.local import LocalRecoding
-from scumble.public.generalised_rows import GeneralisedRows
+from scumble.public.estimation.generalised.rows import GeneralisedRows
 
 A = sc.Attribute(
     "a", "quasi", sc.Category(list("pqrs")), hierarchy=read_rule([["p", "q"], ["r", "s"]])
@@ -256,7 +256,7 @@ def test_published_rows_are_those_of_the_table(mechanism: sc.Generalise) -> None
         assert fits
         left.remove(fits[0])
     assert len(left) == release.evidence.left_out
-    labels = release.rows()
+    labels = release.generalised().labelled()
     assert labels.column_names == ["a", "b", "note", "ill"]
     assert set(labels["a"].to_pylist()) <= {*"pqrs", "{p, q}", "{r, s}", "*"}
 
@@ -287,7 +287,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
         sc.publish(people(9), SCHEMA.with_roles(insensitive=["a", "b"]), sc.Generalise(k=2))
     empty = sc.publish(people(0), SCHEMA, sc.Generalise(k=2), seed=1)
     assert empty.evidence.rows == 0
-    assert empty.rows().num_rows == 0
+    assert empty.generalised().labelled().num_rows == 0
 
 
 def test_guarantees_say_that_they_depend_on_the_data() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import sqlite3
-import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +18,10 @@ from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
 from scumble.private.tables.relations import Relation
 from scumble.private.tables.rows import Rows
-from tests.support import postgres
 from tests.support.people import people, schema
 
 UNIT = PrivacyUnit("add_remove")
 SECRET = "ada lovelace 4711"
-
-
-@pytest.fixture(scope="session")
-def server(testrun_uid):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield from postgres.started(testrun_uid[:8])
 
 
 @pytest.fixture

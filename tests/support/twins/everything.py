@@ -16,20 +16,26 @@ from scumble.audit.catalogue import catalogue
 from scumble.audit.report import Finding
 from tests.support.twins import (
     adaptive_twins,
+    basket_twins,
     key_twins,
     ledger_twins,
     list_twins,
     noise_twins,
     row_twins,
+    synthetic_twins,
+    trip_twins,
 )
 
 TWINS = [
     *noise_twins.TWINS,
     *adaptive_twins.TWINS,
     *list_twins.TWINS,
+    *basket_twins.TWINS,
+    *trip_twins.TWINS,
     *row_twins.TWINS,
     *ledger_twins.TWINS,
     *key_twins.TWINS,
+    *synthetic_twins.TWINS,
 ]
 _WIDTH = 52
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -82,12 +81,18 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     ledger = Ledger.open(folder)
     findings = ledger.verify(seal)
     now = None if findings else ledger.seal
-    show_verified(findings, now, f"ledger verify {shlex.quote(str(folder))}", as_json)
+    show_verified(findings, now, f"ledger verify {shlex.quote(folder)}", as_json)
 
 
 # --- options -------------------------------------------------------------------------------------
 
-Folder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of a ledger.")]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="LEDGER",
+        help="Folder of a ledger, or postgresql://user@host/database/schema.name.",
+    ),
+]
 
 Neighbours = Annotated[
     str,
@@ -168,14 +173,14 @@ def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
     }
 
 
-def show_created(ledger: Ledger, folder: Path) -> None:
+def show_created(ledger: Ledger, folder: str) -> None:
     """Print a new ledger, and how to charge it."""
     limit = ledger.terms.limit
     most = f"at most {limit}" if limit else "no limit"
     console.echo(
         f"Created {folder}. Protected is {ledger.terms.protects()}; {most} for all releases."
     )
-    console.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(str(folder))}")
+    console.echo(f"Charge it: scumble publish ... --ledger {shlex.quote(folder)}")
 
 
 def print_ledger(ledger: Ledger, delta: float | None) -> None:

@@ -100,8 +100,7 @@ def _settings(
 def _greet(service: Service, *, demo: bool) -> None:
     """Print where the server is; of the demonstration, a link and tokens for each role."""
     settings = service.settings
-    scheme = "https" if settings.secure else "http"
-    base = f"{scheme}://{settings.address}"
+    base = settings.base
     console.echo(f"Serving {len(list(service.catalogue))} data sets at {base}")
     if not settings.secure and not settings.address.local:
         console.say(

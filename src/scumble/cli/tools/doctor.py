@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from scumble._version import __version__
 from scumble.cli import console
-from scumble.model.compiled import cache_folder
+from scumble.model.compiled import cache_folder, is_trusted
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 _SHOWN = ("numpy", "pyarrow", "duckdb", "numba", "scipy", "sqlglot")  # versions that matter most
@@ -172,6 +172,9 @@ def compiled_loops() -> Finding:
     if not above.is_dir() or not os.access(above, os.W_OK):
         text = f"{folder} cannot be written: set SCUMBLE_CACHE to a folder"
         return Finding("Compiled", NOTE, text)
+    if folder.is_dir() and not is_trusted(folder):
+        text = f"{folder} is not used, others can write there: set SCUMBLE_CACHE to your own folder"
+        return Finding("Compiled", NOTE, text)
     text = f"{len(kept)} kept, {_size(sum(kept))}, in {folder}" if kept else f"none yet in {folder}"
     return Finding("Compiled", OK, text)
 
@@ -189,7 +192,7 @@ def place(topic: str, folder: Path) -> Finding:
 
 def sync_speed(folder: Path) -> Finding:
     """Measure how long the disk takes to keep a small write, as a database does for each answer."""
-    # The journal of a database uses the same call (private/journal/store.py).
+    # The journal of a database uses the same call (private/journal/sqlite_store.py).
     sync = getattr(os, "fdatasync", os.fsync)
     times: list[float] = []
     begin = perf_counter()

@@ -41,6 +41,7 @@ DESIGNS = {
     "open": DesignEntry(
         "scumble.model.evidence.open_keys:OpenKeys", f"{_READERS}.open_keys:OpenKeysReader"
     ),
+    "parts": DesignEntry("scumble.model.evidence.parts:Parts", f"{_READERS}.parts:PartsReader"),
     "product": DesignEntry(
         "scumble.model.designs.kronecker:Product", f"{_READERS}.kronecker:ProductReader"
     ),

@@ -7,6 +7,7 @@
 | Groups       | true rows without their sensitive values, which are published by group   |
 | Generalised  | true rows, in which groups of values stand for some values               |
 | Measurements | noisy linear counts of cells, with their design and the law of the noise |
+| Synthetic    | rows drawn at random by a known law, and the strata they were drawn in   |
 
 Each kind names its Parquet files inside the release folder and holds the public facts that an
 estimator needs to read them. `added` are columns that the mechanism made; questions may use them
@@ -26,6 +27,7 @@ from scumble.model.designs.registry import Design, design_from_dict
 from scumble.model.designs.sparse import Sparse
 from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
 from scumble.model.evidence.generalised import Generalised
+from scumble.model.evidence.parts import Parts
 from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -189,7 +191,6 @@ class Measurements:
 
     kind: ClassVar[str] = "measurements"
     unchanged: ClassVar[None] = None  # it publishes no rows
-    added: ClassVar[tuple[Attribute, ...]] = ()
 
     file: str
     columns: tuple[str, ...]
@@ -198,7 +199,11 @@ class Measurements:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return (self.file,)
+        return self.design.files if isinstance(self.design, Parts) else (self.file,)
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        return self.design.added if isinstance(self.design, Parts) else ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -215,16 +220,82 @@ class Measurements:
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
         design = design_from_dict(data["design"])
+        if isinstance(design, Parts) and data["file"] != design.files[0]:
+            raise ValueError("the first file is not that of the first part")
         if isinstance(design, Sparse) and rows not in (None, design.known_rows):
             raise ValueError("the number of rows is not the total of the sparse cells")
         return cls(_file(data["file"]), _names(data), design, rows)
 
 
+@dataclass(frozen=True)
+class Synthetic:
+    """Rows of the columns `given` and `target`, drawn at random within strata.
+
+    A stratum is a combination of values of `given` that somebody has. The second file `strata` has
+    a row for each: the values, how many people have them (column `people`), how many rows were
+    drawn (`size`), and the prior balls of each value of `target` in parts of 1/`grid` (`prior`).
+    The law "polya urn" is that of `model/laws/polya_urn.py`.
+    """
+
+    kind: ClassVar[str] = "synthetic"
+    unchanged: ClassVar[None] = None  # no row is that of a person
+    added: ClassVar[tuple[Attribute, ...]] = ()
+
+    file: str
+    strata: str
+    given: tuple[str, ...]
+    target: tuple[str, ...]
+    people: str
+    size: str
+    prior: str
+    grid: int
+    rows: int  # people in the table
+    law: str = "polya urn"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.given, *self.target)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.file, self.strata)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "law": self.law,
+            "file": self.file,
+            "strata": self.strata,
+            "given": list(self.given),
+            "target": list(self.target),
+            "people": self.people,
+            "size": self.size,
+            "prior": self.prior,
+            "grid": self.grid,
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Synthetic:
+        return cls(
+            _file(data["file"]),
+            _file(data["strata"]),
+            stored.items(stored.text, data["given"]),
+            stored.items(stored.text, data["target"]),
+            stored.text(data["people"]),
+            stored.text(data["size"]),
+            stored.text(data["prior"]),
+            stored.whole(data["grid"]),
+            stored.whole(data["rows"]),
+            stored.one_of(data["law"], ("polya urn",)),
+        )
+
+
 _EXACT = 1 << 53  # up to here every whole number is a float
 
-Evidence = Records | Tuples | Groups | Generalised | Measurements
+Evidence = Records | Tuples | Groups | Generalised | Measurements | Synthetic
 _KINDS: Mapping[str, Any] = {
-    kind.kind: kind for kind in (Records, Tuples, Groups, Generalised, Measurements)
+    kind.kind: kind for kind in (Records, Tuples, Groups, Generalised, Measurements, Synthetic)
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -90,6 +90,23 @@ class Guarantee:
             sentence=stored.text(data["sentence"]),
             limits=stored.items(stored.text, data["limits"]),
         )
+
+
+PROBABILISTIC = "(ε, δ)-probabilistic DP"
+
+
+def probabilistic(stated: Guarantee) -> tuple[Guarantee, Guarantee]:
+    """Return an (ε, δ)-probabilistic promise, and the (ε, δ)-DP that follows from it.
+
+    Outputs of probability δ at most change the odds between a table and some neighbour by more than
+    e^ε. For any set R of outputs, P(R) is the probability of its other outputs, at most e^ε times
+    that under the neighbour, plus at most δ. The converse does not hold: (ε, δ)-DP allows outputs
+    of any probability to change the odds a little more than e^ε.
+    """
+    if stated.statement != PROBABILISTIC or not {"epsilon", "delta"} <= set(stated.parameters):
+        raise ParameterError.of("probabilistic", "stated", f"a promise of {PROBABILISTIC}", stated)
+    proof = f"from the probabilistic promise, with the same ε and δ; {stated.proof}"
+    return stated, replace(stated, statement="(ε, δ)-DP", proof=proof)
 
 
 class Guarantees(tuple[Guarantee, ...]):

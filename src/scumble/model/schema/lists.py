@@ -20,7 +20,7 @@ from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
-from scumble.model.schema.domains import Boolean, Category, Domain, IntegerRange, lookup
+from scumble.model.schema.domains import Bins, Boolean, Category, Domain, IntegerRange, lookup
 
 ListKind = Literal["set", "sequence"]
 Function = Literal["first", "last", "length", "contains"]
@@ -41,7 +41,7 @@ class ListDomain:
     """
 
     kind: ListKind
-    members: Category | IntegerRange
+    members: Category | IntegerRange | Bins
     separator: str = " "
     longest: int | None = None
 
@@ -77,7 +77,8 @@ class ListDomain:
         if self.kind == "set":
             codes, owner = _distinct(codes, owner, self.members.size)
         counts = np.bincount(owner, minlength=len(strays))
-        return EncodedLists(np.concatenate([[0], np.cumsum(counts)]), codes, strays)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return EncodedLists(offsets, codes, strays, split.gaps)
 
     def _member_codes(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return codes and a mask of the values outside; each distinct text is read once."""
@@ -93,12 +94,14 @@ class ListDomain:
 class EncodedLists:
     """The codes of lists: list i has `codes[offsets[i] : offsets[i + 1]]`.
 
-    `outside` marks the lists from which values outside the domain were left out.
+    `outside` marks the lists from which values outside the domain were left out, `gaps` those from
+    which missing values were; None if there are none.
     """
 
     offsets: npt.NDArray[np.int64]
     codes: npt.NDArray[Any]
     outside: npt.NDArray[np.bool_]
+    gaps: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -119,16 +122,22 @@ class EncodedLists:
         lengths = self.lengths[places]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         starts = np.repeat(self.offsets[:-1][places] - offsets[:-1], lengths)
-        return EncodedLists(
-            offsets, self.codes[starts + np.arange(offsets[-1])], self.outside[places]
-        )
+        codes = self.codes[starts + np.arange(offsets[-1])]
+        gaps = None if self.gaps is None else self.gaps[places]
+        return EncodedLists(offsets, codes, self.outside[places], gaps)
+
+    def emptied(self, chosen: npt.NDArray[np.bool_]) -> EncodedLists:
+        """Return the lists without the values of those that this mask chooses."""
+        kept = np.where(chosen, 0, self.lengths)
+        offsets = np.concatenate([[0], np.cumsum(kept)])
+        return EncodedLists(offsets, self.codes[~chosen[self.owners]], self.outside, self.gaps)
 
     def clipped(self, most: int) -> EncodedLists:
         """Return the first `most` values of each list."""
         position = np.arange(len(self.codes)) - self.offsets[:-1][self.owners]
         lengths = np.minimum(self.lengths, most)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return EncodedLists(offsets, self.codes[position < most], self.outside)
+        return EncodedLists(offsets, self.codes[position < most], self.outside, self.gaps)
 
 
 @dataclass(frozen=True)
@@ -136,12 +145,14 @@ class SplitLists:
     """The values of lists, one after the other, and the list that each belongs to.
 
     `garbled` marks the lists that have a value which cannot be read, such as a struct or text that
-    is not UTF-8; it is left out.
+    is not UTF-8; it is left out. `gaps` marks those that have missing values beside others; None
+    if there are none.
     """
 
     values: pa.Array
     owners: npt.NDArray[np.int64]
     garbled: npt.NDArray[np.bool_]
+    gaps: npt.NDArray[np.bool_] | None = None
 
 
 def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitLists:
@@ -174,9 +185,11 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
         flat = pc.utf8_trim_whitespace(flat)
         kept = pc.and_(kept, pc.not_equal(flat, ""))
     mask = pc.fill_null(kept, False).to_numpy(zero_copy_only=False)
-    if not mask.all():
-        flat, owners = pc.filter_(flat, pc.column(mask)), owners[mask]
-    return SplitLists(flat, owners, garbled)
+    if mask.all():
+        return SplitLists(flat, owners, garbled)
+    gaps = np.bincount(owners[mask], minlength=len(lengths)) > 0  # an empty text is an empty list
+    gaps &= np.bincount(owners[~mask], minlength=len(lengths)) > 0
+    return SplitLists(pc.filter_(flat, pc.column(mask)), owners[mask], garbled, gaps)
 
 
 LIST_MARK, _MEMBER = "\x01", "\x02"  # no domain has control characters

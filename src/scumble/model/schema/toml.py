@@ -22,7 +22,7 @@ FORMAT = 1
 Word = TypeVar("Word", bound=str)
 AnyDomain = Domain | ListDomain | OpenCategory
 
-_LIST_KEYS = ("values", "range", "other", "separator", "longest")
+_LIST_KEYS = ("values", "range", "bins", "edges", "other", "separator", "longest")
 _KEYS = {
     "category": ("values", "ordered", "other", "open"),
     "integer": ("range",),
@@ -44,6 +44,7 @@ _HEADER = """\
 # from_data = true marks what was read from private data: check it, then delete that line.
 """
 _WIDTH = 96
+_MOST_BINS = 10_000
 
 
 def read_role(name: object, table: Mapping[str, Any]) -> Role:
@@ -189,14 +190,34 @@ def _category(table: Mapping[str, Any]) -> Category:
     return Category(tuple(_list(table, "values")), _flag(table, "ordered"), table.get("other"))
 
 
-def _members(table: Mapping[str, Any]) -> Category | IntegerRange:
-    """Return the domain of the values of a list, given by values or by a range."""
-    if "range" not in table:
+def _members(table: Mapping[str, Any]) -> Category | IntegerRange | Bins:
+    """Return the domain of the values of a list: given by values, by a range of whole numbers, by
+    the edges of bins, or by a range of numbers in as many equal bins as `bins` says.
+    """
+    key = next((key for key in ("edges", "range") if key in table), None)
+    if key is None:
+        if "bins" in table:
+            raise SchemaError("Give 'range' with 'bins': the bins divide it.")
         return _category(table)
-    if given := [key for key in ("values", "other") if key in table]:
-        raise SchemaError(f"Give either 'range' or '{given[0]}'.")
+    if given := [
+        other for other in ("range", "values", "other") if other in table and other != key
+    ]:
+        raise SchemaError(f"Give either '{key}' or '{given[0]}'.")
+    if key == "edges":
+        if "bins" in table:
+            raise SchemaError("Give either 'edges' or 'bins'.")
+        return Bins(tuple(_list(table, "edges")))
     low, high = _pair(table)
-    return IntegerRange(low, high)
+    return _equal_bins(low, high, table["bins"]) if "bins" in table else IntegerRange(low, high)
+
+
+def _equal_bins(low: Any, high: Any, number: Any) -> Bins:
+    """Return `number` bins of one width between two numbers."""
+    Bins((low, high))  # raises SchemaError if these are not two numbers, the lower one first
+    if type(number) is not int or not 1 <= number <= _MOST_BINS:
+        raise SchemaError(f"'bins' must be a whole number from 1 to {_MOST_BINS}. Got {number!r}.")
+    inner = (low + (high - low) * place / number for place in range(1, number))
+    return Bins((low, *inner, high))
 
 
 def _flag(table: Mapping[str, Any], key: str) -> bool:

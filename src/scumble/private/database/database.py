@@ -16,7 +16,15 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
 from scumble.private.database.answers import EstimateBuilder
-from scumble.private.database.inspect import events, links, summary, used_shares, verify_journal
+from scumble.private.database.inspect import (
+    events,
+    links,
+    own_summary,
+    summary,
+    usage,
+    used_shares,
+    verify_journal,
+)
 from scumble.private.database.plan import AnswerOptions, Prefer, Relax
 from scumble.private.database.questions.reader import Asked, QuestionReader, forecast
 from scumble.private.database.session import Outcome, Request, Session
@@ -270,18 +278,37 @@ class Database:
         rows = tables.read_batch(self._journal, SourceTable(source, table, progress))
         return self._session.append(rows, key)
 
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        """Give an analyst a part of epsilon, raise or lower it, or end it (None).
+
+        It is an entry of the journal. What the analyst was charged before counts, and a quota
+        cannot be below it. Without a quota an analyst may use what is left of epsilon, or ask
+        nothing if the database was created with quotas.
+        """
+        self._session.set_quota(analyst, epsilon)
+
+    def first_quota(self, analyst: str, share: float) -> None:
+        """Give a share of epsilon to an analyst who never had a quota, unless quotas are fixed."""
+        self._session.first_quota(analyst, share)
+
+    def usage(self) -> list[dict[str, Any]]:
+        """Return what each analyst asked, was charged and may use, by name."""
+        with self._session.state() as state:
+            return usage(state)
+
     @property
     def guarantee(self) -> Guarantee:
         return self.terms.guarantee()
 
-    def status(self) -> dict[str, Any]:
+    def status(self, analyst: str | None = None) -> dict[str, Any]:
         """Return ε and the noise, the answers that cover the most popular point, and counts.
 
         "answered", "repeated" and "relaxed" count the entries of the journal by status, as
-        `history` lists them. A repeated answer is an entry only if it was asked with a key.
+        `history` lists them. A repeated answer is an entry only if it was asked with a key. With
+        `analyst`, questions and quotas are those of one analyst only.
         """
         with self._session.state() as state:
-            return summary(state)
+            return summary(state) if analyst is None else own_summary(state, analyst)
 
     def history(self) -> list[dict[str, Any]]:
         """Return one dictionary for each question and each appended batch, in order."""

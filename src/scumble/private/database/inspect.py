@@ -18,11 +18,17 @@ from scumble.model.schema.domains import Dates
 from scumble.model.schema.schema import Schema
 from scumble.private.database.plan import Piece
 from scumble.private.database.space import Space
-from scumble.private.database.state import COUNT, DatabaseState, batch_of
+from scumble.private.database.state import (
+    COUNT,
+    STATUSES,
+    DatabaseState,
+    batch_of,
+    write_quota,
+)
 from scumble.private.database.terms import DatabaseTerms
+from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, Entry
-from scumble.private.journal.journal import Journal
-from scumble.private.journal.store import out_of_order
+from scumble.private.journal.journal import Journal, Turn
 
 if TYPE_CHECKING:
     from scumble.public.plot.database import Axis, Bound
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 class DatabaseInspection:
     """`DatabaseInspection(folder)`: what a database has promised and answered.
 
-    It does not need the table, and adds nothing to the journal.
+    It does not need the table. Only `set_quota` adds to the journal.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,6 +66,15 @@ class DatabaseInspection:
     def history(self) -> list[dict[str, Any]]:
         return events(self._journal.entries(after=1))
 
+    def usage(self) -> list[dict[str, Any]]:
+        """Return what each analyst asked, was charged and may use, by name."""
+        return usage(self._caught_up())
+
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        """As `Database.set_quota`."""
+        with self._journal.turn() as turn:
+            write_quota(turn, self._learned(turn), analyst, epsilon)
+
     def verify(self, seal: str | None = None) -> list[str]:
         """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
@@ -80,10 +95,13 @@ class DatabaseInspection:
     def _caught_up(self) -> DatabaseState:
         """Return the present state. A broken chain of entries is refused."""
         with self._journal.turn() as turn:
-            if turn.fresh:
-                self._state = DatabaseState(self.terms, self.space)
-            for entry in turn.new_entries():
-                self._state.learn(entry)
+            return self._learned(turn)
+
+    def _learned(self, turn: Turn) -> DatabaseState:
+        if turn.fresh:
+            self._state = DatabaseState(self.terms, self.space)
+        for entry in turn.new_entries():
+            self._state.learn(entry)
         return self._state
 
 
@@ -107,17 +125,40 @@ def summary(state: DatabaseState) -> dict[str, Any]:
         "most answers for one point": state.terms.limit,
         "used": used,
         "share used": used / state.terms.limit,
-        **state.status_counts,
+        **{status: state.count(status) for status in STATUSES},
         "numbers given out": len(state.past_answers),
         "points": state.space.points,
         "tracker": type(batches[0].tracker).__name__.removesuffix("Tracker").lower(),
         "batches": len(batches),
         "used in each batch": [batch.tracker.largest() for batch in batches],
         "analysts": {
-            name: max(batch.of_analysts[name].largest() for batch in batches)
-            for name in state.terms.quotas
+            name: state.used_by(name) for name, part in state.quotas.items() if part is not None
+        },
+        "quotas": {
+            name: {"epsilon": float(part), "most answers for one point": state.terms.limit_of(part)}
+            for name, part in state.quotas.items()
+            if part is not None
         },
     }
+
+
+def usage(state: DatabaseState) -> list[dict[str, Any]]:
+    """Return what each analyst asked and was charged, with the quota, by name.
+
+    "used" is how many answers cover the point with most of those charged to the analyst; None
+    without a quota.
+    """
+    names = {*state.usage, *(name for name, part in state.quotas.items() if part is not None)}
+    found = []
+    for name in sorted(names, key=lambda each: each or ""):
+        part = None if name is None else state.quotas.get(name)
+        asked = state.usage.get(name, dict.fromkeys((*STATUSES, "numbers"), 0))
+        quota: dict[str, Any] = {"epsilon": None, "used": None, "most": None}
+        if name is not None and part is not None:
+            most = state.terms.limit_of(part)
+            quota = {"epsilon": float(part), "used": state.used_by(name), "most": most}
+        found.append({"analyst": name, **asked, **quota})
+    return found
 
 
 _MOST_POINTS = 4_000_000  # of a space whose points are all looked at
@@ -150,6 +191,17 @@ def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
         for entry in entries
         if entry.kind in (ANSWER, APPEND)
     ]
+
+
+def own_summary(state: DatabaseState, analyst: str) -> dict[str, Any]:
+    """Return the summary that an analyst may see: of questions and quotas, only the own."""
+    found = summary(state)
+    del found["used in each batch"]
+    own = state.usage.get(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
+    found |= {status: own[status] for status in STATUSES} | {"numbers given out": own["numbers"]}
+    for name in ("analysts", "quotas"):
+        found[name] = {each: part for each, part in found[name].items() if each == analyst}
+    return found
 
 
 def links(entries: Iterable[Entry]) -> list[dict[str, Any]]:

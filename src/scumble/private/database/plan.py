@@ -74,10 +74,10 @@ def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
 Piece = dict[str, Any]
 
 NO_SUMS = (
-    "The promise is used up for this part of {}: a sum or an average cannot be answered any more. "
+    "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
     "Ask for a count, or for another part."
 )
-REFUSED = "The promise is used up for this part of {}, and relaxation is off."
+REFUSED = "{} is used up for this part of {}, and relaxation is off."
 MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
     f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
@@ -130,9 +130,9 @@ class BatchPlan:
         if self.admits(box):
             return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
         if strict:
-            raise PromiseError(NO_SUMS.format(self._where))
+            raise PromiseError(NO_SUMS.format(self._what(box), self._where))
         if self.options.relax == "refuse" or not state.terms.relax:
-            raise PromiseError(REFUSED.format(self._where))
+            raise PromiseError(REFUSED.format(self._what(box), self._where))
         known = batch.relaxed.get((self.options.name, box.tobytes()))
         if known is not None and known["error"] <= self.options.most_error:
             return known
@@ -162,6 +162,12 @@ class BatchPlan:
         if planned and self.state.terms.tracker == "disjoint":
             return False
         return self._batch.has_room(box, 1 + planned, self.analyst)
+
+    def _what(self, box: Box) -> str:
+        """Return what is used up for a box that is not admitted, as the subject of a sentence."""
+        units = 1 + len(self._layers_at(box))
+        whole = self._batch.tracker.has_room(box[np.newaxis], units)
+        return "The analyst's quota" if whole else "The promise"
 
     def _layers_at(self, box: Box) -> set[int]:
         """Return the layers of planned answers that meet a box.

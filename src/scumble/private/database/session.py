@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ from scumble.private.database.plan import AnswerOptions, AnswerPlan
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Box, Space
-from scumble.private.database.state import COUNT, DatabaseState, PastAnswer
+from scumble.private.database.state import COUNT, DatabaseState, PastAnswer, write_quota
 from scumble.private.database.tables import BoxCounter, NewBatch, missing_batch
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, Entry
@@ -141,6 +142,26 @@ class Session:
                 self._state.learn(entry)
             self._tables[entry.payload["data"]] = rows.counter
         return int(entry.payload["batch"])
+
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        """Give an analyst a part of ε, or end the quota; durable when it returns."""
+        with self._journal.turn() as turn:
+            self._catch_up(turn)
+            write_quota(turn, self._state, analyst, epsilon)
+
+    def first_quota(self, analyst: str, share: float) -> None:
+        """Give a share of ε to an analyst for whom no quota was ever given or ended.
+
+        It is at least what the analyst has used already, and enough for one answer. Nothing is
+        given where all quotas were named when the database was created.
+        """
+        with self._journal.turn() as turn:
+            self._catch_up(turn)
+            state, terms = self._state, self.terms
+            if analyst in state.quotas or terms.quotas:
+                return
+            limit = max(terms.limit_of(terms.epsilon * Fraction(share)), state.used_by(analyst), 1)
+            write_quota(turn, state, analyst, min(2 * limit / terms.noise, terms.epsilon))
 
     @contextmanager
     def state(self) -> Iterator[DatabaseState]:

@@ -10,27 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError
+from scumble.model.privacy.guarantee import read_positive
 from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.database.trackers import Tracker, make_tracker
-from scumble.private.journal.entries import ANSWER, APPEND, Entry
-from scumble.private.journal.store import out_of_order
+from scumble.private.journal.chain import out_of_order
+from scumble.private.journal.entries import ANSWER, APPEND, QUOTA, Entry, check_word
+from scumble.private.journal.journal import Turn
+
+STATUSES = ("answered", "repeated", "relaxed")
 
 
 class DatabaseState:
-    """Past answers, how many questions had each status, and the batches of rows."""
+    """Past answers, how many questions had each status, quotas, and the batches of rows.
+
+    `quotas` has the present part of ε of each analyst, None where it was ended. Only analysts with
+    a quota may ask a database that was created with quotas.
+    """
 
     def __init__(self, terms: DatabaseTerms, space: Space) -> None:
         self.terms = terms
         self.space = space
         self.past_answers: list[PastAnswer] = []
-        self.status_counts = {"answered": 0, "repeated": 0, "relaxed": 0}
-        self.batches = [Batch(terms, space)]
+        self.usage: dict[str | None, dict[str, int]] = {}  # of each analyst
+        self.quotas: dict[str, Fraction | None] = dict(terms.quotas)
+        self.batches = [Batch(terms, space, self.quotas)]
         self.added: list[str] = []  # fingerprints of the batches after the first
 
     def learn(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> None:
@@ -42,8 +53,10 @@ class DatabaseState:
                 raise LedgerError(
                     f"The journal is not used: it was tampered with. {wrong.sentence}"
                 )
-            self.batches.append(Batch(self.terms, self.space))
+            self.batches.append(Batch(self.terms, self.space, self.quotas))
             self.added.append(entry.payload["data"])
+        elif entry.kind == QUOTA:
+            self._set_quota(str(entry.analyst), entry.payload["epsilon"])
         else:
             raise LedgerError(
                 f"Entry {entry.number} of the journal is of a kind that this version of scumble "
@@ -53,6 +66,19 @@ class DatabaseState:
     def used(self) -> int:
         """Return the largest popularity of any point in any batch. A person is in one batch."""
         return max(batch.tracker.largest() for batch in self.batches)
+
+    def count(self, status: str) -> int:
+        """Return how many entries have a status: answered, repeated or relaxed."""
+        return sum(each[status] for each in self.usage.values())
+
+    def used_by(self, analyst: str) -> int:
+        """Return the largest popularity of any point by the answers that an analyst was charged."""
+        return max(batch.used_by(analyst) for batch in self.batches)
+
+    def _set_quota(self, analyst: str, part: str | None) -> None:
+        self.quotas[analyst] = None if part is None else stored.fraction(part)
+        for batch in self.batches:
+            batch.set_quota(analyst, self.quotas[analyst])
 
     def _answered(self, payload: Mapping[str, Any], analyst: str | None) -> None:
         for item in payload["new"]:
@@ -66,7 +92,9 @@ class DatabaseState:
                     batch = self.batches[batch_of(piece) - 1]
                     batch.relaxed[piece["manner"], asked.tobytes()] = piece
                     batch.relaxed_for[analyst, piece["manner"], asked.tobytes()] = piece
-        self.status_counts[payload["status"]] += 1
+        own = self.usage.setdefault(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
+        own[payload["status"]] += 1
+        own["numbers"] += len(payload["new"])
 
 
 class Batch:
@@ -76,16 +104,19 @@ class Batch:
     answers about its own rows.
     """
 
-    def __init__(self, terms: DatabaseTerms, space: Space) -> None:
+    def __init__(
+        self, terms: DatabaseTerms, space: Space, quotas: Mapping[str, Fraction | None]
+    ) -> None:
         self._terms, self._space = terms, space
         # Relaxed pieces, by the name of the options and the box.
         self.relaxed: dict[tuple[str, bytes], dict[str, Any]] = {}
         # The same, by the analyst too: another one may have a quota left.
         self.relaxed_for: dict[tuple[str | None, str, bytes], dict[str, Any]] = {}
         self.tracker = self._tracker(terms.limit)
-        self.of_analysts: dict[str, Tracker] = {
-            name: self._tracker(terms.limit_of(part)) for name, part in terms.quotas.items()
-        }
+        self.of_analysts: dict[str, Tracker] = {}
+        self._charged: dict[str | None, list[Box]] = {}  # to each analyst
+        for name, part in quotas.items():
+            self.set_quota(name, part)
         self._places: dict[tuple[str, bytes], int] = {}
         self._boxes = np.empty((64, len(space.names), 2), np.int64)
         self._counts: list[int] = []  # numbers of the past answers that are counts
@@ -109,13 +140,43 @@ class Batch:
         return all(tracker.has_room(box[np.newaxis], units) for tracker in known if tracker)
 
     def quota(self, analyst: str | None) -> Tracker | None:
-        """Return the tracker of an analyst; None if there are no quotas."""
-        if not self.of_analysts:
-            return None
-        if analyst not in self.of_analysts:
+        """Return the tracker of an analyst; None for one without a quota who may ask."""
+        if analyst in self.of_analysts:
+            return self.of_analysts[analyst]
+        if self._terms.quotas:
             allowed = f"one of {', '.join(self.of_analysts)}, who have quotas"
             raise ParameterError.of("Database", "analyst", allowed, analyst)
-        return self.of_analysts[analyst]
+        return None
+
+    def set_quota(self, analyst: str, part: Fraction | None) -> None:
+        """Give an analyst a part of ε, or end the quota. Past answers count against a new one."""
+        # What was relaxed for want of room may be answered now.
+        for name in [each for each in self.relaxed_for if each[0] == analyst]:
+            del self.relaxed_for[name]
+        self.of_analysts.pop(analyst, None)
+        if part is not None:
+            self.of_analysts[analyst] = self._covered(analyst, self._terms.limit_of(part))
+
+    def allows(self, analyst: str, limit: int) -> bool:
+        """Whether the answers that were charged to an analyst stay within a limit."""
+        found = self._tracker(limit)
+        for box in self._charged.get(analyst, ()):
+            if not found.has_room(box[np.newaxis]):
+                return False
+            found.add(box[np.newaxis])
+        return True
+
+    def used_by(self, analyst: str) -> int:
+        """Return how many answers charged to an analyst cover the point with most of them."""
+        known = self.of_analysts.get(analyst) or self._covered(analyst, self._terms.limit)
+        return known.largest()
+
+    def _covered(self, analyst: str, limit: int) -> Tracker:
+        """Return a tracker of the answers that were charged to an analyst."""
+        found = self._tracker(limit)
+        for box in self._charged.get(analyst, ()):
+            found.add(box[np.newaxis])
+        return found
 
     def add(self, answer: PastAnswer, number: int, analyst: str | None) -> None:
         """Add a past answer about these rows, with its number."""
@@ -124,6 +185,7 @@ class Batch:
         quota = self.quota(analyst)
         if quota is not None:
             quota.add(box)
+        self._charged.setdefault(analyst, []).append(answer.box)
         self._places[answer.kind, answer.box.tobytes()] = number
         if answer.kind == COUNT:
             self._keep(answer.box)
@@ -137,6 +199,32 @@ class Batch:
 
     def _tracker(self, limit: int) -> Tracker:
         return make_tracker(self._terms.tracker, self._space, limit, self._terms.buckets)
+
+
+def write_quota(turn: Turn, state: DatabaseState, analyst: str, epsilon: object) -> None:
+    """Append the entry that gives an analyst a part of ε, or (None) ends it, and learn it.
+
+    Raises `ParameterError` for a part that allows no answer, is above ε, or is below what the
+    analyst was charged already.
+    """
+    check_word("analyst", analyst)
+    if not isinstance(analyst, str):
+        raise ParameterError.of("quota", "analyst", "a name", analyst)
+    text = None
+    if epsilon is None:
+        if state.quotas.get(analyst) is None:
+            raise ParameterError.of("quota", "analyst", "one who has a quota", analyst)
+    else:
+        part, terms = read_positive("quota", "epsilon", epsilon), state.terms
+        limit = terms.limit_of(part)
+        if part > terms.epsilon or limit < 1:
+            allowed = f"from {float(2 / terms.noise):g}, for one answer, to {terms.epsilon}"
+            raise ParameterError.of("quota", "epsilon", allowed, epsilon)
+        if not all(batch.allows(analyst, limit) for batch in state.batches):
+            allowed = "at least what the analyst has used already"
+            raise ParameterError.of("quota", "epsilon", allowed, epsilon)
+        text = str(part)
+    state.learn(turn.append(QUOTA, {"epsilon": text}, analyst=analyst))
 
 
 COUNT = "count"

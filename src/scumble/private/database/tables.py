@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,13 +23,11 @@ from scumble.private.database.state import DatabaseState
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import APPEND, Entry, check_word
 from scumble.private.journal.journal import Journal, Turn
+from scumble.private.journal.store import refuse_existing, resolve
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import sort_keys
 
-# The key of the fingerprints. Somebody with a fingerprint, its key and all rows but one could try
-# out the last one. So the key is not in the journal, which auditors may get.
-KEY = "table.key"
 Progress = Callable[[int], None]
 
 
@@ -59,10 +56,11 @@ def create_folder(
     folder: str | Path, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
 ) -> tuple[Journal, dict[str, BoxCounter]]:
     """Create the folder of a database. Everything that can be refused is refused before."""
-    if Path(folder).exists():
-        raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
+    refuse_existing(resolve(folder))
     DatabaseState(terms, Space(schema, _names(schema)))
     counter = table.read(schema, outside)
+    # The key of the fingerprints. Somebody with a fingerprint, its key and all rows but one could
+    # try out the last one. So the key is not in the journal, which auditors may get.
     key = secrets.token_bytes(32)
     promise: dict[str, Any] = {
         "terms": terms.to_dict(),
@@ -71,15 +69,7 @@ def create_folder(
         "outside": outside,
         "data": counter.fingerprint(key),
     }
-    journal = Journal.create(folder, promise)
-    try:
-        _write_key(journal.folder / KEY, key)
-    except OSError as error:
-        # Without the key nobody can open the folder, whose charge in the ledger is returned.
-        (journal.folder / KEY).unlink(missing_ok=True)
-        journal.close()
-        raise LedgerError(f"{folder} cannot be written: {error.strerror}.") from None
-    return journal, {promise["data"]: counter}
+    return Journal.create(folder, promise, secret=key), {promise["data"]: counter}
 
 
 def open_folder(
@@ -97,8 +87,8 @@ def open_folder(
         journal.expect({**promise, "schema": given.to_dict()})
         added = [entry.unchanged() for entry in journal.entries(kind=APPEND)]
         if len(added) != len(batches):
-            raise LedgerError(_other_number(journal.folder, len(added), len(batches)))
-        secret = _read_key(journal.folder / KEY)
+            raise LedgerError(_other_number(journal, len(added), len(batches)))
+        secret = journal.secret()
         counter = table.read(known, promise["outside"])
         journal.expect({**promise, "data": counter.fingerprint(secret)})
         more = [each.read(known, promise["outside"]) for each in batches]
@@ -113,7 +103,7 @@ def read_batch(journal: Journal, table: SourceTable) -> NewBatch:
     """Read rows that are to be appended, in the way the table was read."""
     promise = journal.promise
     counter = table.read(Schema.from_dict(promise["schema"]), promise["outside"])
-    return NewBatch.of(counter, _read_key(journal.folder / KEY))
+    return NewBatch.of(counter, journal.secret())
 
 
 def append_rows(
@@ -134,31 +124,12 @@ def append_rows(
             return int(rows.write_entry(turn, key, len(added) + 2).payload["batch"])
 
 
-def _other_number(folder: Path, added: int, given: int) -> str:
+def _other_number(journal: Journal, added: int, given: int) -> str:
     return (
-        f"Batches of rows that were added to the database in {folder}: {added}. Batches that are "
+        f"Batches of rows that were added to the database in {journal}: {added}. Batches that are "
         f"given: {given}. Give all of them as {errors.named('batches')}, in the order in which "
         "they were added."
     )
-
-
-def _write_key(path: Path, key: bytes) -> None:
-    """Write a key that only the owner of the file can read, and sync it."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(key.hex().encode())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _read_key(path: Path) -> bytes:
-    try:
-        return bytes.fromhex(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        raise LedgerError(
-            f"{path} is missing or damaged: without it nobody can tell whether this is the table "
-            "that the database was made for."
-        ) from None
 
 
 def load_schema(schema: Schema | str | Path) -> Schema:

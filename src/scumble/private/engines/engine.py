@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
+
+from scumble.model.parameters import whole
 
 if TYPE_CHECKING:
     # What reads tables is slow to import, and mechanisms check their parameters without it.
@@ -34,6 +37,7 @@ Made = Sequence[Sequence[Codes]]
 Kernel = Callable[["Keystream", Iterator[list[Codes]], Any], Iterator[Made]]
 Given = Callable[[int], Any]
 
+MOST_JOBS = 256
 ROWS = "rows"  # the purpose of the keystream that perturbs the rows of a unit
 CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
@@ -139,10 +143,45 @@ class EngineCounter:
 
         return RowCounter(self._engine.rows).lists(name, unit)
 
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        from scumble.private.tables.counter import RowCounter
+
+        return RowCounter(self._engine.rows).paired_lists(names, unit)
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.counter import RowCounter
 
         return RowCounter(self._engine.rows).keys(names, unit)
+
+
+def check_jobs(owner: str, jobs: int) -> None:
+    """Raise ParameterError unless `jobs` is a number of processes that may be asked for."""
+    whole(owner, "jobs", jobs, least=1, most=MOST_JOBS)
+
+
+@contextmanager
+def release_noise(rows: Rows, seed: int | None, jobs: int) -> Iterator[Keystream]:
+    """Give the keystream of a new release, while `jobs` processes may work on the rows.
+
+    The operating system chooses its key. It is destroyed at the end of the block, when the files of
+    the release are complete or have failed: nobody can draw the same noise again.
+    """
+    from scumble.private.sampling.source import Keystream
+
+    noise = Keystream(seed)
+    try:
+        if jobs == 1:
+            yield noise
+            return
+        from scumble.private.engines import workers
+
+        with workers.Workers(jobs) as rows.workers:
+            yield noise
+    finally:
+        rows.workers = None
+        noise.destroy()
 
 
 def open_engine(rows: Rows, noise: Keystream) -> Engine:

@@ -28,16 +28,20 @@ class Fingerprinter:
     def __init__(self, key: bytes, names: Sequence[str]) -> None:
         self._names = list(names)
         self._macs = [hmac.new(key, name.encode() + b"\0", hashlib.sha256) for name in names]
+        self._rows = 0
 
     def watch(self, pieces: Iterator[list[Codes]]) -> Iterator[list[Codes]]:
         """Yield the same pieces."""
         for columns in pieces:
             for mac, column in zip(self._macs, columns, strict=True):
                 mac.update(np.ascontiguousarray(column).view(np.uint8).data)
+            self._rows += len(columns[0])
             yield columns
 
-    def result(self) -> dict[str, bytes]:
-        """Return the fingerprint of all pieces that have passed."""
+    def result(self) -> dict[str, bytes] | None:
+        """Return the fingerprint of all pieces that have passed; None if they have no rows."""
+        if not self._rows:
+            return None
         return {name: mac.digest() for name, mac in zip(self._names, self._macs, strict=True)}
 
 
@@ -50,8 +54,13 @@ class Fingerprints:
     def knows(self, unit: int) -> bool:
         return unit in self._known
 
-    def check(self, unit: int, found: Fingerprint) -> None:
-        """Remember a fingerprint. Raise SourceError if a column had another one before."""
+    def check(self, unit: int, found: Fingerprint | None) -> None:
+        """Remember a fingerprint. Raise SourceError if a column had another one before.
+
+        A unit without rows has none. `check_units` notices one that had rows before.
+        """
+        if found is None:
+            return
         known = self._known.setdefault(unit, {})
         if any(known.setdefault(name, code) != code for name, code in found.items()):
             raise SourceError(CHANGED)

@@ -155,7 +155,7 @@ class UnitCellsJob:
 
     def run(
         self, content: tuple[Unit, bytes], note: Note
-    ) -> tuple[Occupied, dict[str, bytes], Seen]:
+    ) -> tuple[Occupied, dict[str, bytes] | None, Seen]:
         unit, key = content
         rows, seen = self.reading.rows(unit, note)
         print_ = Fingerprinter(key, [*self.names, *self.others])

@@ -35,20 +35,27 @@ def may_try_again(error: BaseException) -> bool:
 
 class Failure(NamedTuple):
     """An error of a task: its class, its sentence, and its attributes. `again` says that the task
-    may be tried again.
+    may be tried again. `system` has the number, the sentence and the file of an error of the
+    operating system.
     """
 
     kind: type[BaseException]
     text: str
     attributes: dict[str, Any]
     again: bool
+    system: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        return cls(type(error), str(error), dict(error.__dict__), may_try_again(error))
+        system: tuple[Any, ...] = ()
+        if isinstance(error, OSError) and error.errno is not None:
+            system = (error.errno, error.strerror, error.filename)
+        return cls(type(error), str(error), dict(error.__dict__), may_try_again(error), system)
 
     def error(self) -> BaseException:
         """Return the error as it was raised in the worker."""
+        if self.system:
+            return OSError(*self.system)  # of the subclass that belongs to the number
         found = self.kind.__new__(self.kind)
         found.args = (self.text,)
         found.__dict__.update(self.attributes)

@@ -14,6 +14,7 @@ from scumble.model.errors import LedgerError, ParameterError
 PROMISE = "promise"
 ANSWER = "answer"
 APPEND = "append"  # a batch of rows
+QUOTA = "quota"  # an analyst's part of ε: given, changed or ended
 NO_HASH = "0" * 64  # `previous` of the first entry
 _LONGEST = 200  # characters of a key, a kind or a name
 _JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))

@@ -1,40 +1,33 @@
-"""A durable, tamper-evident journal in a folder, and the turn of its one writer.
+"""A durable, tamper-evident journal, and the turn of its one writer.
 
-The folder has a SQLite file with the entries and a small head file. Statistical databases and
-owners' ledgers are kept in journals.
+Statistical databases and owners' ledgers are kept in journals: in a folder, or in a table of
+PostgreSQL.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from scumble.model.errors import LedgerError, ParameterError
-from scumble.private.journal.entries import PROMISE, Entry, canonical, check_word, new_entry
-from scumble.private.journal.store import (
-    FORMAT,
-    HEAD_FILE,
-    JOURNAL_FILE,
+from scumble.private.journal import store
+from scumble.private.journal.chain import (
     START,
     Finding,
     Head,
-    HeadFile,
-    Store,
     check_chain,
     check_link,
-    explained,
     rewriting,
-    timeout_message,
     truncation,
 )
+from scumble.private.journal.entries import PROMISE, Entry, canonical, check_word, new_entry
+from scumble.private.journal.store import FORMAT, Place, Step, Store, timeout_message
 
 _PARTS = {
     "data": "the content of the table",
@@ -48,71 +41,63 @@ class Journal:
     """An append-only sequence of entries, each with the hash of the one before it.
 
     The first entry is the promise. An entry is on the disk before its turn is over; a crash at any
-    instant leaves whole turns. Threads and processes of one computer may share a folder (not on a
-    network drive: SQLite's WAL needs shared memory). `verify` finds entries that were changed,
-    deleted, inserted, reordered or cut off. There is no secret key: anybody who can write all files
-    of the folder can forge all of them, add entries at the end, or restore an older copy. Against a
-    copy of `head` that was kept elsewhere, `verify` finds every forgery of earlier entries.
+    instant leaves whole turns. `place` is a folder, which threads and processes of one computer may
+    share (not on a network drive: SQLite's WAL needs shared memory), or the address of a table in
+    PostgreSQL, which several computers may share. `verify` finds entries that were changed,
+    deleted, inserted, reordered or cut off. There is no secret key: anybody who can write all of it
+    can forge all of it, add entries at the end, or restore an older copy. Against a copy of `head`
+    that was kept elsewhere, `verify` finds every forgery of earlier entries.
     """
 
-    def __init__(self, folder: Path, *, timeout: float, step: Step | None) -> None:
+    def __init__(self, place: Place, *, timeout: float, step: Step | None) -> None:
         """Call `Journal.open` or `Journal.create` instead."""
-        self.folder = folder
+        self.place = place
         self._timeout = timeout
         self._step = step or (lambda _: None)
         self._process = os.getpid()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._fresh = True
-        with ExitStack() as files, explained(folder):
-            self._head = files.enter_context(closing(HeadFile(folder / HEAD_FILE)))
-            self._writer = files.enter_context(closing(Store(folder, timeout)))
-            self._reader = files.enter_context(closing(Store(folder, timeout)))
+        with ExitStack() as stores:
+            self._writer = stores.enter_context(closing(store.connect(place, timeout)))
+            self._reader = stores.enter_context(closing(store.connect(place, timeout)))
             self._first = _promise(self._reader)
-            self._files: ExitStack | None = files.pop_all()
+            self._stores: ExitStack | None = stores.pop_all()
         self._last_seen = Head(self._first.number, self._first.hash)
 
     @classmethod
     def create(
         cls,
-        folder: str | Path,
+        place: str | Path,
         promise: Mapping[str, Any],
         *,
+        secret: bytes | None = None,
         timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
-        """Create a folder with a journal that begins with `promise`. A failure leaves no folder."""
-        path = Path(folder).resolve()
-        first = new_entry(1, START.hash, PROMISE, promise)
-        with explained(path):
-            if path.exists():
-                raise LedgerError(
-                    f"{path} exists already. Choose another folder, or open this one."
-                )
-            _create_folder(path, first)
-        return cls(path, timeout=timeout, step=step)
+        """Create a journal that begins with `promise`. A failure leaves nothing at the place.
+
+        `secret` is kept beside the journal, apart from what auditors may get.
+        """
+        found = store.resolve(place)
+        store.create(found, new_entry(1, START.hash, PROMISE, promise), secret)
+        return cls(found, timeout=timeout, step=step)
 
     @classmethod
     def open(
         cls,
-        folder: str | Path,
+        place: str | Path,
         promise: Mapping[str, Any] | None = None,
         *,
         timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
-        """Open the journal in a folder. A `promise` other than the first entry is refused.
+        """Open the journal at a place. A `promise` other than the first entry is refused.
 
         `step` is called during a turn with "begun", "full" (before the commit), "committed" and
         "done" (the head is written).
         """
-        path = Path(folder).resolve()
-        with explained(path):
-            if not (path / JOURNAL_FILE).is_file() or not (path / HEAD_FILE).is_file():
-                raise LedgerError(
-                    f"{path} {_description(path)}: {JOURNAL_FILE} or {HEAD_FILE} is missing."
-                )
-        journal = cls(path, timeout=timeout, step=step)
+        journal = cls(store.resolve(place), timeout=timeout, step=step)
         try:
             if promise is not None:
                 journal.expect(promise)
@@ -120,6 +105,14 @@ class Journal:
             journal.close()
             raise
         return journal
+
+    def __str__(self) -> str:
+        return store.describe(self.place)
+
+    def secret(self) -> bytes:
+        """Return the secret that the journal was created with."""
+        with self._read() as reader:
+            return reader.secret()
 
     @property
     def promise(self) -> dict[str, Any]:
@@ -129,8 +122,7 @@ class Journal:
         """Return a part of the promise that every database has, and no owner's ledger has."""
         if part not in self.promise:
             raise LedgerError(
-                f"{self.folder} is an owner's ledger of releases, no database: see `scumble ledger "
-                "show`."
+                f"{self} is an owner's ledger of releases, no database: see `scumble ledger show`."
             )
         return self.promise[part]
 
@@ -145,7 +137,7 @@ class Journal:
         if different:
             listed = ", ".join(_PARTS.get(name, name) for name in different)
             raise LedgerError(
-                f"The journal in {self.folder} was made for something else: it differs in "
+                f"The journal in {self} was made for something else: it differs in "
                 f"{listed}. Open it with what it was made with, or create another."
             )
 
@@ -193,22 +185,17 @@ class Journal:
         """
         seal = Head.parse(head) if isinstance(head, str) else head
         with self._read() as reader:
-            known_heads = self._head.read()  # before the entries: others may add some meanwhile
-            reader.run("BEGIN")  # one view of a journal that others may be writing
-            try:
+            known_heads = reader.recorded_head()  # before the entries: others may add some
+            with reader.view():
                 found = check_chain(reader.entries(-(2**63)), reader.last, known_heads, seal)
-                state = reader.run("PRAGMA integrity_check(1)")
-            finally:
-                reader.rollback()
-        broken = Finding(0, "SQLite finds that parts of the file contradict each other.")
-        return found if state == "ok" else (*found, broken)
+                return (*found, *reader.faults())
 
     def close(self) -> None:
-        """Wait for writes to the disk, and close the files."""
+        """Wait for writes to the disk, and close the stores."""
         with self._writing, self._reading:
-            if self._files is not None:
-                self._files.close()
-                self._files = None
+            if self._stores is not None:
+                self._stores.close()
+                self._stores = None
 
     def __enter__(self) -> Self:
         return self
@@ -223,30 +210,22 @@ class Journal:
             raise LedgerError(timeout_message(self._timeout))
         try:
             self._refuse_if_closed()
-            with explained(self.folder):
-                self._head.lock(self._timeout)
-            try:
+            with self._writer.exclusive():
                 yield
-            finally:
-                self._head.unlock()
         finally:
             self._writing.release()
 
     def _begin(self) -> Turn:
         since = Head(self._first.number, self._first.hash) if self._fresh else self._last_seen
-        self._writer.run("BEGIN IMMEDIATE")
-        turn = Turn(self._writer, since, self._head.read(), fresh=self._fresh)
+        self._writer.begin()
+        turn = Turn(self._writer, since, self._writer.recorded_head(), fresh=self._fresh)
         self._step("begun")
         return turn
 
     def _commit(self, turn: Turn) -> None:
         if turn.appended:
             self._step("full")
-            self._writer.run("COMMIT")
-            self._step("committed")
-            with explained(self.folder):
-                self._head.write(turn.last)
-            self._step("done")
+            self._writer.commit(turn.last, self._step)
         else:
             self._writer.rollback()
         self._last_seen, self._fresh = turn.last, False
@@ -265,42 +244,19 @@ class Journal:
             yield self._reader
 
     def _refuse_if_closed(self) -> None:
-        if self._files is None or os.getpid() != self._process:
+        if self._stores is None or os.getpid() != self._process:
             raise LedgerError(
                 "This journal was closed, or opened by another process. Open it again here."
             )
 
 
-def _create_folder(path: Path, first: Entry) -> None:
-    """Fill a folder under a temporary name, then rename it."""
-    partial = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial.mkdir(mode=0o700)
-    try:
-        Store.create(partial, first)
-        HeadFile.create(partial / HEAD_FILE, Head(first.number, first.hash))
-        _sync_folder(partial)
-        partial.rename(path)
-        _sync_folder(path.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _promise(reader: Store) -> Entry:
     """Return the first entry of a file that this version can read."""
-    version = reader.run("PRAGMA user_version")
+    version = reader.format
     if version != FORMAT:
         raise LedgerError(
             f"The journal has format {version}; this version of scumble reads format {FORMAT}. "
-            "Upgrade scumble, or restore the folder from a copy."
+            "Upgrade scumble, or restore the journal from a copy."
         )
     first = next(reader.entries(1), None)
     if first is None or first.number != 1 or first.kind != PROMISE or not first.intact:
@@ -310,17 +266,6 @@ def _promise(reader: Store) -> Entry:
 
 def _part(promise: Mapping[str, Any], name: str) -> str | None:
     return canonical({name: promise[name]}) if name in promise else None
-
-
-def _description(path: Path) -> str:
-    """What a folder without a journal is, as a clause."""
-    if not path.exists():
-        return "does not exist"
-    release = (path / "manifest.json").exists()
-    return "is a release (ask it by `scumble query`), no database" if release else "has no journal"
-
-
-Step = Callable[[str], None]
 
 
 class Turn:

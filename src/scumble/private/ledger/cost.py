@@ -45,7 +45,7 @@ _WORDS: Mapping[Relation, str] = {
     "replace": "replacing one person",
     "add_remove": "adding or removing one person",
 }
-_UNCONDITIONAL = ("ε-DP", "ε-LDP")
+_UNCONDITIONAL = ("ε-DP", "ε-LDP", "(ε, δ)-DP")
 _NO_READING = ("role", "from_data")
 
 
@@ -224,7 +224,7 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
     if mechanism.name == "alphabeta":
         return _claims_of_tuples(mechanism, stated)
     found = [
-        ReleaseClaim(PrivacyLoss(_epsilon(mechanism, each)), _RELATIONS[each.neighbourhood])
+        ReleaseClaim(_loss(mechanism, each), _RELATIONS[each.neighbourhood])
         for each in _losses(stated)
     ]
     words = " and ".join(dict.fromkeys(each.statement for each in stated)) or "nothing in numbers"
@@ -257,10 +257,15 @@ def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
     ]
 
 
-def _epsilon(mechanism: Mechanism, stated: Guarantee) -> Fraction:
-    """Return the ε of the parameters, which is exact, or the stated one, which is rounded up."""
-    claimed = Fraction(stated.parameters["epsilon"])
-    asked = mechanism.parameters.get("epsilon")
+def _loss(mechanism: Mechanism, stated: Guarantee) -> PrivacyLoss:
+    delta = _exact(mechanism, stated, "delta") if "delta" in stated.parameters else Fraction(0)
+    return PrivacyLoss(_exact(mechanism, stated, "epsilon"), delta=delta)
+
+
+def _exact(mechanism: Mechanism, stated: Guarantee, name: str) -> Fraction:
+    """Return ε or δ of the parameters, which is exact, or the stated one, which is rounded up."""
+    claimed = Fraction(stated.parameters[name])
+    asked = mechanism.parameters.get(name)
     return claimed if asked is None else min(claimed, Fraction(str(asked)))
 
 

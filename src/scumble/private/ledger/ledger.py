@@ -12,6 +12,7 @@ from scumble.model.errors import ParameterError, PromiseError, SourceError
 from scumble.model.privacy.guarantee import read_delta
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.journal import Journal
+from scumble.private.journal.store import Place
 from scumble.private.ledger.cost import Bill, ReleaseClaim, bill_of_database
 from scumble.private.ledger.statement import Statement, refuse
 from scumble.private.ledger.terms import LedgerTerms, Total
@@ -30,7 +31,7 @@ class Ledger:
     charged again.
     """
 
-    def __init__(self, folder: Path, terms: LedgerTerms) -> None:
+    def __init__(self, folder: Place, terms: LedgerTerms) -> None:
         """Call `Ledger.create` or `Ledger.open`."""
         self.folder = folder
         self.terms = terms
@@ -49,7 +50,7 @@ class Ledger:
         parts: str | None = None,
         name: str = "one table",
     ) -> Self:
-        """Create a ledger in a new folder.
+        """Create a ledger in a new folder, or in PostgreSQL (`postgresql://.../schema.name`).
 
         `epsilon`, or `epsilon` with `delta`, is the limit of the loss of one person in all; without
         it the ledger adds up and refuses nothing. `pure` is the part of `epsilon` that is kept for
@@ -71,13 +72,13 @@ class Ledger:
             parts=parts,
         )
         with Journal.create(folder, terms.to_dict()) as journal:
-            return cls(journal.folder, terms)
+            return cls(journal.place, terms)
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         """Open a ledger that was created before."""
         with Journal.open(folder) as journal:
-            return cls(journal.folder, LedgerTerms.from_dict(journal.promise, folder))
+            return cls(journal.place, LedgerTerms.from_dict(journal.promise, folder))
 
     @contextmanager
     def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:

@@ -4,7 +4,8 @@ account first and reads the counts afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from fractions import Fraction
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,14 @@ class PrivateTable:
     @property
     def schema(self) -> Schema:
         return self._counter.schema
+
+    def over(self, counter: Callable[[CellCounter], CellCounter]) -> PrivateTable:
+        """Return a table that counts by `counter` of this one's counter; its measurements are
+        charged to the same account, and draw noise from the same keystream.
+        """
+        found = copy(self)
+        found._counter = counter(self._counter)
+        return found
 
     def public_rows(self, unit: PrivacyUnit) -> int | None:
         """Return the number of rows that were counted, if no replacement of a person changes it.

@@ -240,6 +240,7 @@ class AlphaBeta(Publisher):
         self, evidence: Tuples, published: Path, rows: Rows, noise: Keystream, folder: Path
     ) -> Tuples:
         """The next view of the same table, written into `folder` beside those in `published`."""
+        from scumble.private.engines.engine import open_engine
         from scumble.private.perturbation.tuple_views import TupleViews
         from scumble.private.tables.sorted_keys import true_tuples
 
@@ -249,7 +250,8 @@ class AlphaBeta(Publisher):
                 f"All views that the promise covers ({self._views}) are published; plan more from "
                 f"the start, as {setting('views', 3)}."
             )
-        true = true_tuples(rows, self._duplicates, self._multiplicity)
+        read = open_engine(rows, noise).batches
+        true = true_tuples(rows, self._duplicates, self._multiplicity, read)
         if len(true) != law.rows:
             raise PromiseError(
                 "This is not the table that was published before, its size differs: a view can be "

@@ -475,7 +475,9 @@ class DealKernel:
         self, stream: Keystream, pieces: Iterator[list[npt.NDArray[Any]]], given: Whole | None
     ) -> Iterator[Made]:
         if given is None:  # a unit that had no rows when they were counted
-            raise SourceError(CHANGED)
+            if any(len(columns[0]) for columns in pieces):
+                raise SourceError(CHANGED)
+            return
         urns = self.deal.urns(given)
         for columns in pieces:
             hidden = [columns[place] for place in self.sensitive]

@@ -60,9 +60,13 @@ class Candidates:
         """Return the same candidates, with a score for each where they are few for k choices."""
         if not self.untouched or self.size > max(_LISTED * k, 2 * len(self.keys)):
             return self
+        return Candidates.listed(self.dense())
+
+    def dense(self) -> Integers:
+        """Return the scores of all candidates."""
         scores = np.full(self.size, self.rest, np.int64)
         scores[self.keys.astype(np.int64)] = self.scores
-        return Candidates.listed(scores)
+        return scores
 
 
 def select_top(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,6 +51,12 @@ class CellCounter(Protocol):
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         """Yield the sets or sequences of an attribute in batches, in the order of the rows."""
+        ...
+
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        """Yield several lists of each row that belong together value by value."""
         ...
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
@@ -106,6 +113,11 @@ class RowCounter:
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         return self._limited(unit).lists(name)
 
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        return self._limited(unit).paired_lists(names)
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.key_pairs import KeyPairs
 
@@ -137,6 +149,11 @@ class TensorCounter:
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         raise SchemaError(f"A table of counts has no lists; '{name}' cannot be read from it.")
 
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        return iter([[lists] for lists in self.lists(names[0], unit)])
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.key_pairs import CellKeysCounter
 
@@ -150,8 +167,64 @@ class TensorCounter:
         return np.ascontiguousarray(marginal).reshape(-1)
 
 
-class ListCounter:
-    """The lists of a table that is given as the number of rows with each of some `lists`."""
+class CountedLists(ABC):
+    """Counts of the columns that are derived from one list of a table, such as `first(x)`."""
+
+    schema: Schema
+    counted: int
+
+    @abstractmethod
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        """Yield the list that all columns are derived from."""
+
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        cells = [self.schema.cell_keys(each) for each in sets]
+        found = [np.zeros(keys.size, np.int64) for keys in cells]
+        self.counted = 0
+        for lists in self._all(unit):
+            self.counted += len(lists)
+            for each, keys, counts in zip(sets, cells, found, strict=True):
+                if each:
+                    _add(counts, keys.pack(self._derived(each, lists)).astype(np.int64))
+                else:
+                    counts += len(lists)
+        return found
+
+    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
+        keys = self.schema.cell_keys(names)
+        none = [np.empty(0, self.schema[name].code_type) for name in names]
+        derived = (self._derived(names, lists) for lists in self._all(unit))
+        found = occupied(map(keys.pack, chain([none], derived)))
+        self.counted = int(found.counts.sum())
+        return found
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        raise SchemaError("A table of lists has no open categories.")
+
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        raise SchemaError("A table of one list has no lists that belong together.")
+
+    def _all(self, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        return self.lists(self.schema.lists[0].name, unit)
+
+    def _derived(self, names: Sequence[str], lists: EncodedLists) -> list[npt.NDArray[Any]]:
+        found = []
+        for name in names:
+            derivation = self.schema.derivation(name)
+            if derivation is None:
+                raise SchemaError(f"A table of lists has no column '{name}'.")
+            found.append(derivation.encode(lists))
+        return found
+
+
+class ListCounter(CountedLists):
+    """The lists of a table that is given as the number of rows with each of some `lists`.
+
+    Where several lists of the schema belong together, a code stands for one value of each: it is
+    their place in the product of the domains of all members, the last one fastest.
+    """
 
     selects = False
 
@@ -165,17 +238,15 @@ class ListCounter:
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._lists = EncodedLists(offsets, np.concatenate(codes), np.zeros(self.counted, np.bool_))
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        raise SchemaError("A table of lists has no cells to count.")
-
-    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
-        raise SchemaError("A table of lists has no cells to count.")
-
-    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        raise SchemaError("A table of lists has no cells to count.")
-
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         yield self._lists
+
+    def paired_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        sizes = [self.schema[name].lists.members.size for name in names]
+        columns = np.unravel_index(self._lists.codes, sizes)
+        yield [replace(self._lists, codes=codes) for codes in columns]
 
 
 def _weighted(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import glob
-import re
 from pathlib import Path
 
 import pyarrow as pa
 
 from scumble.model.errors import ScumbleError, SourceError, named
+from scumble.model.relational import is_address
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame
 from scumble.private.tables.source import Source
 
 __all__ = ["Source", "expected_rows", "open_source"]
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # of a database
 _SAMPLED = 1 << 18  # bytes of a CSV file from which its rows are estimated
 _PARQUET = (".parquet", ".pq")
 _DATABASE = (".duckdb", ".ddb", ".db")
@@ -30,7 +29,7 @@ def open_source(source: object, *, table: str | None = None, query: str | None =
     SELECT for the database. In memory, Arrow tables and streams and data frames of pandas and
     polars are accepted.
     """
-    if isinstance(source, str) and ADDRESS.match(source):
+    if isinstance(source, str) and is_address(source):
         from scumble.private.tables.relations import Relation
 
         return Relation(source, table, query)

@@ -7,21 +7,27 @@ of the address.
 
 from __future__ import annotations
 
-import importlib
-import re
 import weakref
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.errors import SourceError, named
+from scumble.model.relational import (
+    POSTGRESQL,
+    SQLITE,
+    Address,
+    DatabaseError,
+    connect,
+    driver_errors,
+    failure_of,
+    read_address,
+)
 from scumble.private.tables.source import (
     Source,
     check_distinct,
@@ -33,21 +39,6 @@ from scumble.private.tables.source import (
 # PostgreSQL types that ADBC hands over as they are; of all others the text is read.
 _PLAIN = frozenset("int2 int4 int8 bool date text varchar bpchar name".split())
 _MEASURED = frozenset("float4 float8 numeric timestamp timestamptz bytea".split())
-# By the first characters of the SQLSTATE of an error, the longest first.
-_REASONS = {
-    "42P01": "there is no such table, or the query names one that does not exist",
-    "42703": "the query names a column that does not exist",
-    "42501": "permission is denied",
-    "25006": "the query writes, and a source is only read",
-    "57014": "the server cancelled the query",
-    "08": "the connection was lost",
-    "22": "the query cannot be computed for some value",
-    "28": "the server refused the user or the password",
-    "3D": "there is no such database",
-    "42": "the query is not valid SQL",
-    "53": "the server has too few resources",
-    "57": "the server was shut down",
-}
 
 
 @dataclass(frozen=True)
@@ -59,8 +50,6 @@ class _Dialect:
     lists the tables and views, by schema and name; `key` lists the columns of a primary key.
     """
 
-    name: str
-    driver: str
     begin: tuple[str, ...]
     processes: str
     tables: str
@@ -70,8 +59,6 @@ class _Dialect:
 
 
 _POSTGRESQL = _Dialect(
-    name="PostgreSQL",
-    driver="adbc_driver_postgresql",
     begin=(
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
         "SET LOCAL client_min_messages = error",  # they would be printed, and can quote values
@@ -87,8 +74,6 @@ _POSTGRESQL = _Dialect(
     main="public",
 )
 _SQLITE = _Dialect(
-    name="SQLite",
-    driver="adbc_driver_sqlite",
     begin=(),  # the first read of a transaction takes the snapshot
     processes="",
     tables="SELECT 'main', name FROM sqlite_master WHERE type IN ('table', 'view') "
@@ -97,7 +82,7 @@ _SQLITE = _Dialect(
     collation="BINARY",
     main="main",
 )
-_DIALECTS = {"postgresql": _POSTGRESQL, "postgres": _POSTGRESQL, "sqlite": _SQLITE}
+_DIALECTS = {POSTGRESQL: _POSTGRESQL, SQLITE: _SQLITE}
 
 
 class Relation(Source):
@@ -109,10 +94,10 @@ class Relation(Source):
     def __init__(self, address: str, table: str | None = None, query: str | None = None) -> None:
         if table is not None and query is not None:
             raise SourceError(f"Give {named('table')} or {named('query')}, not both.")
-        dialect, uri, name = _read_address(address)
-        self._dialect = dialect
-        self.description = f"The {dialect.name} database{f' {name!r}' if name else ''}"
-        self._snapshot = _Snapshot(self.description, dialect, uri)
+        database = read_address(address)
+        dialect = self._dialect = _DIALECTS[database.system]
+        self.description = _upper(str(database))
+        self._snapshot = _Snapshot(self.description, dialect, database)
         self._order = ""
         self._table: tuple[str, str] | None = None
         if query is not None:
@@ -182,23 +167,13 @@ class _Snapshot:
 
     description: str
     dialect: _Dialect
-    uri: str = field(repr=False)
+    address: Address
 
     def __post_init__(self) -> None:
         try:
-            driver = importlib.import_module(f"{self.dialect.driver}.dbapi")
-        except ImportError:
-            raise SourceError(
-                f"{self.dialect.name} is read by the package {self.dialect.driver}, which is not "
-                "installed: install scumble[postgres]."
-            ) from None
-        reason = None
-        try:
-            self._connection = driver.connect(self.uri)
-        except _errors() as error:
-            reason = _connecting(error)
-        if reason is not None:
-            raise SourceError(f"{self.description} cannot be opened: {reason}.")
+            self._connection = connect(self.address)
+        except DatabaseError as failure:
+            raise SourceError(f"{self.description} cannot be opened: {failure.reason}.") from None
         weakref.finalize(self, self._connection.close)
         for statement in self.dialect.begin:
             for _ in self.stream(statement):
@@ -213,8 +188,8 @@ class _Snapshot:
                     cursor.execute(self.dialect.processes.format(processes))
                 cursor.execute(sql)
                 yield from cursor.fetch_record_batch()
-        except _errors() as error:
-            reason = _reason(error)
+        except driver_errors() as error:
+            reason = failure_of(error).reason
         # Raised outside of the except clause, so that the error of the driver is not kept.
         if reason is not None:
             raise SourceError(f"{self.description} cannot be read: {reason}.")
@@ -231,86 +206,9 @@ class _Snapshot:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
                 return cursor.fetch_record_batch().schema
-        except _errors() as error:
-            reason = _reason(error)
+        except driver_errors() as error:
+            reason = failure_of(error).reason
         raise SourceError(f"{self.description} cannot be read: {reason}.")
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    from adbc_driver_manager import Error
-
-    return Error, pa.ArrowException, OSError, ValueError
-
-
-def _reason(error: Exception) -> str:
-    """Return a sentence for an error, without its words."""
-    state = getattr(error, "sqlstate", None) or ""
-    for beginning in sorted(_REASONS, key=len, reverse=True):
-        if state.startswith(beginning):
-            return _REASONS[beginning]
-    for pattern, sentence in _SENTENCES:
-        if re.search(pattern, str(error), re.IGNORECASE):
-            return sentence
-    return "the database gave an error (run the query yourself to see its words)"
-
-
-# For SQLite, and for errors in the middle of a result, which have no SQLSTATE.
-_SENTENCES = (
-    (r"no such table", _REASONS["42P01"]),
-    (r"no such column", _REASONS["42703"]),
-    (r"syntax error", _REASONS["42"]),
-    (r"readonly database|read-only transaction", _REASONS["25006"]),
-    (r"division by zero|out of range|invalid (input|byte)|overflow", _REASONS["22"]),
-    (r"cancell?ing statement", _REASONS["57014"]),
-    (r"terminating connection|closed the connection", _REASONS["08"]),
-    (r"not a database", "it is no database file"),
-    (r"locked|busy", "another connection holds it open"),
-)
-
-
-def _connecting(error: Exception) -> str:
-    """Return why a connection could not be made."""
-    text = str(error)
-    if re.search(r"password|authentication|role .* does not exist|pg_hba", text):
-        return f"{_REASONS['28']}; PGPASSFILE, PGSERVICE or PGPASSWORD can name them"
-    if re.search(r"database .* does not exist", text):
-        return _REASONS["3D"]
-    if re.search(r"invalid|missing \"=\"|unexpected", text):
-        return "its address is not written as one"
-    if re.search(r"unable to open", text):
-        return "its file cannot be read"
-    return "the server cannot be reached"
-
-
-def _read_address(address: str) -> tuple[_Dialect, str, str]:
-    """Return the dialect of an address, the address for the driver, and the name of the database.
-
-    `postgresql+driver://`, as SQLAlchemy writes it, is the same as `postgresql://`.
-    """
-    scheme, _, rest = address.partition("://")
-    dialect = _DIALECTS.get(scheme.lower().partition("+")[0])
-    if dialect is None:
-        raise SourceError(
-            "An address of a database begins with postgresql:// or sqlite://. The one that was "
-            "given begins with something else."
-        )
-    if dialect is _SQLITE:
-        path = Path(unquote(rest.partition("?")[0])[1:])
-        if not path.is_file():
-            raise SourceError(
-                f"There is no file '{path}'. An address of a file is sqlite:///people.db, and "
-                "with a path from the root sqlite:////folder/people.db."
-            )
-        return dialect, f"file:{quote(str(path))}?mode=ro", path.name
-    parts = urlsplit(f"postgresql://{rest}")
-    options = parse_qs(parts.query)
-    if parts.password or "password" in options or "sslpassword" in options:
-        raise SourceError(
-            "The address of the database has a password in it, which others can read in lists of "
-            "processes and logs. Leave it out, and use PGPASSFILE, PGSERVICE or PGPASSWORD."
-        )
-    name = unquote(parts.path.lstrip("/")) or "".join(options.get("dbname", []))
-    return dialect, f"postgresql://{rest}", name
 
 
 def _server_type(column: pa.Field) -> str:
@@ -340,3 +238,7 @@ def _weighted(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int
 
 def _lower(description: str) -> str:
     return description[0].lower() + description[1:]
+
+
+def _upper(description: str) -> str:
+    return description[0].upper() + description[1:]

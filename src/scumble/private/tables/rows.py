@@ -179,6 +179,41 @@ class Rows:
         self.outside_counts.clear()
         return (lists for _, _, [lists] in self._stream([attribute]))
 
+    def paired_lists(self, names: Sequence[str]) -> Iterator[list[EncodedLists]]:
+        """Yield several lists of each row, such as the x and the y of points, which belong together
+        value by value; each call is a new pass.
+
+        A row whose lists differ in length, or have missing values, is treated as one with values
+        outside their domain. With "missing" all lists of such a row are read as empty ones, since
+        it is not known which values belong together.
+        """
+        attributes = [self.schema[name] for name in names]
+        for attribute in attributes:
+            _ = attribute.lists  # raises SchemaError for any other column
+        self._require(list(names))
+        self.outside_columns.clear()
+        self.outside_counts.clear()
+        for _, _, lists in self._stream(attributes):
+            yield self._paired(names, lists)
+
+    def _paired(self, names: Sequence[str], lists: list[EncodedLists]) -> list[EncodedLists]:
+        gaps = [each.gaps for each in lists if each.gaps is not None]
+        differ = [each.lengths != lists[0].lengths for each in lists]
+        wrong = np.logical_or.reduce([*differ, *gaps])
+        if wrong.any():
+            if self.outside == "error":
+                raise DomainError(
+                    f"A row has not as many values of each of {', '.join(names)}, which belong "
+                    f"together. Choose {setting('outside', 'drop')} to leave such rows out.",
+                    column=names[0],
+                    row=0,
+                )
+            self._note(names[0], wrong)
+        if self.outside == "drop":
+            return [each[~wrong] for each in lists] if wrong.any() else lists
+        wrong = np.logical_or.reduce([wrong, *(each.outside for each in lists)])
+        return [each.emptied(wrong) for each in lists] if wrong.any() else lists
+
     def identified(
         self, person: str, names: Sequence[str]
     ) -> Iterator[tuple[pa.Array, list[np.ndarray]]]:

@@ -73,11 +73,11 @@ def true_tuples(
     rows: Rows,
     duplicates: Duplicates,
     multiplicity: int,
-    batches: Callable[[Sequence[str]], Iterator[list[npt.NDArray[Any]]]] | None = None,
+    batches: Callable[[Sequence[str]], Iterator[list[npt.NDArray[Any]]]],
 ) -> Keys:
     """Return the table as a set of tuples over its published columns, as sorted keys.
 
-    `batches` reads the codes; without it, the rows do.
+    `batches` reads the codes of columns.
 
     With a `multiplicity` above 1, equal rows are numbered, and the number is one more column.
     Otherwise, equal rows are an error, or are counted once if `duplicates` is "collapse".
@@ -86,7 +86,7 @@ def true_tuples(
     names = [attribute.name for attribute in attributes]
     plain = rows.schema.cell_keys(names)
     none = plain.pack([np.empty(0, attribute.code_type) for attribute in attributes])
-    keys = sort_keys(np.concatenate([none, *map(plain.pack, (batches or rows.batches)(names))]))
+    keys = sort_keys(np.concatenate([none, *map(plain.pack, batches(names))]))
     firsts = _firsts(keys)
     if multiplicity > 1:
         numbered = CellKeys([*plain.sizes, multiplicity])

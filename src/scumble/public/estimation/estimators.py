@@ -30,6 +30,7 @@ _ESTIMATORS = {
     "groups": ("anatomy.answer", "anatomy.answer_many"),
     "generalised": ("generalised.answer", "generalised.answer"),
     "measurements": ("measurements.answer", "measurements.answer"),
+    "synthetic": ("synthetic.answer", "synthetic.answer"),
 }
 
 

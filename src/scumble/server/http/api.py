@@ -73,7 +73,8 @@ def history(service: Service, call: Call) -> Result:
 
 
 def status(service: Service, call: Call) -> Result:
-    return Result(call.data.status(call.analyst))
+    analyst = call.user.name if call.user.role == "analyst" else None
+    return Result(call.data.status(analyst))
 
 
 def _finite(value: Any) -> Any:
@@ -122,6 +123,15 @@ def create_token(service: Service, call: Call) -> Result:
         body["role"], body["name"], days=body.get("days"), datasets=body.get("datasets")
     )
     return Result({"token": text, **token.public()}, status=201)
+
+
+def usage(service: Service, call: Call) -> Result:
+    return Result({"analysts": call.data.usage()})
+
+
+def set_quota(service: Service, call: Call) -> Result:
+    call.data.set_quota(call.body["analyst"], call.body.get("epsilon"))
+    return Result({"analysts": call.data.usage()})
 
 
 def revoke_token(service: Service, call: Call) -> Result:
@@ -210,6 +220,22 @@ ROUTES = (
     _route(
         "GET", f"{_DATASET}/certificate", "certificate", AUDITING, certificate,
         "The certificate, as an HTML page.", returns="text/html",
+    ),
+    _route(
+        "GET", f"{_DATASET}/usage", "usage", OWNER, usage,
+        "What each analyst asked and was charged, with the quotas.", statuses=(409,),
+    ),
+    _route(
+        "POST", f"{_DATASET}/quotas", "quota", OWNER, set_quota,
+        "Give an analyst a part of epsilon, change it, or end it.",
+        body=(
+            Field("analyst", "string", "The name of the analyst's token.", True, longest=60),
+            Field(
+                "epsilon", "number", "Their part of epsilon; null ends the quota.",
+                least=0, most=1e6,
+            ),
+        ),
+        statuses=(409,),
     ),
     _route("GET", "tokens", "tokens", OWNER, list_tokens, "All tokens; never their text."),
     _route(

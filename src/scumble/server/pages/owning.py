@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from scumble.model.errors import ScumbleError
 from scumble.server.http.routes import OWNER, Call, Result, Route
+from scumble.server.pages.drawings import used_drawing
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
 from scumble.server.service import Service
@@ -26,7 +26,7 @@ def create(service: Service, call: Call) -> Result:
         text, token = service.tokens.create(
             str(form.get("role", "")),
             str(form.get("name", "")).strip(),
-            days=_number(days) if days else None,
+            days=_number(days, "days") if days else None,
             datasets=[str(form["dataset"])] if form.get("dataset") else None,
         )
     except (ScumbleError, Problem) as error:
@@ -42,19 +42,39 @@ def revoke(service: Service, call: Call) -> Result:
 
 def usage(service: Service, call: Call) -> Result:
     """Which analyst asked how much of which data set."""
+    return _usage(service, call)
+
+
+def quota(service: Service, call: Call) -> Result:
+    """Give, change or end the quota of an analyst, and show the page again."""
+    form = call.body
+    try:
+        part = None if form.get("end") else _number(str(form.get("epsilon", "")), "quota")
+        call.data.set_quota(str(form.get("analyst", "")).strip(), part)
+    except (ScumbleError, Problem) as error:
+        return _usage(service, call, problem=problem_of(error, owner=True), about=call.data.name)
+    return redirect("/usage")
+
+
+def _usage(service: Service, call: Call, problem: Problem | None = None, about: str = "") -> Result:
     found = []
     for data in service.catalogue:
-        if data.kind != "database":
-            continue
-        asked: Counter[str] = Counter()
-        charged: Counter[str] = Counter()
-        for event in data.history(None):
-            name = event["analyst"] or "(nobody)"
-            asked[name] += 1
-            charged[name] += event["new numbers"]
-        people = [(name, asked[name], charged[name]) for name in sorted(asked)]
-        found.append({"data": data, "status": data.status(None), "people": people})
-    return render("usage.html", found=found, **shared(service, call))
+        if data.kind == "database":
+            people = [
+                {**each, "bar": used_drawing(each["used"], each["most"]) if each["most"] else ""}
+                for each in data.usage()
+            ]
+            found.append({"data": data, "status": data.status(None), "people": people})
+    named = sorted({each.name for each in service.tokens.all() if each.role == "analyst"})
+    return render(
+        "usage.html",
+        200 if problem is None else problem.status,
+        found=found,
+        named=named,
+        problem=problem,
+        about=about,
+        **shared(service, call),
+    )
 
 
 def _page(service: Service, call: Call, **values: Any) -> Result:
@@ -63,11 +83,11 @@ def _page(service: Service, call: Call, **values: Any) -> Result:
     return render("tokens.html", tokens=listed, roles=ROLES, **shared(service, call), **known)
 
 
-def _number(text: str) -> float:
+def _number(text: str, what: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Problem(422, "The days must be a number.") from None
+        raise Problem(422, f"The {what} must be a number.") from None
 
 
 ROUTES = (
@@ -75,4 +95,5 @@ ROUTES = (
     Route("POST", "/tokens", "page: new token", OWNER, create, "Make a token."),
     Route("POST", "/tokens/revoke", "page: revoke", OWNER, revoke, "Revoke a token."),
     Route("GET", "/usage", "page: usage", OWNER, usage, "Who used how much."),
+    Route("POST", "/data/{dataset}/quota", "page: quota", OWNER, quota, "Set a quota."),
 )

@@ -11,7 +11,6 @@ from scumble.server.postgres.messages import WireError, error_message
 from scumble.server.postgres.session import Connection
 from scumble.server.service import Service
 
-MOST_CONNECTIONS = 500
 _FULL = WireError("53300", "Too many connections are open already.", fatal=True)
 
 
@@ -50,7 +49,7 @@ class Listener:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  # it runs in one
-        if len(self._tasks) >= MOST_CONNECTIONS:
+        if len(self._tasks) >= self.service.limits.wire_connections:
             writer.write(error_message(_FULL))
             writer.close()
             return

@@ -51,8 +51,6 @@ from scumble.server.tokens import Token
 log = logging.getLogger("scumble.server")
 LOGIN_SECONDS = 20.0
 _MOST_NAMED = 50  # prepared statements and portals of a connection
-_OF_TOKEN = 50  # connections of one token
-_IDLE_SECONDS = 3600.0
 _RELAX = ("regression", "compound", "refuse")
 CANCELLED = (
     "The question was cancelled. If it was answered before that, asking it again is free of charge."
@@ -126,13 +124,17 @@ class Connection:
             return False
         if code != VERSION_3:
             raise WireError("08P01", "Version 3 of the protocol is spoken here.", fatal=True)
+        if self._tls is not None and self.service.settings.require_tls:
+            raise WireError("28000", "Only TLS is spoken here: say sslmode=require.", fatal=True)
         given = _startup_fields(content)
         user, name = given.get("user", ""), given.get("database", given.get("user", ""))
         self.token = await self._authenticated(user)
         self._name = name
         self.data = self._dataset(self.token, name)
-        if sum(each.token == self.token for each in self._running.values()) >= _OF_TOKEN:
-            raise WireError("53300", f"A token has at most {_OF_TOKEN} connections.", fatal=True)
+        most = self.service.limits.wire_of_token
+        if sum(each.token == self.token for each in self._running.values()) >= most:
+            raise WireError("53300", f"A token has at most {most} connections.", fatal=True)
+        await self._give_quota(self.token)
         self.system = System(self.data, user)
         await self._send(
             message("R", struct.pack("!i", 0)),
@@ -179,6 +181,16 @@ class Connection:
                 "3D000", "There is no such data set for this token.", fatal=True
             ) from None
 
+    async def _give_quota(self, token: Token) -> None:
+        """Give an analyst who uses the wire for the first time a quota: dashboards ask often."""
+        share = self.service.limits.wire_quota
+        if token.role == "analyst" and share < 1:
+            await self._run(lambda: self._with_quota(token.name, share))
+
+    def _with_quota(self, analyst: str, share: float) -> Rows:
+        self.data.first_quota(analyst, share)
+        return Rows()
+
     def _cancel(self, content: bytes) -> None:
         """Cancel the question of another connection, if the numbers are those that it was given."""
         if len(content) == 8 and (other := self._running.get(struct.unpack("!ii", content))):
@@ -203,7 +215,7 @@ class Connection:
         }
         skipping = False
         while True:
-            async with asyncio.timeout(_IDLE_SECONDS):
+            async with asyncio.timeout(self.service.limits.wire_idle):
                 kind, content = await read_message(self.reader, self.service.limits.body)
             if kind == b"X":
                 return

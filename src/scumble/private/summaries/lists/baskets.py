@@ -23,7 +23,7 @@ from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.lists import DerivedName, ListDomain
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Claim, Study
+from scumble.private.hooks import ITEMS, SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.baskets import Integers, PrivateBaskets, noise_of_sets
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable, noisy_tables
@@ -33,7 +33,6 @@ from scumble.private.summaries.lists.bases import LARGEST, bases_of
 FILE = "tables.parquet"
 MOST_SETS = 10_000
 _LEVEL_Z = 1.96  # standard errors that noise stays within, nineteen times in twenty
-_CLIPPED_FROM = 30  # more items than this are counted by clipped sets
 _MORE = Fraction(11, 10)  # as many sets are planned for, in proportion to those asked for
 
 
@@ -107,10 +106,8 @@ class Baskets(ProtectedSummary):
         "exponential mechanism: Cesar, Rogers, ALT 2021 (bounded range); discrete Gaussian noise: "
         "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
     )
-    not_audited: ClassVar[str] = (
-        "the auditor does not record choices among sets of items yet; its steps are tested by "
-        "enumeration"
-    )
+    # More items than this are counted by clipped sets; the audit reaches them with fewer.
+    clipped_from: ClassVar[int] = 30
 
     attribute: str = field(kw_only=False)
     top: int
@@ -144,7 +141,7 @@ class Baskets(ProtectedSummary):
                 f'{schema[self.attribute].describe()}. Write type = "set" in the schema.'
             )
         most = min(self.planned, domain.members.size)
-        if most > _CLIPPED_FROM and set_number(most, self.longest) > MOST_NUMBERS:
+        if most > self.clipped_from and set_number(most, self.longest) > MOST_NUMBERS:
             raise ParameterError(
                 f"Baskets counts at most {MOST_NUMBERS:.0e} sets; {self.longest} of up to {most} "
                 f"items make more. Choose a smaller {named('top')} or {named('longest')}."
@@ -176,7 +173,7 @@ class Baskets(ProtectedSummary):
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         baskets = PrivateBaskets(table, self.attribute, self.unit)
         number = baskets.number_of_items(self.planned, self._part(_NUMBER))
-        if number > _CLIPPED_FROM:
+        if number > self.clipped_from:
             return self._by_sets(table, baskets, number, folder)
         return self._by_bases(table, baskets, number, folder)
 
@@ -250,7 +247,7 @@ class Baskets(ProtectedSummary):
         sentence = (
             f"To expect: if one basis is enough, the count of an item will be within ±{one:,.3g} "
             f"(2 items in it) to ±{all_:,.3g} ({LARGEST} items) {OFTEN}; if more than "
-            f"{_CLIPPED_FROM} items matter, the count of a set in clipped baskets within "
+            f"{self.clipped_from} items matter, the count of a set in clipped baskets within "
             f"±{_LEVEL_Z * many.variance**0.5:,.3g}."
         )
         return (sentence,)
@@ -271,7 +268,16 @@ class Baskets(ProtectedSummary):
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
-        return iter(())
+        given = protection(neighbours, top=2)
+        yield Claim(cls("x", **given), 1, schema=ITEMS)
+        yield Claim(_Clipped("x", **given), 1, schema=ITEMS)
+        yield Claim(cls("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
+
+
+class _Clipped(Baskets):
+    """Baskets that are always counted by clipped sets, for the audit of a few items."""
+
+    clipped_from = 0
 
 
 def _write(folder: Path, column: str, numbers: Integers) -> None:

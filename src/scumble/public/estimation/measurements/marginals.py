@@ -34,6 +34,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.itemsets import conjunction, refusal
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights, reader_of
 from scumble.public.sandbox import Sandbox
+from scumble.public.synthesis.noisy_tables import onto_simplex, raked
 
 _MOST_CACHED = 1 << 24  # cells of marginals
 _MOST_ERRORS = 1 << 12
@@ -178,8 +179,6 @@ def _product(blocks: Sequence[_Block]) -> Tensor:
 
 _COARSE = range(-14, 8, 3)  # powers of 2 that are tried first, then those beside the best one
 _SMALLEST = 1e-9  # value of a starting cell, so that a noisy one can raise it
-_ROUNDS = 30
-_AGREE = 1e-7  # tolerated disagreement with smaller tables, as a share of the total
 
 
 class Fit:
@@ -208,7 +207,7 @@ class Fit:
         if not self._total:
             return np.zeros([self._solver.sizes[place] for place in places])
         if len(places) == 1:
-            return projected(self._solver.marginal(places), self._total)
+            return onto_simplex(self._solver.marginal(places), self._total)
         smaller = {
             axes: self.table(tuple(places[axis] for axis in axes))
             for axes in combinations(range(len(places)), len(places) - 1)
@@ -219,15 +218,6 @@ class Fit:
             return start
         variance = 1 / (self._solver.rate(places) * self._solver.cells(places))
         return raked(moved(start, self._solver.marginal(places), variance), smaller)
-
-
-def projected(noisy: Tensor, total: float) -> Tensor:
-    """Return the table nearest to `noisy` that has no negative cell and the sum `total`."""
-    falling = np.sort(noisy, axis=None)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    last = int(np.flatnonzero(falling > excess)[-1]) if (falling > excess).any() else 0
-    found: Tensor = np.maximum(noisy - excess[last], 0.0)
-    return found
 
 
 def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
@@ -258,24 +248,6 @@ def _risk(start: Tensor, noisy: Tensor, variance: float, power: int) -> float:
     s = 2.0**power * variance
     found = _moved(start, noisy, s)
     return float(((found - noisy) ** 2).sum() + 2 * variance * (found / (found + s)).sum())
-
-
-def raked(table: Tensor, sums: dict[tuple[int, ...], Tensor]) -> Tensor:
-    """Scale `table` until it has the given sums, by iterative proportional fitting.
-
-    The keys of `sums` are sets of axes; the values are the wanted sums over all other axes.
-    """
-    for _ in range(_ROUNDS):
-        off = 0.0
-        for axes, wanted in sums.items():
-            others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-            held = table.sum(axis=others, keepdims=True)
-            aim = wanted.reshape(held.shape)
-            off = max(off, float(np.abs(held - aim).sum()))
-            table = table * np.divide(aim, held, out=np.zeros_like(held), where=held > 0)
-        if off <= _AGREE * float(table.sum()):
-            break
-    return table
 
 
 def rounded(table: Tensor) -> Tensor:

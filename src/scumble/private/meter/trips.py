@@ -1,0 +1,54 @@
+"""Trips on a public grid: sequences of points as sequences of the cells that they go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from scumble.model.parameters import free_name
+from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category
+from scumble.model.schema.lists import EncodedLists, ListDomain
+from scumble.model.schema.schema import Schema
+from scumble.private.tables.counter import CellCounter, CountedLists
+
+
+def trip_schema(schema: Schema, x: str, y: str, longest: int) -> Schema:
+    """Return the schema of trips: one sequence of cells of the grid of two sequences of numbers.
+
+    The cell x3y5 is in the bin 3 of the attribute `x` and the bin 5 of `y`, both counted from 0.
+    """
+    columns, lines = (schema[name].lists.members.size for name in (x, y))
+    cells = tuple(f"x{column}y{line}" for column, line in product(range(columns), range(lines)))
+    name = free_name("trip", schema.names)
+    domain = ListDomain("sequence", Category(cells), longest=longest)
+    return Schema((Attribute(name, schema[x].role, domain),))
+
+
+class TripCounter(CountedLists):
+    """The trips of a table. A cell that a trip stays in is counted once until the trip leaves it.
+
+    Every trip is a function of the points of its own row.
+    """
+
+    def __init__(self, counter: CellCounter, x: str, y: str, schema: Schema) -> None:
+        self.schema = schema
+        self.counted = 0
+        self._counter, self._points = counter, (x, y)
+        self._lines = counter.schema[y].lists.members.size
+
+    @property
+    def selects(self) -> bool:
+        return self._counter.selects
+
+    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        for x, y in self._counter.paired_lists(self._points, unit):
+            cells = x.codes.astype(np.int64) * self._lines + y.codes
+            new = np.ones(len(cells), bool)
+            new[1:] = (cells[1:] != cells[:-1]) | (x.owners[1:] != x.owners[:-1])
+            lengths = np.bincount(x.owners[new], minlength=len(x))
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            yield EncodedLists(offsets, cells[new], x.outside)

@@ -1,0 +1,1 @@
+"""Releases of synthetic rows, and of models from which rows can be drawn."""

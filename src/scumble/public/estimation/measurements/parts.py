@@ -1,0 +1,80 @@
+"""PartsReader: answers from a release of several parts, by the part that has the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from scumble.model.designs.lists.strings import Strings
+from scumble.model.errors import QueryError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.evidence.parts import Parts
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimation.measurements import answer as measured
+from scumble.public.estimation.measurements.readings import reader_of
+from scumble.public.estimation.strings.reader import StringsReader
+from scumble.public.sandbox import Sandbox
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One part: its measurements, the attributes of its columns, and its file in a sandbox."""
+
+    evidence: Measurements
+    schema: Schema
+    engine: Sandbox
+
+
+class PartsReader:
+    """Answers a question from the first part that has all columns of the question."""
+
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
+        self._parts = []
+        for part in cast(Parts, evidence.design).parts:
+            chosen = schema.select(part.columns)
+            self._parts.append(_Part(part, chosen, engine.of_file(chosen, part.file)))
+
+    def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
+        """Return every group of the answer with its estimate."""
+        part = self._part(query)
+        return measured.answer(part.evidence, part.schema, query, part.engine)
+
+    def answer_together(
+        self, queries: Sequence[Query], engine: Sandbox
+    ) -> dict[int, list[tuple[Key, Estimate]]]:
+        """Return the answers by place; none is found more cheaply together."""
+        return {place: list(self.answer(query, engine)) for place, query in enumerate(queries)}
+
+    def _part(self, query: Query) -> _Part:
+        for part in self._parts:
+            if set(query.attributes) <= set(part.evidence.columns):
+                return part
+        known = "; ".join(" with ".join(part.evidence.columns) for part in self._parts)
+        raise QueryError(
+            f"No part of this release has {', '.join(query.attributes)} together. "
+            f"It was counted by {known}."
+        )
+
+    # What the part of strings tells besides SQL.
+
+    def next(self, context: Sequence[Any]) -> pa.Table:
+        """Return the probability of every value after `context`."""
+        return self._strings().next(context)
+
+    def top(self, k: int, *, length: int | None = None) -> Estimates:
+        """Return the k most frequent strings."""
+        return self._strings().top(k, length=length)
+
+    def _strings(self) -> StringsReader:
+        for part in self._parts:
+            if isinstance(part.evidence.design, Strings):
+                found = reader_of(part.evidence, part.schema, part.engine)
+                return cast(StringsReader, found)
+        raise QueryError("This release has no part of strings.")

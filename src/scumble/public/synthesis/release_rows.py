@@ -1,0 +1,175 @@
+"""Rows of a release: which noisy tables its evidence states, and rows with the schema's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from scumble.model.designs.residuals import Residuals
+from scumble.model.errors import ParameterError, QueryError
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.parameters import whole
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimation.estimators import Estimator
+from scumble.public.estimation.measurements.marginals import ResidualReader
+from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
+from scumble.public.sandbox import Sandbox
+from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_total
+from scumble.public.synthesis.quality import quality
+from scumble.public.synthesis.row_model import RowModel
+from scumble.public.synthesis.tree_model import Codes
+
+MOST_ROWS = 10**8
+_MOST_CELLS = 1 << 16  # of a table that is read cell by cell
+_KEPT = "row model"  # in `Sandbox.derived`
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseRows:
+    """The row model of a release, with the attributes that its columns have."""
+
+    schema: Schema
+    names: tuple[str, ...]
+    model: RowModel
+
+    def table(self, number: int | None, seed: int | None) -> pa.Table:
+        """Return `number` rows (by default as many as the private table has, about)."""
+        wanted = self.expected if number is None else whole("rows", "n", number, 0, MOST_ROWS)
+        if seed is not None:
+            whole("rows", "seed", seed, least=0)
+        return self.decoded(self.model.rows(wanted, seed))
+
+    @property
+    def expected(self) -> int:
+        """The estimated number of rows of the private table."""
+        return min(max(round(self.model.total), 0), MOST_ROWS)
+
+    def decoded(self, columns: Sequence[Codes]) -> pa.Table:
+        """Return codes as values of the schema's types."""
+        pairs = zip(self.names, columns, strict=True)
+        return pa.table(
+            {
+                name: self.schema[name].decode(codes.astype(self.schema[name].code_type))
+                for name, codes in pairs
+            }
+        )
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far rows are from the noisy tables: see `synthesis.quality`."""
+        lacking = [name for name in self.names if name not in rows.column_names]
+        if lacking:
+            raise ParameterError.of("quality", "rows", "a table with all columns", lacking)
+        columns = []
+        for name, own in zip(self.names, self.model.classes, strict=True):
+            codes, outside = self.schema[name].encode(rows[name])
+            if outside.any():
+                raise ParameterError(f"The rows have a value of '{name}' outside its domain.")
+            columns.append(codes if own is None else own.of_code[codes])
+        model = self.model
+        return quality(self.names, columns, model.sizes, model.tables, model.total)
+
+
+def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> ReleaseRows:
+    """Return what draws rows of a release; ParameterError if it publishes rows or lists."""
+    if not isinstance(evidence, Measurements):
+        raise ParameterError(
+            "This release publishes rows itself, perturbed ones. Synthetic rows are drawn from "
+            "releases of noisy counts, such as Synthesis, Marginals or Histogram."
+        )
+    if _KEPT not in engine.derived:
+        model = _model(evidence, schema, engine)
+        engine.derived[_KEPT] = ReleaseRows(schema, evidence.columns, model)
+    return cast(ReleaseRows, engine.derived[_KEPT])
+
+
+def _model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowModel:
+    kind = evidence.design.kind
+    if kind in ("open", "strings", "itemsets"):
+        raise ParameterError(
+            "Synthetic rows are drawn from counts of columns with one value per row; this release "
+            "counts keys or lists."
+        )
+    sizes = [schema[name].size for name in evidence.columns]
+    if kind == "residuals":
+        tables = _residual_tables(evidence, schema, engine)
+    else:
+        tables = _read_tables(evidence, schema, engine)
+    total = estimated_total(tables) if evidence.rows is None else float(evidence.rows)
+    return RowModel.of(sizes, tables, total)
+
+
+def _residual_tables(evidence: Measurements, schema: Schema, engine: Sandbox) -> list[NoisyTable]:
+    """Return the least squares estimates of the largest sets that were measured."""
+    reader = cast(ResidualReader, reader_of(evidence, schema, engine))
+    sets = sorted(cast(Residuals, evidence.design).sets, key=len, reverse=True)
+    largest: list[frozenset[int]] = []
+    for each in sets:
+        if not any(each < other for other in largest) and reader.solver.determines(_places(each)):
+            largest.append(each)
+    return [_residual_table(reader, evidence, schema, _places(each)) for each in largest if each]
+
+
+def _residual_table(
+    reader: ResidualReader, evidence: Measurements, schema: Schema, places: Places
+) -> NoisyTable:
+    names = tuple(evidence.columns[place] for place in places)
+    cell = np.zeros([schema[name].size for name in names])
+    cell.reshape(-1)[0] = 1.0
+    ordered = tuple(name for name in schema.names if name in names)
+    order = [names.index(name) for name in ordered]
+    variance = reader.read(Weights((Part(ordered, cell.transpose(order)),))).variance
+    return NoisyTable(places, reader.marginal(places), max(variance, 1e-12))
+
+
+def _read_tables(evidence: Measurements, schema: Schema, engine: Sandbox) -> list[NoisyTable]:
+    """Return the table of all attributes if it is small and can be read; else those of all pairs
+    that can be, and of single attributes.
+    """
+    estimator, names = Estimator(evidence, schema, engine), evidence.columns
+    if joint := list(_tables_of(estimator, names, len(names))):
+        return joint
+    found = [each for ways in (2, 1) for each in _tables_of(estimator, names, ways)]
+    if len({place for table in found for place in table.places}) == len(names):
+        return found
+    raise ParameterError(
+        "Synthetic rows need the counts of every attribute, and this release does not tell them: "
+        "its domains are too large, or it was made for other questions."
+    )
+
+
+def _tables_of(estimator: Estimator, names: Sequence[str], ways: int) -> Iterator[NoisyTable]:
+    for places in combinations(range(len(names)), ways):
+        chosen = tuple(names[place] for place in places)
+        if estimator.schema.size(chosen) <= _MOST_CELLS:
+            try:
+                yield _read(estimator, places, chosen)
+            except QueryError:
+                continue
+
+
+def _read(estimator: Estimator, places: Places, names: tuple[str, ...]) -> NoisyTable:
+    """Return the counts of all cells of some attributes, as the release answers them."""
+    schema = estimator.schema
+    codes = [
+        {label: code for code, label in enumerate(schema[name].labels().to_pylist())}
+        for name in names
+    ]
+    counts = np.zeros([schema[name].size for name in names])
+    variances = []
+    for key, estimate in estimator.one(Query("count", groups=names)):
+        counts[tuple(own[value] for own, value in zip(codes, key, strict=True))] = estimate.value
+        variances.append(estimate.stderr**2)
+    known = [each for each in variances if isfinite(each)]
+    variance = sum(known) / len(known) if known else 1.0
+    return NoisyTable(places, counts, max(variance, 1e-12))
+
+
+def _places(places: frozenset[int]) -> Places:
+    return tuple(sorted(places))
