@@ -27,6 +27,8 @@ def _code(page: Path) -> str:
         "docs/primitives.md",
         "docs/releases.md",
         "docs/sequences.md",
+        "docs/baskets.md",
+        "docs/trajectories.md",
         "docs/tour.md",
         "docs/python.md",
     ],

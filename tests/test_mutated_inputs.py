@@ -22,7 +22,8 @@ from scumble.model.errors import ScumbleError
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
 from scumble.public import limits
-from scumble.public.release import MANIFEST, Release, _digest_of_json, digest
+from scumble.public.archive.archive import MANIFEST, _digest_of_json, digest
+from scumble.public.release import Release
 from tests.support import people
 
 SCHEMA = people.schema()

@@ -22,6 +22,7 @@ from scumble.model.schema.domains import IntegerRange as IntegerRange
 from scumble.model.schema.schema import Schema as Schema
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
+from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_release as open
@@ -45,6 +46,8 @@ from scumble.private.summaries.lists.trajectories import Trajectories as Traject
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
+from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
+from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -91,6 +94,7 @@ __all__ = [
     "LedgerError",
     "Marginals",
     "Mosaic",
+    "Mwem",
     "ParameterError",
     "Partition",
     "PrivTree",
@@ -105,8 +109,10 @@ __all__ = [
     "ScumbleError",
     "Sequences",
     "SourceError",
+    "Spark",
     "Sparse",
     "Subset",
+    "Synthesis",
     "Trajectories",
     "Uniform",
     "Wavelet",

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from scumble.audit.evidence_checks import Pattern, patterns
+from scumble.audit.evidence_checks import Pattern, multiset_counts, patterns
 from scumble.audit.generalised import candidate_shares
 from scumble.audit.report import Finding, clopper_pearson_lower
 from scumble.model.errors import ParameterError
@@ -175,17 +175,6 @@ def shown_counts(release: Release, target: str) -> Floats:
     else:
         raise ParameterError("The exposure test is about publishers; this release shows no rows.")
     return found
-
-
-def multiset_counts(channel: MultisetChannel, table: pa.Table, values: int) -> Floats:
-    """Return how often every value is in the multiset of each row."""
-    columns = [table[name].to_numpy() for name in channel.columns]
-    if channel.layout == "counts":
-        return np.stack(columns, axis=1).astype(np.float64)
-    counts = np.zeros((table.num_rows, values))
-    for members in columns:
-        np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
-    return counts
 
 
 def _likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.audit.distinguish import Outputs, distinguish
-from scumble.audit.exposure import SECRET, TARGET, VALUES, multiset_counts, secret_schema
+from scumble.audit.evidence_checks import multiset_counts
+from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError

@@ -18,11 +18,13 @@ from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, pairs, publish_runs, tables_of
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
-from scumble.audit.synthetic_rows import drawn_runs, urn_findings
+from scumble.audit.synthetic.replays import replay_finding
+from scumble.audit.synthetic.urns import drawn_runs, urn_findings
 from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary
 from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet
+from scumble.private.summaries.synthetic.mwem import Mwem
 
 # A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
 # number of runs is divided by these; the search for the worst pair takes a twentieth of the runs.
@@ -44,6 +46,10 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
         one, other = drawn_runs(claim, mechanism, runs, Keystream(seed))
         seen = distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
         yield _told(claim, seen, "a stratum of one person")
+    elif isinstance(mechanism, Mwem):
+        noise = Keystream(seed)
+        yield replay_finding(claim, mechanism, noise)
+        yield from _whole(claim, mechanism, None, runs, noise)
     elif isinstance(mechanism, Summary):
         found = None if mechanism.data_dependent else _worst(claim, mechanism)
         noise = Keystream(seed)

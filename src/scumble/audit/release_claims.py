@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta
-from scumble.audit.exposure import Exposure, exposure, multiset_counts
+from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta, multiset_counts
+from scumble.audit.exposure import Exposure, exposure
 from scumble.audit.generalised import check as check_groups
 from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.channels import (
@@ -185,7 +185,7 @@ def _exclusive(release: Release, promise: Guarantee) -> Finding | None:
 
 def _drawn(release: Release, promise: Guarantee) -> Finding | None:
     """Check the promise of synthetic rows by the rows and the prior of every stratum."""
-    from scumble.audit.synthetic_rows import release_loss
+    from scumble.audit.synthetic.urns import release_loss
 
     found = release_loss(release, promise)
     return None if found is None else _at_most(promise, found[0], found[1], found[2])

@@ -22,11 +22,12 @@ from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
@@ -35,7 +36,7 @@ from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
-from scumble.public import release as releases
+from scumble.public.archive import archive
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -65,27 +66,35 @@ def _in_all(progress: Progress) -> Progress:
     return told
 
 
+def _name(place: Path | str) -> str:
+    """Return the name of a release or database, without the user or host of an address."""
+    if isinstance(place, Path):
+        return place.name
+    target = read_target(place, ReleaseError)
+    return f"{target.schema}.{target.table}"
+
+
 def of_release(
-    folder: Path,
+    folder: Path | str,
     known: Sequence[str] = (),
     worst: int = 10,
     *,
     against: Path | None = None,
     joined: Path | None = None,
 ) -> Report:
-    """Return all findings about a release folder.
+    """Return all findings about a release, in a folder or at an address.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
     of everybody, with the `worst` people about whom most is learned. With the private table
     `against`, a release by generalise is compared with it, for its owner only, and with `joined`,
     another such release of the same table, it is told what both tell together.
     """
-    release = releases.load(folder)
+    release = archive.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
-    files = [releases.MANIFEST, *release.evidence.files]
+    files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
     return Report(
-        subject=f"the release {folder.name}",
+        subject=f"the release {_name(folder)}",
         findings=[*_release_findings(release), *_owner_findings(release, against, joined)],
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
@@ -94,7 +103,7 @@ def of_release(
             "parameters": dict(manifest.parameters),
             "columns": list(release.evidence.columns),
             "made by": manifest.software,
-            "checksums": {name: _checksum(folder / name) for name in files},
+            "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
         learned=_learned(release, known, worst) if known else None,
     )
@@ -105,7 +114,7 @@ def _owner_findings(
 ) -> Iterator[Finding]:
     if against is not None:
         outside: Any = release.manifest.outside
-        other = None if joined is None else releases.load(joined)
+        other = None if joined is None else archive.load(joined)
         yield from owner_findings(release, against, outside=outside, joined=other)
     elif joined is not None:
         raise ParameterError("Two releases are joined by the people of a table: give it, too.")
@@ -264,7 +273,11 @@ def _measured(
 
 
 def of_database(
-    folder: Path, *, attack: bool = True, seed: int | None = None, progress: Progress = _untold
+    folder: Path | str,
+    *,
+    attack: bool = True,
+    seed: int | None = None,
+    progress: Progress = _untold,
 ) -> Report:
     """Verify the journal of a database and, if `attack`, attack a twin of it.
 
@@ -284,7 +297,7 @@ def of_database(
     if attack:
         findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
     return Report(
-        subject=f"the database {folder.name}",
+        subject=f"the database {_name(folder)}",
         findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}."],
         not_protected=promise.limits,

@@ -29,6 +29,7 @@ _COMMANDS = {
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
     **dict.fromkeys(("rows", "export"), "groups.rows"),
+    **dict.fromkeys(("top", "rules", "next", "closed"), "groups.lists"),
     **dict.fromkeys(("select", "advise"), "advise"),
     "compare": "compare",
     "audit": "audit",
@@ -55,12 +56,18 @@ def application(only: str | None = None) -> typer.Typer:
     found.callback()(commands.start)
     for name, module in _COMMANDS.items():
         if only in (None, name):
-            found.command(name)(getattr(import_module(f"scumble.cli.{module}"), name))
+            found.command(name)(_function(module, name))
     for name, place in _GROUPS.items():
         if only in (None, name):
             module, _, group = place.rpartition(".")
             found.add_typer(getattr(import_module(f"scumble.cli.{module}"), group), name=name)
     return found
+
+
+def _function(module: str, name: str) -> Any:
+    """Return the function of a command; one with the name of a builtin ends with a line."""
+    found = import_module(f"scumble.cli.{module}")
+    return getattr(found, name, None) or getattr(found, f"{name}_")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "generalise", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "trajectories", "dirichlet")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "generalise", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "dirichlet")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -37,16 +37,16 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "distance": ("choice", "--distance", "CHOICE", "generalise: equal, ordered or hierarchical.", ""),
     "recoding": ("choice", "--recoding", "CHOICE", "generalise: local or global.", ""),
     "suppress_share": ("number", "--suppress-share", "NUMBER", "generalise: the largest share of rows to leave out, with global recoding.", ""),
-    "weights": ("json", "--weights", "FILE", "generalise: JSON with how much the loss of each column counts, by column. marginals: JSON with tables, cells, or a number for each set.", ""),
+    "weights": ("json", "--weights", "FILE", "generalise: JSON with how much the loss of each column counts, by column. marginals: JSON with tables, cells, or a number for each set. synthesis: JSON with a number for each set of --workload.", ""),
     "f": ("number", "--f", "SHARE", "aroma: share of the values that a count asks about; goes with --epsilon.", ""),
     "pool": ("json", "--pool", "FILE", "aroma: uniform, or JSON with public weights of the values.", "uniform"),
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
-    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
-    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, trajectories: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
-    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, trajectories: most rows of one person.", ""),
-    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, trajectories: identifier that names people.", ""),
-    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
+    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, synthesis, mwem: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
+    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
+    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, synthesis, mwem, trajectories: most rows of one person.", ""),
+    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: identifier that names people.", ""),
+    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. synthesis: probability beyond epsilon that is allowed. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
     "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute; by default the schema's hierarchy of an attribute without order.", ""),
     "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
     "root": ("flag", "--root", "", "hierarchy: also measure the count of everything.", ""),
@@ -58,7 +58,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "rule": ("choice", "--rule", "CHOICE", "sparse: filter, threshold, priority or 'filter priority'. keys: auto, optimal, gaussian, sips, zealous or korolova.", ""),
     "false_cells": ("number", "--false-cells", "NUMBER", "sparse: most empty cells published, in the mean.", ""),
     "total": ("number", "--total", "SHARE", "sparse: of epsilon, for the number of rows.", ""),
-    "queries": ("text", "--queries", "FILE", "workload: SQL counts to be answered best, one a line.", ""),
+    "queries": ("text", "--queries", "FILE", "workload: SQL counts to be answered best, one a line. mwem: SQL counts to be answered well, one a line.", ""),
     "height": ("whole", "--height", "NUMBER", "quadtree, kdtree: levels below the domain.", ""),
     "prune": ("whole", "--prune", "ROWS", "quadtree, kdtree: nodes with fewer count as leaves.", ""),
     "cuts": ("whole", "--cuts", "NUMBER", "kdtree: levels that are cut near medians.", ""),
@@ -74,6 +74,9 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "top": ("whole", "--top", "NUMBER", "baskets: number of most frequent sets that matter.", ""),
     "longest": ("whole", "--longest", "NUMBER", "baskets: items of the largest sets that are counted in clipped baskets.", ""),
     "items": ("whole", "--items", "NUMBER", "baskets: items of a basket that are counted, if many items matter.", ""),
+    "extra": ("whole", "--extra", "NUMBER", "synthesis: tables after those of the tree.", ""),
+    "workload": ("sets", "--workload", "COLUMNS", "synthesis: one set of attributes that matters, as age,sex,job; repeatable.", ""),
+    "rounds": ("whole", "--rounds", "NUMBER", "mwem: counts that are measured.", ""),
     "x": ("text", "--x", "COLUMN", "trajectories: the sequence of first coordinates, as longitude.", ""),
     "y": ("text", "--y", "COLUMN", "trajectories: the sequence of second coordinates, as latitude.", ""),
     "target": ("names", "--target", "COLUMNS", "dirichlet: columns whose values are drawn, as origin.", ""),

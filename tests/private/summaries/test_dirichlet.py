@@ -13,7 +13,7 @@ import pytest
 
 import scumble as sc
 from scumble.audit.subjects import of_release
-from scumble.audit.synthetic_rows import (
+from scumble.audit.synthetic.urns import (
     attribute_success,
     compositions,
     exact_disclosure,

@@ -72,6 +72,17 @@ def _workload(**changed) -> Mechanism:
     return sc.Workload(given.pop("attributes"), **given)
 
 
+def _synthesis(**changed) -> Mechanism:
+    given = {"epsilon": 1, "delta": 1e-6, "neighbours": "replace"} | changed
+    return sc.Synthesis(["age", "sex", "job"], **given)
+
+
+def _mwem(**changed) -> Mechanism:
+    questions = ["SELECT job, COUNT(*) FROM t GROUP BY job", "SELECT COUNT(*) FROM t WHERE age < 5"]
+    given = {"queries": questions, "rounds": 3, "epsilon": 1, "neighbours": "replace"} | changed
+    return sc.Mwem(["age", "sex", "job"], **given)
+
+
 CASES = {
     **PUBLISHERS,
     "histogram": Case(
@@ -251,6 +262,64 @@ CASES = {
         (),
         columns=("age",),
     ),
+    "synthesis": Case(
+        _synthesis,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Synthesis must be a number above 0"),
+            ({"epsilon": 1e-9}, "at least 1e-06"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"delta": None}, "between 0 and 1"),
+            ({"extra": -1}, "'extra' parameter of Synthesis must be a whole number from 0"),
+            ({"extra": 1.5}, "Got 1.5 instead"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"workload": []}, "lists of 1 to 6 different attributes"),
+            ({"workload": [["height"]]}, "lists of 1 to 6 different attributes"),
+            ({"workload": [["age"], "age"]}, "lists of 1 to 6 different attributes"),
+            ({"weights": [1]}, "give workload too"),
+            ({"workload": [["age"]], "weights": [1, 2]}, "one number above 0 for each set"),
+            ({"workload": [["age"]], "weights": [0]}, "'weights' parameter of Synthesis"),
+        ),
+    ),
+    "synthesis, tree": Case(lambda: _synthesis(extra=0, neighbours="add_remove"), ()),
+    "synthesis, workload": Case(
+        lambda: _synthesis(workload=[["age", "sex", "job"], ["sex", "job"]], weights=[1, 2]), ()
+    ),
+    "dirichlet": Case(
+        lambda: sc.Dirichlet(["job"], ["age", "sex"], epsilon=1),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Dirichlet must be a number above 0"),
+            ({"target": []}, "one or more attribute names"),
+            ({"target": ["job", "job"]}, "none of them twice"),
+            ({"target": ["job"], "given": ["job"]}, "none of them twice"),
+            ({"synthetic": 0}, "a whole number of at least 1"),
+            ({"synthetic": 1.5}, "a whole number of at least 1"),
+            ({"prior": -1}, "'prior' parameter of Dirichlet must be a number above 0"),
+            ({"prior": 1e-3}, "so that a row can be drawn"),
+            ({"prior": 1e30}, "at most 1099511627776"),
+            ({"delta": 1, "synthetic": 5}, "between 0 and 1"),
+            ({"delta": 1e-6}, "needs synthetic"),
+            ({"epsilon": 1e-12, "synthetic": 10**6}, "outweigh any number of people"),
+        ),
+    ),
+    "dirichlet, probabilistic": Case(
+        lambda: sc.Dirichlet("job", "age", epsilon=1, delta=0.01, synthetic=10),
+        (),
+        columns=("age", "job"),
+    ),
+    "mwem": Case(
+        lambda: _mwem(),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Mwem must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"rounds": 0}, "'rounds' parameter of Mwem must be a whole number from 1 to 200"),
+            ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"attributes": []}, "one or more different attribute names"),
+        ),
+    ),
+    "mwem, add or remove": Case(lambda: _mwem(neighbours="add_remove"), ()),
     "privtree": Case(
         lambda: sc.PrivTree(["age", "sex", "job"], epsilon=4, neighbours="replace"),
         (
@@ -277,11 +346,24 @@ FULL = {
     "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "sparse": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "synthesis": {
+        "attributes": ["age", "sex", "job"],
+        "epsilon": 1,
+        "delta": 1e-6,
+        "neighbours": "replace",
+    },
     "keys": {
         "attributes": ["age"],
         "epsilon": 1,
         "delta": 1e-3,
         "keys": 1,
+        "neighbours": "replace",
+    },
+    "dirichlet": {"target": ["job"], "given": ["age"], "epsilon": 1},
+    "mwem": {
+        "attributes": ["age"],
+        "queries": ["SELECT COUNT(*) FROM t"],
+        "epsilon": 1,
         "neighbours": "replace",
     },
     "workload": {

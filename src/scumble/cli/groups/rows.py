@@ -46,7 +46,7 @@ def rows(
     They cost no privacy, however many are drawn. Nobody's row is among them but by chance, and no
     interval holds for what is computed from them.
     """
-    from scumble.public.release import load
+    from scumble.public.archive.archive import load
 
     refuse_existing(output, force=force)
     release = load(folder)
@@ -70,7 +70,7 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write the rows of a release by generalise, and say what was changed in each column."""
-    from scumble.public.release import load
+    from scumble.public.archive.archive import load
 
     refuse_existing(output, force=force)
     found = load(folder).generalised()

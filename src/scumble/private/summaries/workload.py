@@ -74,7 +74,7 @@ class Workload(WithDelta):
         super().__post_init__()
         self.queries = self._statements = statements(self.queries)
         check_scale(DiscreteLaplace((self.unit.sensitivity << _NORM_BITS) / self._epsilon))
-        self._asked: tuple[Schema, Questions] | None = None
+        self._questions = KeptQuestions(self._statements)
         self._planned: tuple[Questions, _Plan] | None = None
 
     def check(self, schema: Schema) -> None:
@@ -117,27 +117,7 @@ class Workload(WithDelta):
 
     def questions(self, schema: Schema) -> Questions:
         """Return the workload over merged cells. An unsuitable question is refused."""
-        chosen = schema.select(self.names)
-        if self._asked is None or self._asked[0] != chosen:
-            self._asked = chosen, self._merged(chosen)
-        return self._asked[1]
-
-    def _merged(self, chosen: Schema) -> Questions:
-        from scumble.public.sandbox import Sandbox
-
-        engine = Sandbox(chosen)
-        try:
-            queries = [
-                _parsed(number, text, chosen) for number, text in enumerate(self._statements, 1)
-            ]
-            try:
-                return merging(queries, chosen, engine)
-            except QueryError:
-                for number, query in enumerate(queries, 1):  # to name the question in the error
-                    _checked(number, query, engine)
-                raise
-        finally:
-            engine.close()
+        return self._questions.of(schema.select(self.names))
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:
@@ -151,6 +131,35 @@ class Workload(WithDelta):
         yield Claim(cls(["a", "b"], queries=queries, **gaussian), 1, SMALL_DELTA)
 
 
+class KeptQuestions:
+    """SQL counts as a matrix over merged cells, made once for a schema."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self._texts = texts
+        self._known: tuple[Schema, Questions] | None = None
+
+    def of(self, schema: Schema) -> Questions:
+        """Return the questions over the attributes of `schema`; an unsuitable one is refused."""
+        if self._known is None or self._known[0] != schema:
+            self._known = schema, self._merged(schema)
+        return self._known[1]
+
+    def _merged(self, schema: Schema) -> Questions:
+        from scumble.public.sandbox import Sandbox
+
+        engine = Sandbox(schema)
+        try:
+            queries = [_parsed(number, text, schema) for number, text in enumerate(self._texts, 1)]
+            try:
+                return merging(queries, schema, engine)
+            except QueryError:
+                for number, query in enumerate(queries, 1):  # to name the question in the error
+                    _checked(number, query, engine)
+                raise
+        finally:
+            engine.close()
+
+
 def _parsed(number: int, text: str, schema: Schema) -> Query:
     from scumble.public.sql.parse import parse
 
@@ -160,8 +169,8 @@ def _parsed(number: int, text: str, schema: Schema) -> Query:
         raise _at(number, error) from None
     if query.aggregate != "count":
         raise ParameterError(
-            f"Question {number} of the workload is no count: Workload takes SELECT COUNT(*), and "
-            "answers sums and averages from what it publishes for counts."
+            f"Question {number} of the workload is no count: it must be SELECT COUNT(*). Sums and "
+            "averages are answered from what is published for counts."
         )
     return query
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -55,7 +55,7 @@ def answer(
     found = reader_of(evidence, schema, engine)
     if isinstance(found, QuestionReader):
         return found.answer(query, engine)
-    return MeasuredQuestion(schema, query, engine, found).answers()
+    return MeasuredQuestion(schema, query, engine, reader=found).answers()
 
 
 def answer_together(
@@ -73,7 +73,7 @@ def answer_together(
     for query in queries:
         if query.argument is not None:
             engine.check(query)
-        questions.append(MeasuredQuestion(schema, query, engine, found, clauses))
+        questions.append(MeasuredQuestion(schema, query, engine, clauses, reader=found))
     if isinstance(found, ManyReader):
         return _read_together(questions, found)
     return {place: list(question.answers()) for place, question in enumerate(questions)}
@@ -99,14 +99,78 @@ def _read_together(
 
 
 @dataclass(frozen=True)
-class MeasuredQuestion:
-    """One question to one reader. `known` are clauses that were evaluated before."""
+class WeighedQuestion:
+    """One question as weights of cells. `known` are clauses that were evaluated before."""
 
     schema: Schema
     query: Query
     engine: Sandbox
-    reader: Reader
     known: Clauses | None = None
+
+    def weights_by_group(self) -> Iterator[tuple[Key, Weights, Weights]]:
+        """Yield every group that is possible under the condition, with the weights of the condition
+        and of what is summed up.
+        """
+        condition, amount = self._condition(), self._amount()
+        summed = condition if amount is None else joined(self.schema, [*condition.parts, amount])
+        if not self.query.groups:
+            yield (), condition, summed
+            return
+        grouping = self._grouping()
+        names = grouping.names
+        labels = [self.schema[name].labels().to_pylist() for name in names]
+        for place in np.flatnonzero(grouping.largest(condition)).tolist():
+            codes = [int(code) for code in np.unravel_index(place, grouping.shape)]
+            key = tuple(each[code] for each, code in zip(labels, codes, strict=True))
+            own = dict(zip(names, codes, strict=True))
+            yield key, condition.fixed(self.schema, own), summed.fixed(self.schema, own)
+
+    def _condition(self) -> Weights:
+        """Return the weights of the condition, and those factors of a sum that stay apart."""
+        parts = [self._truth(clause) for clause in self.query.clauses]
+        if self.query.argument is not None and self.query.aggregate == "sum":
+            parts += map(self._number, self.query.argument.factors)  # attributes stay apart
+        return joined(self.schema, parts)
+
+    def _truth(self, clause: Expression) -> Part:
+        names = self._ordered(clause)
+        known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
+        return Part(names, known.along(clause, names).astype(np.float64))
+
+    def _amount(self) -> Part | None:
+        """Return what a row of a cell adds, over the attributes that the argument names."""
+        argument = self.query.argument
+        if argument is None or (argument.factors and self.query.aggregate == "sum"):
+            return None
+        return self._number(argument)
+
+    def _number(self, argument: Expression) -> Part:
+        names = self._ordered(argument)
+        own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
+        *_, amounts = self.engine.evaluate([*own, argument], names)
+        return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
+
+    def _grouping(self) -> Grouping:
+        groups = self.query.groups
+        if (total := self.schema.size(groups)) > MOST_GROUPS:
+            raise QueryError(
+                f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
+                f"{MOST_GROUPS} are possible. Group by fewer attributes."
+            )
+        return Grouping(groups, tuple(self._shape(groups)))
+
+    def _ordered(self, expression: Expression) -> tuple[str, ...]:
+        return tuple(name for name in self.schema.names if name in expression.attributes)
+
+    def _shape(self, names: Sequence[str]) -> list[int]:
+        return [self.schema[name].size for name in names]
+
+
+@dataclass(frozen=True)
+class MeasuredQuestion(WeighedQuestion):
+    """One question to one reader."""
+
+    reader: Reader = field(kw_only=True)
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Return every group of the answer with its estimate."""
@@ -131,13 +195,6 @@ class MeasuredQuestion:
         None if all weights are 0.
         """
         return self._total(reading, lambda: weights)
-
-    def _condition(self) -> Weights:
-        """Return the weights of the condition, and those factors of a sum that stay apart."""
-        parts = [self._truth(clause) for clause in self.query.clauses]
-        if self.query.argument is not None and self.query.aggregate == "sum":
-            parts += map(self._number, self.query.argument.factors)  # attributes stay apart
-        return joined(self.schema, parts)
 
     def mean(self, condition: Weights, amount: Part | None) -> Estimate:
         """Return the estimate of the average of `amount` over the rows under a condition."""
@@ -234,39 +291,6 @@ class MeasuredQuestion:
 
     def _notes(self, more: Any) -> tuple[str, ...]:
         return (*self.query.notes, *more)
-
-    def _truth(self, clause: Expression) -> Part:
-        names = self._ordered(clause)
-        known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
-        return Part(names, known.along(clause, names).astype(np.float64))
-
-    def _amount(self) -> Part | None:
-        """Return what a row of a cell adds, over the attributes that the argument names."""
-        argument = self.query.argument
-        if argument is None or (argument.factors and self.query.aggregate == "sum"):
-            return None
-        return self._number(argument)
-
-    def _number(self, argument: Expression) -> Part:
-        names = self._ordered(argument)
-        own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
-        *_, amounts = self.engine.evaluate([*own, argument], names)
-        return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
-
-    def _grouping(self) -> Grouping:
-        groups = self.query.groups
-        if (total := self.schema.size(groups)) > MOST_GROUPS:
-            raise QueryError(
-                f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
-                f"{MOST_GROUPS} are possible. Group by fewer attributes."
-            )
-        return Grouping(groups, tuple(self._shape(groups)))
-
-    def _ordered(self, expression: Expression) -> tuple[str, ...]:
-        return tuple(name for name in self.schema.names if name in expression.attributes)
-
-    def _shape(self, names: Sequence[str]) -> list[int]:
-        return [self.schema[name].size for name in names]
 
 
 def _amount_limits(

@@ -177,7 +177,7 @@ class FrequentSets:
         return (self.labels(given), self.labels(then)), (self.count(both), share)
 
     def _question(self, aggregate: Any) -> MeasuredQuestion:
-        return MeasuredQuestion(self.schema, Query(aggregate), self.engine, self._reader)
+        return MeasuredQuestion(self.schema, Query(aggregate), self.engine, reader=self._reader)
 
     def _having(self, places: Places) -> Weights:
         return having(self._names(places))

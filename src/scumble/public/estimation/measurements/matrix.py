@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.matrix import CELLS, ENTRIES, NOISY, Matrix, from_table
+from scumble.model.designs.matrix import (
+    CELLS,
+    ENTRIES,
+    NOISY,
+    Matrix,
+    MergedCells,
+    from_table,
+)
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
@@ -36,15 +43,13 @@ class MatrixReader:
         design: Any = evidence.design
         if not isinstance(design, Matrix):
             raise TypeError("sums of cells have a matrix as their design")
-        self._schema, self._merged, self._noise = schema, design.merged, design.noise
+        self._schema, self._noise = schema, design.noise
         self._planned: tuple[str, ...] = engine.derived.get(PLANNED, ())
         table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")
         self._strategy, noisy = from_table(table, design.merged.cells)
         self._estimates = self._strategy.estimate(noisy)
         self._rows = evidence.rows
-        self._sizes = design.merged.total(
-            reduce(np.multiply.outer, [block.sizes for block in design.merged.blocks])
-        )
+        self._by_cell = MergedWeights(schema, design.merged)
 
     def read(self, weights: Weights) -> Reading:
         return self._reading(self._merged_weights(weights))[0]
@@ -83,14 +88,9 @@ class MatrixReader:
         return reading, coefficients
 
     def _merged_weights(self, weights: Weights) -> Floats:
-        """Return the weight of every merged cell; refuse weights that differ within one.
-
-        A merged cell extends along all values of attributes that no question of the workload named.
-        """
-        sums, squares = self._class_sums(weights)
-        means = self._merged.total(sums) / self._sizes
-        mean_squares = self._merged.total(squares) / self._sizes
-        if (mean_squares - means**2 > _EQUAL * mean_squares).any():
+        """Return the weight of every merged cell; refuse weights that differ within one."""
+        means, equal = self._by_cell.means(weights)
+        if not equal:
             raise QueryError(self._refusal(set(weights.names)))
         return means
 
@@ -104,6 +104,23 @@ class MatrixReader:
         if not nearest:
             return f"{sentence} Publish a workload with this question."
         return f"{sentence} The nearest of them: {'; '.join(nearest)}. Or publish this one too."
+
+
+class MergedWeights:
+    """Weights of cells as weights of merged cells. A merged cell extends along all values of
+    attributes that no question of the workload named.
+    """
+
+    def __init__(self, schema: Schema, merged: MergedCells) -> None:
+        self._schema, self._merged = schema, merged
+        self.sizes = merged.total(reduce(np.multiply.outer, [b.sizes for b in merged.blocks]))
+
+    def means(self, weights: Weights) -> tuple[Floats, bool]:
+        """Return the mean weight in every merged cell, and whether weights differ within none."""
+        sums, squares = self._class_sums(weights)
+        means = self._merged.total(sums) / self.sizes
+        mean_squares = self._merged.total(squares) / self.sizes
+        return means, not (mean_squares - means**2 > _EQUAL * mean_squares).any()
 
     def _class_sums(self, weights: Weights) -> tuple[Floats, Floats]:
         """Return sums of weights, and of their squares, over the product of the classes."""

@@ -1,0 +1,125 @@
+"""The figures of docs/baskets.md, docs/trajectories.md and docs/keys.md.
+
+python -m research.list_figures baskets docs/baskets.svg
+python -m research.list_figures trajectories docs/trajectories.svg
+python -m research.keys FOLDER > keys.txt
+python -m research.list_figures keys docs/keys.svg keys.txt
+
+The first two run the first example of their page with a fixed seed; the last draws what
+`research.keys` printed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scumble.public.plot.figures import FAINT, INK, blank, svg
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+BLUE, ORANGE = "#0072B2", "#D55E00"
+
+
+def example(page: str) -> dict[str, Any]:
+    """Run the first example of a page with a fixed seed, and return its variables."""
+    text = (DOCS / page).read_text("utf-8")
+    [first, *_] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code = first.replace("schema, mechanism)", "schema, mechanism, seed=1)")
+    found: dict[str, Any] = {}
+    exec(compile(re.sub(r"(?m)^print.*$", "", code), page, "exec"), found)
+    return found
+
+
+def baskets(path: Path) -> None:
+    """Draw the largest estimates of sets with their intervals, and the truth."""
+    known = example("baskets.md")
+    baskets = [frozenset(each) for each in known["baskets"]]
+    top = known["release"].top(20)
+    level = top.shown_level(0.95)
+    figure, axes = blank(6.4, 4.4)
+    names = []
+    for place, (key, estimate) in enumerate(top):
+        items = frozenset(key[0])
+        low, high = estimate.interval(level)
+        axes.plot([place, place], [low, high], color=FAINT, linewidth=6, solid_capstyle="butt")
+        axes.plot(place, estimate.value, "o", color=BLUE, markersize=4)
+        axes.plot(place, sum(items <= each for each in baskets), "_", color=INK, markersize=12)
+        names.append(", ".join(key[0]))
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
+    axes.set_ylabel("baskets")
+    axes.set_ylim(bottom=0)
+    axes.set_title(
+        "Estimate (dot), interval (bar), truth (line); 20,000 baskets, ε = 0.5", fontsize=9
+    )
+    path.write_text(svg(figure), "utf-8")
+
+
+def trajectories(path: Path) -> None:
+    """Draw how many trips begin and end in each cell, in truth and as estimated."""
+    import matplotlib.pyplot as plt
+
+    known = example("trajectories.md")
+    release, bins = known["release"], 8
+    figure, panels = plt.subplots(1, 4, figsize=(8.4, 2.6), sharey=True)
+    truths = [_ends(known["x"], known["y"], place, bins) for place in (0, -1)]
+    most = max(truth.max() for truth in truths)
+    for number, (which, truth) in enumerate(zip(("first", "last"), truths, strict=True)):
+        question = f"SELECT {which}(trip), COUNT(*) FROM t GROUP BY {which}(trip)"
+        estimated = np.zeros((bins, bins))
+        for (cell,), estimate in release.answer(question):
+            if cell is not None:
+                column, line = map(int, cell[1:].split("y"))
+                estimated[line, column] = max(estimate.value, 0)
+        shown = ((f"{which} cell, truth", truth), (f"{which} cell, ε = 1", estimated))
+        for place, (title, counts) in enumerate(shown):
+            axes = panels[2 * number + place]
+            axes.imshow(counts, origin="lower", cmap="Blues", vmin=0, vmax=most)
+            axes.set_title(title, fontsize=9)
+            axes.set_xticks([0, bins - 1], ["x0", f"x{bins - 1}"], fontsize=7)
+            axes.set_yticks([0, bins - 1], ["y0", f"y{bins - 1}"], fontsize=7)
+    figure.tight_layout()
+    path.write_text(svg(figure), "utf-8")
+
+
+def _ends(x: list[Any], y: list[Any], place: int, bins: int) -> Any:
+    """Return how many trips have their first or last point in each cell of the unit of the page."""
+    found = np.zeros((bins, bins))
+    cells = Counter(
+        (min(int(b[place] * bins / 10), bins - 1), min(int(a[place] * bins / 10), bins - 1))
+        for a, b in zip(x, y, strict=True)
+    )
+    for cell, count in cells.items():
+        found[cell] = count
+    return found
+
+
+def keys(path: Path, results: Path) -> None:
+    """Draw the keys named by each rule, from what `research.keys` printed."""
+    line = re.compile(r"^\s*(\d+) (.+?)\s+([\d.]+) ± ([\d.]+)", re.MULTILINE)
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for number, method, mean, _ in line.findall(results.read_text("utf-8")):
+        curves.setdefault(method, []).append((int(number), float(mean)))
+    figure, axes = blank(6.4, 3.8)
+    colours = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", INK)
+    for (method, points), colour in zip(curves.items(), colours, strict=False):
+        axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=method)
+    ticks = sorted({number for points in curves.values() for number, _ in points})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, list(map(str, ticks)))
+    axes.minorticks_off()
+    axes.set_xlabel("keys of a person")
+    axes.set_ylabel("keys named")
+    axes.set_ylim(bottom=0)
+    axes.set_title("fimi_retail: 88,162 people, 16,470 keys; ε = 1, δ = 10⁻⁶", fontsize=9)
+    axes.legend(fontsize=7, frameon=False)
+    path.write_text(svg(figure), "utf-8")
+
+
+if __name__ == "__main__":
+    draw = {"baskets": baskets, "trajectories": trajectories, "keys": keys}[sys.argv[1]]
+    draw(*map(Path, sys.argv[2:]))  # type: ignore[operator]

@@ -1,0 +1,1 @@
+"""Audits of synthetic rows, and of models that are measured in rounds."""

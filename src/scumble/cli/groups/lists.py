@@ -1,0 +1,129 @@
+"""The commands for releases of lists and keys: top, rules, next, closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scumble.cli import console, options, printing
+
+if TYPE_CHECKING:
+    from scumble.public.estimate import Estimates
+    from scumble.public.estimate_table import EstimateTable
+
+Number = Annotated[
+    int, typer.Option("--number", "-k", metavar="NUMBER", help="How many, the largest first.")
+]
+Length = Annotated[
+    int | None,
+    typer.Option("--length", metavar="NUMBER", help="Only sets or strings of so many values."),
+]
+Support = Annotated[
+    float,
+    typer.Option(
+        "--support", metavar="NUMBER", help="Least baskets with both sides; below 1 a share of all."
+    ),
+]
+Confidence = Annotated[
+    float,
+    typer.Option("--confidence", metavar="SHARE", help="Least share of the baskets with 'if'."),
+]
+Context = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[VALUES]...", help="What came before, the last value last."),
+]
+SchemaArgument = Annotated[
+    Path, typer.Argument(metavar="SCHEMA", help="Schema with the open categories (TOML).")
+]
+Other = Annotated[
+    str, typer.Option("--other", metavar="TEXT", help="The value of all that was not named.")
+]
+
+
+def top(
+    folder: options.ReleaseFolder,
+    number: Number = 10,
+    length: Length = None,
+    level: options.Level = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Show the most frequent sets, strings or keys of a release, with intervals."""
+    from scumble.model.laws.base import check_level
+    from scumble.public.archive.archive import load
+
+    level = check_level(level)
+    _say(load(folder).top(number, length=length), level, as_json)
+
+
+def rules(
+    folder: options.ReleaseFolder,
+    support: Support,
+    confidence: Confidence,
+    level: options.Level = 0.95,
+    as_json: options.Json = False,
+) -> None:
+    """Show association rules of a release of baskets: with these items come those."""
+    from scumble.model.laws.base import check_level
+    from scumble.public.archive.archive import load
+
+    level = check_level(level)
+    _say(load(folder).rules(support=support, confidence=confidence), level, as_json)
+
+
+def next_(
+    folder: options.ReleaseFolder,
+    context: Context = None,
+    number: Number = 10,
+    as_json: options.Json = False,
+) -> None:
+    """Show what comes next in the sequences of a release, after some values.
+
+    Probabilities are a model of the noisy counts; no error is stated.
+    """
+    from scumble.model.parameters import whole
+    from scumble.public.archive.archive import load
+
+    whole("next", "number", number, least=1)
+    found = load(folder).next(context or [])
+    rows = found.slice(0, number).to_pylist()
+    used = (found.schema.metadata or {}).get(b"context", b"[]").decode()
+    if as_json:
+        console.print_json({"context": used, "next": rows})
+        return
+    cells = [
+        ["(end)" if row["next"] is None else str(row["next"]), f"{row['probability']:.3f}"]
+        for row in rows
+    ]
+    printing.table(["next", "probability"], cells, text_columns=1)
+    console.say(f"After the longest context that was counted: {used}")
+
+
+def closed(
+    folder: options.ReleaseFolder,
+    schema: SchemaArgument,
+    output: options.SchemaOutput = None,
+    other: Other = "other",
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Close the open categories of a schema by the keys that a release names."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.owner import open_release
+
+    found = open_release(folder).closed(Schema.load(schema), other=other)
+    if output is not None:
+        found.save(output, force=force)
+        console.say(f"Wrote {output}.")
+    if as_json:
+        console.print_json(found.to_dict())
+    elif output is None:
+        console.echo(found.dumps(), nl=False)
+
+
+def _say(answer: Estimates | EstimateTable, level: float, as_json: bool) -> None:
+    if as_json:
+        console.print_json(printing.answer_fields(answer, level))
+    else:
+        printing.show_answer(answer, level)

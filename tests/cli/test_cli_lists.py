@@ -1,0 +1,88 @@
+"""The commands top, rules, next and closed."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from tests.support.terminal import run
+
+SCHEMA = """
+[attributes.who]
+role = "identifier"
+[attributes.items]
+role = "sensitive"
+type = "set"
+values = ["a", "b", "c"]
+[attributes.pages]
+role = "sensitive"
+type = "sequence"
+values = ["a", "b", "c"]
+[attributes.query]
+role = "sensitive"
+type = "category"
+open = true
+"""
+TABLE = pa.table(
+    {
+        "who": [str(row) for row in range(300)],
+        "items": [["a b", "a b c", "a"][row % 3] for row in range(300)],
+        "pages": [["a b", "a b a b", "c"][row % 3] for row in range(300)],
+        "query": ["rain"] * 299 + ["my name"],
+    }
+)
+GIVEN = {"epsilon": 20, "neighbours": "add_remove"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("lists")
+    schema = sc.Schema.loads(SCHEMA)
+    mechanisms = {
+        "baskets": sc.Baskets("items", top=5, **GIVEN),
+        "pages": sc.Sequences("pages", length=5, **GIVEN),
+        "keys": sc.Keys("query", keys=1, person="who", delta=1e-6, **GIVEN),
+    }
+    for name, mechanism in mechanisms.items():
+        sc.publish(TABLE, schema, mechanism, seed=1).save(found / name, insecure=True)
+    (found / "schema.toml").write_text(SCHEMA)
+    return found
+
+
+def test_top(folder) -> None:
+    [first, *rest] = json.loads(run("top", str(folder / "baskets"), "-k", "3", "--json").out)
+    assert first["items"] == ["a"]
+    assert first["low"] < 300 < first["high"]
+    assert len(rest) == 2
+    shown = run("top", str(folder / "baskets"), "--length", "3", "-k", "1")
+    assert "['a', 'b', 'c']" in shown.out
+    assert "chosen by their estimates" in shown.err
+    assert run("top", str(folder / "baskets"), "-k", "0").code == 2
+
+
+def test_rules(folder) -> None:
+    found = run("rules", str(folder / "baskets"), "--support", "50", "--confidence", "0.9")
+    assert found.code == 0
+    assert "['c']" in found.out
+    assert run("rules", str(folder / "pages"), "--support", "1", "--confidence", "0.5").code == 2
+
+
+def test_next(folder) -> None:
+    found = json.loads(run("next", str(folder / "pages"), "a", "--json").out)
+    assert found["next"][0]["next"] == "b"
+    assert "(end)" in run("next", str(folder / "pages"), "b").out
+    assert "must be values of 'pages'" in run("next", str(folder / "pages"), "zebra").err
+    assert run("next", str(folder / "baskets")).code == 2
+
+
+def test_closed(folder, tmp_path) -> None:
+    output = tmp_path / "closed.toml"
+    given = ("closed", str(folder / "keys"), str(folder / "schema.toml"))
+    assert run(*given, "-o", str(output)).code == 0
+    closed = sc.Schema.load(output)["query"].domain
+    assert closed == sc.Category(("rain", "other"), other="other")
+    assert run(*given, "-o", str(output)).code != 0  # it exists
+    assert '"rain"' in run(*given, "--json").out
