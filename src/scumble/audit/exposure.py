@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from scumble.audit.anonymity.generalised import candidate_shares
 from scumble.audit.evidence_checks import Pattern, multiset_counts, patterns
-from scumble.audit.generalised import candidate_shares
 from scumble.audit.report import Finding, clopper_pearson_lower
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (

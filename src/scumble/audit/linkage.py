@@ -36,7 +36,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
-from scumble.public.estimation.generalised.rows import GeneralisedRows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]

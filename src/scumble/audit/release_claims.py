@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from scumble.audit.anonymity.generalised import check as check_groups
 from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta, multiset_counts
 from scumble.audit.exposure import Exposure, exposure
-from scumble.audit.generalised import check as check_groups
 from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.channels import (
     MultisetChannel,

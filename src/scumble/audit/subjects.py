@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from scumble.audit import exposure, generalised
+from scumble.audit import exposure
+from scumble.audit.anonymity import generalised
+from scumble.audit.anonymity.attacks import minimality_finding, owner_findings
+from scumble.audit.anonymity.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
-from scumble.audit.generalised_attacks import minimality_finding, owner_findings
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
 from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
-from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from scumble.public.estimation.estimators import Estimator
-    from scumble.public.estimation.generalised.rows import GeneralisedRows
     from scumble.public.estimation.list_verbs import ListReader
+    from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import ReleaseRows
@@ -186,7 +186,7 @@ class Release:
 
     def generalised(self) -> GeneralisedRows:
         """Return the rows of a release by generalise: their labels, and what was changed."""
-        from scumble.public.estimation.generalised.rows import GeneralisedRows
+        from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 
         with _readable_data():
             return GeneralisedRows.read(self.schema, self.evidence, self.folder)

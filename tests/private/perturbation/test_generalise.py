@@ -25,7 +25,7 @@ from scumble.private.perturbation.generalisation.criteria import (
     ordered_distance,
 )
 from scumble.private.perturbation.generalisation.local import LocalRecoding
-from scumble.public.estimation.generalised.rows import GeneralisedRows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 
 A = sc.Attribute(
     "a", "quasi", sc.Category(list("pqrs")), hierarchy=read_rule([["p", "q"], ["r", "s"]])

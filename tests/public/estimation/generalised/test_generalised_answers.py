@@ -11,7 +11,7 @@ import pytest
 import scumble as sc
 from scumble.model.schema.hierarchies import read_rule
 from scumble.public.estimate import Exact
-from scumble.public.estimation.generalised.rows import GeneralisedRows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 
 SCHEMA = sc.Schema(
     [

@@ -201,7 +201,7 @@ class Generalise(Publisher):
         return {"rows": evidence.rows, "rows left out": left_out}
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
-        from scumble.public.estimation.generalised.rows import remarks
+        from scumble.public.estimation.rows.generalised.rows import remarks
 
         return remarks(schema, evidence, folder)
 

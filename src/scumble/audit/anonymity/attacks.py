@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.audit.generalised import PublishedGroups, Risk
+from scumble.audit.anonymity.generalised import PublishedGroups, Risk
+from scumble.audit.anonymity.table_risk import classes
 from scumble.audit.report import Finding, Verdict
-from scumble.audit.table_risk import classes
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import percent_at_least
 from scumble.model.schema.attribute import Attribute
@@ -25,7 +25,7 @@ from scumble.private.mechanism import Mechanism
 from scumble.private.publish import publish
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.estimation.generalised.rows import GeneralisedRows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.generalised import Generalised
 from scumble.model.privacy.guarantee import Guarantee, percent_at_least, percent_at_most
 from scumble.private.perturbation.generalisation.criteria import Criteria, Distance, entropies
-from scumble.public.estimation.generalised.rows import GeneralisedRows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Integers = npt.NDArray[np.int64]

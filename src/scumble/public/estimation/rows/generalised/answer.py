@@ -23,7 +23,7 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.bounds import Bounded, Limit
-from scumble.public.estimation.generalised.boxes import parts
+from scumble.public.estimation.rows.generalised.boxes import parts
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
